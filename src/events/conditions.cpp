@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "events/conditions.hpp"
 
+#include "events/built_in_variables.hpp"
 #include "events/readings.hpp"
 #include "util/arithmetic.hpp"
 #include "util/spelling.hpp"
@@ -207,8 +208,7 @@ Result<void> check_summed(const ValueType& type, std::string_view name) {
 }
 
 ValueType built_in_type(filter_subject subject) {
-  const bool is_text = subject == COMPARE_THREAD_NAME || subject == COMPARE_PROCESS_NAME ||
-                       subject == COMPARE_CALLER;
+  const bool is_text = built_in_variable(subject).is_text();
   return {
       .use = is_text ? ValueUse::text : ValueUse::number, .name = "a number", .is_signed = true};
 }

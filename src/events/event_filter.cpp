@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "events/event_filter.hpp"
 
+#include "events/built_in_variables.hpp"
 #include "events/readings.hpp"
 
 #include <algorithm>
@@ -58,8 +59,8 @@ Result<EventFilter> EventFilter::make(const Filter& filter, const Run& run) {
 ConditionResult<EventFilter::Term> EventFilter::compile_built_in(const ConditionSpec& spec,
                                                                  filter_subject subject,
                                                                  bool pairs_calls) const {
-  // Of a process the run has one name, but it may have had another one at the hit.
-  if (subject == COMPARE_USER || subject == COMPARE_CALLER || subject == COMPARE_PROCESS_NAME)
+  const BuiltInVariable& variable = built_in_variable(subject);
+  if (variable.number == nullptr && variable.text == nullptr)
     return fail(Error{ErrorKind::unsupported, "it is not saved with events"}.hint(
         "compare it while the run goes on: attach --if"));
   if (subject == COMPARE_LATENCY && !pairs_calls)
@@ -181,8 +182,9 @@ Result<void> EventFilter::add_point(std::uint32_t probe, const PointDescription&
 
 Truth EventFilter::evaluate_built_in(std::size_t number, const Term& term,
                                      const Event& event) const {
-  if (*term.built_in == COMPARE_THREAD_NAME) return texts_[number].match(event.comm, true);
-  const auto value = built_in_number(*term.built_in, event);
+  const BuiltInVariable& variable = built_in_variable(*term.built_in);
+  if (variable.is_text()) return texts_[number].match(event.*variable.text, true);
+  const auto value = variable.number(event);
   return value ? truth_of(fulfils(term.prepared, *value)) : Truth::unknown;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "events/filter.hpp"
 
+#include "events/built_in_variables.hpp"
 #include "uprobectl/resolve.hpp"
 #include "util/habits.hpp"
 #include "util/numbers.hpp"
@@ -21,22 +22,19 @@ constexpr std::size_t max_quoted_rest = 24; // characters of the input in a mess
 constexpr std::size_t max_text = std::size_t{TEXT_CHUNK} * MAX_TEXT_CHUNKS; // bytes
 constexpr std::string_view filter_blanks = " \t\n";
 
-struct BuiltInName {
-  std::string_view name;
-  filter_subject subject;
-};
-constexpr std::array built_in_names = {
-    BuiltInName{"tid", COMPARE_THREAD_ID},    BuiltInName{"pid", COMPARE_PROCESS_ID},
-    BuiltInName{"cpu", COMPARE_CPU},          BuiltInName{"uid", COMPARE_USER},
-    BuiltInName{"latency", COMPARE_LATENCY},  BuiltInName{"thread", COMPARE_THREAD_NAME},
-    BuiltInName{"comm", COMPARE_THREAD_NAME}, BuiltInName{"process", COMPARE_PROCESS_NAME},
-    BuiltInName{"caller", COMPARE_CALLER},
-};
-
 std::optional<filter_subject> find_subject(std::string_view name) {
-  const auto* const found = std::ranges::find(built_in_names, name, &BuiltInName::name);
-  if (found == built_in_names.end()) return std::nullopt;
-  return found->subject;
+  const auto* const found = std::ranges::find(built_in_variables, name, &BuiltInVariable::name);
+  return found != built_in_variables.end() ? found->subject : std::nullopt;
+}
+
+// "tid, pid or cpu"
+std::string list_built_in() {
+  std::vector<std::string_view> names;
+  for (const BuiltInVariable& each : built_in_variables)
+    if (each.subject && !each.is_alias) names.push_back(each.name);
+  const std::string_view last = names.back();
+  names.pop_back();
+  return fmt::format("{} or {}", fmt::join(names, ", "), last);
 }
 
 bool is_task_name(std::optional<filter_subject> subject) {
@@ -45,7 +43,7 @@ bool is_task_name(std::optional<filter_subject> subject) {
 
 // Whether the variable is compared with texts, with or without quotes.
 bool is_text_variable(std::optional<filter_subject> subject) {
-  return is_task_name(subject) || subject == COMPARE_CALLER;
+  return subject && built_in_variable(*subject).is_text();
 }
 
 struct FilterOperator {
@@ -263,9 +261,7 @@ private:
     const std::string_view rest = text_.substr(at_ + 1);
     const std::string_view name = rest.substr(0, find_path_end(rest));
     term.built_in = find_subject(name);
-    if (!term.built_in)
-      return wrong(at_,
-                   "expected tid, pid, cpu, uid, thread, process, latency or caller after '$'");
+    if (!term.built_in) return wrong(at_, fmt::format("expected {} after '$'", list_built_in()));
     at_ += 1 + name.size();
     skip_blanks();
     return {};
@@ -625,7 +621,8 @@ std::optional<filter_subject> find_built_in(const ValuePath& path) {
 
 std::vector<std::string> condition_names() {
   std::vector<std::string> names;
-  for (const BuiltInName& each : built_in_names) names.emplace_back(each.name);
+  for (const BuiltInVariable& each : built_in_variables)
+    if (each.subject) names.emplace_back(each.name);
   names.emplace_back("ret");
   return names;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "events/groups.hpp"
 
+#include "events/built_in_variables.hpp"
 #include "events/event_values.hpp"
 #include "events/filter.hpp"
 #include "util/text.hpp"
@@ -15,16 +16,6 @@ namespace uprobectl {
 namespace {
 
 constexpr std::string_view result_name = "ret";
-
-struct NamedVariable {
-  std::string_view name;
-  group_feature built_in;
-};
-// As in --if: `thread` is the name of the thread that hit the probe.
-constexpr std::array named_variables = {
-    NamedVariable{"pid", BY_PROCESS_ID}, NamedVariable{"tid", BY_THREAD_ID},
-    NamedVariable{"comm", BY_THREAD_NAME}, NamedVariable{"thread", BY_THREAD_NAME},
-    NamedVariable{"stack", BY_STACK}};
 
 bool declares(const ArgumentList& list, std::string_view name) {
   return std::ranges::find(list.arguments, name, &ArgumentSpec::name) != list.arguments.end() ||
@@ -44,8 +35,17 @@ void hide_address(std::string& reason) {
     reason.replace(at, before.size(), "memory ");
 }
 
-ArgumentValue number_value(std::string_view name, std::uint64_t number) {
-  return {.name = name, .type_name = to_string(ArgumentType::u32), .value = {number}};
+ArgumentValue built_in_value(std::string_view name, const BuiltInVariable& variable,
+                             const Event& event) {
+  ArgumentValue value{
+      .name = name, .type_name = to_string(variable.type), .is_memory = variable.is_text()};
+  if (variable.is_text())
+    value.value = {event.*variable.text};
+  else if (const auto number = variable.number(event))
+    value.value = {*number};
+  else
+    value.value = {Value::Unreadable{"not available here"}};
+  return value;
 }
 
 ArgumentValue missing_value(std::string_view name, std::string reason) {
@@ -78,7 +78,8 @@ std::vector<std::string> GroupSpec::names() const {
 
 std::vector<std::string> group_names() {
   std::vector<std::string> names = result_names();
-  for (const NamedVariable& each : named_variables) names.emplace_back(each.name);
+  for (const BuiltInVariable& each : built_in_variables)
+    if (each.group) names.emplace_back(each.name);
   return names;
 }
 
@@ -100,9 +101,9 @@ Result<GroupSpec> parse_groups(std::string_view text, std::span<const ArgumentLi
         std::ranges::any_of(declared, [&](const auto& list) { return declares(list, name); });
     // "$tid" is the built-in variable, even if an argument has its name.
     const bool is_built_in = name.starts_with('$');
-    const auto* const variable =
-        std::ranges::find(named_variables, name.substr(is_built_in ? 1 : 0), &NamedVariable::name);
-    if (!is_declared && variable != named_variables.end()) value.built_in = variable->built_in;
+    const auto* const variable = std::ranges::find(
+        built_in_variables, name.substr(is_built_in ? 1 : 0), &BuiltInVariable::name);
+    if (!is_declared && variable != built_in_variables.end()) value.built_in = variable->group;
     if (const auto path = parse_value_path(name); !path && !value.built_in)
       return fail(path.error());
     groups.by.push_back(std::move(value));
@@ -127,15 +128,8 @@ std::vector<ArgumentValue> group_values(const GroupSpec& groups, const Event& ev
                                         EventValues& known) {
   std::vector<ArgumentValue> values;
   for (const GroupValue& each : groups.by) {
-    if (each.built_in == BY_PROCESS_ID) {
-      values.push_back(number_value(each.text, event.pid));
-    } else if (each.built_in == BY_THREAD_ID) {
-      values.push_back(number_value(each.text, event.tid));
-    } else if (each.built_in == BY_THREAD_NAME) {
-      values.push_back({.name = each.text,
-                        .type_name = to_string(ArgumentType::string),
-                        .value = {event.comm},
-                        .is_memory = true});
+    if (each.built_in && each.built_in != BY_STACK) {
+      values.push_back(built_in_value(each.text, built_in_variable(*each.built_in), event));
     } else if (!each.built_in) {
       ArgumentValue& value = values.emplace_back(named_value(each.text, event, known));
       value.name = each.text;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "events/record_filter.hpp"
 
+#include "events/built_in_variables.hpp"
 #include "events/event_values.hpp"
 
 #include <algorithm>
@@ -116,7 +117,8 @@ Truth RecordFilter::compare(std::size_t number, const Term& term, const Event& e
   if (term.kind == Term::Kind::sender) {
     if (event.time_ns == 0) return Truth::unknown; // the sender is not known
     was_found_[number] = true;
-    return truth_of(fulfils(term.prepared, built_in_number(*spec.built_in, event).value_or(0)));
+    return truth_of(
+        fulfils(term.prepared, built_in_variable(*spec.built_in).number(event).value_or(0)));
   }
   if (term.kind != Term::Kind::member) return Truth::unknown;
   was_found_[number] = true;

@@ -65,13 +65,6 @@ Truth ConditionTexts::match(std::string_view text, bool is_whole) const {
   return truth_of(machine_[state][0] == PATTERN_ACCEPTS);
 }
 
-std::optional<std::uint64_t> built_in_number(filter_subject subject, const Event& event) {
-  if (subject == COMPARE_THREAD_ID) return event.tid;
-  if (subject == COMPARE_PROCESS_ID) return event.pid;
-  if (subject == COMPARE_CPU) return event.cpu;
-  return subject == COMPARE_LATENCY ? event.latency_ns : std::nullopt;
-}
-
 Truth evaluate_condition(const PreparedTerm& condition, const ConditionTexts& texts,
                          const ValueType& type, const Value& value) {
   if (type.use == ValueUse::number) {

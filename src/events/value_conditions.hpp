@@ -31,9 +31,6 @@ private:
   bool are_bytes_ = false;
 };
 
-// Returns the value of a built-in variable; nullopt if it is not a number or the event has none.
-std::optional<std::uint64_t> built_in_number(filter_subject subject, const Event& event);
-
 // Compares a value of this type, for which the condition was compiled.
 Truth evaluate_condition(const PreparedTerm& condition, const ConditionTexts& texts,
                          const ValueType& type, const Value& value);

@@ -1,11 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-// The keys of the records whose JSON has one key for each member, in their order. `io` writes or
-// reads them: as JSON, or as fields of a saved run (saved/fields.hpp), which have these numbers.
+// The keys of records in JSON, in their order, and their fields in saved runs, with their numbers.
+// `io` writes JSON (output/json_record.hpp), or writes or reads fields (saved/fields.hpp):
+//
+//   io(3, "since_ns", record.since_ns);             // a key, and field 3
+//   io.null_unless(is_timed, 1, "pid", event.pid);  // the key is null if it is not
+//   io.optional(7, "program", record.program);      // there is no key without a value
+//   io.keys_of(point.source);                       // its keys are keys of the record, if it is
+//   there io.keys_or_nulls(record.task);                  // they are null if it is not
+//   io.key("file", file);                           // only a key
+//   io.key_if(is_shown, "depth", depth);            // a key that is there if it is shown
+//   io.saved(6, "probe", event.probe);              // only a field
+//
+// What is only a key must not take time unless it is a function, which only JSON calls: other io
+// evaluate the values, of a record that may not have been read yet.
 //
 // A new key gets the next number, the number of a removed key stays unused.
 #pragma once
 
+#include "output/format.hpp"
 #include "output/records.hpp"
+#include "output/values.hpp"
+#include "resolve/archive_listing.hpp"
 
 #include <concepts>
 
@@ -15,16 +30,435 @@ namespace uprobectl {
 template <typename T, typename Record>
 concept Described = std::same_as<std::remove_const_t<T>, Record>;
 
+// The member of something, null if there is nothing.
+template <typename Whole, typename Owner, typename T>
+const T* of(const Whole* whole, T Owner::* member) {
+  return whole != nullptr ? &(whole->*member) : nullptr;
+}
+template <typename T>
+const T* address_of(const std::optional<T>& value) {
+  return value ? &*value : nullptr;
+}
+inline const ProbedBinary* binary_of(const ProbePoint* point) {
+  return point != nullptr ? point->binary.get() : nullptr;
+}
+
+// ---- parts of records that have a point, or may have one
+
+void describe_function(auto& io, const ProbePoint* point) {
+  io.key("symbol", of(point, &ProbePoint::symbol));
+  io.key("demangled", of(point, &ProbePoint::demangled));
+}
+void describe_file(auto& io, const ProbePoint* point) {
+  io.key("file", of(binary_of(point), &ProbedBinary::real_path));
+  io.key("entry", of(of(binary_of(point), &ProbedBinary::path), &BinaryPath::entry));
+}
+void describe_called(auto& io, const ProbePoint* point) {
+  describe_function(io, point);
+  describe_file(io, point);
+  io.key("image_offset", of(point, &ProbePoint::image_offset));
+}
+// An entry, and the archive inside the file that has it.
+void describe_entry(auto& io, const MappedFile* file, const std::optional<std::string>* entry) {
+  EntryPlace found;
+  io.key("entry", [&] {
+    found = place_of_entry(file, *entry);
+    return found.entry;
+  });
+  io.key("container", [&] { return found.container; });
+}
+void describe_entry_of(auto& io, const ProbedBinary* binary) {
+  describe_entry(io, binary != nullptr ? binary->file.get() : nullptr,
+                 of(of(binary, &ProbedBinary::path), &BinaryPath::entry));
+}
+
+void describe(auto& io, Described<InlinedInto> auto& into) {
+  io.null_unless(!into.function.empty(), 1, "symbol", into.function);
+  io(2, "demangled", into.demangled);
+  io.null_unless(!into.source.empty(), 3, "source", into.source);
+  io.null_unless(into.line != 0, 4, "line", into.line);
+  io.saved(5, "approximate", into.is_approximate);
+}
+void describe(auto& io, Described<SourceLine> auto& source) {
+  io(1, "source", source.file);
+  io(2, "line", source.line);
+  io(3, "inlined", source.inlined);
+}
+void describe_inlined(auto& io, const ProbePoint* point) {
+  const InlinedInto* const into = point != nullptr ? point->inlined_into.get() : nullptr;
+  io.key_if(into != nullptr, "inlined_into", into);
+  io.key_if(into != nullptr, "approximate", of(into, &InlinedInto::is_approximate));
+}
+void describe_source(auto& io, const ProbePoint* point) {
+  const SourceLine* const source = point != nullptr ? point->source.get() : nullptr;
+  io.keys_of(source);
+}
+void describe_probe(auto& io, const ProbePoint* point) {
+  io.key("symbol", of(point, &ProbePoint::symbol));
+  describe_file(io, point);
+  io.key("offset", of(point, &ProbePoint::offset));
+  describe_inlined(io, point);
+}
+void describe_counted(auto& io, const ProbePoint* point) {
+  describe_probe(io, point);
+  io.key("demangled", of(point, &ProbePoint::demangled));
+  describe_source(io, point);
+}
+
+void describe_stack(auto& io, const unwind::Stack* stack) {
+  io.key("stack", [=](std::string& out) { append_json_stack(out, stack); });
+  io.key("stack_end", [=] {
+    const bool has_end = stack != nullptr &&
+                         !stack->frames.empty() && // no frames: it could not be kept
+                         stack->end != unwind::End::unknown;
+    return has_end ? &stack->end : nullptr;
+  });
+}
+
+void describe_location(auto& io, Described<ProbePoint> auto& point) {
+  const ProbedBinary* const binary = point.binary.get(); // null while a point is read
+  io.key("target", of(binary, &ProbedBinary::target));
+  io(1, "request", point.request);
+  io.key("file", of(point.offset ? binary : nullptr, &ProbedBinary::real_path));
+  describe_entry_of(io, binary);
+  io(2, "offset", point.offset);
+  io(3, "image_offset", point.image_offset);
+  io(4, "address", point.address);
+  io.key_if(point.uprobe_distance != 0, "uprobe_offset", [&] { return uprobe_offset(point); });
+}
+void describe_build(auto& io, const ProbedBinary* binary) {
+  io.key("machine", of(binary, &ProbedBinary::machine));
+  io.key("build_id", of(binary, &ProbedBinary::build_id));
+}
+// Saved without ProbePoint::binary.
+void describe(auto& io, Described<ProbePoint> auto& point) {
+  describe_location(io, point);
+  io(5, "symbol", point.symbol);
+  io.key("symbol_offset", point.symbol ? std::optional(Hex{point.symbol_offset}) : std::nullopt);
+  io.saved(6, "symbol_offset", point.symbol_offset);
+  io(7, "demangled", point.demangled);
+  io(8, "version", point.version);
+  io(9, "default_version", point.default_version);
+  io(10, "size", point.size);
+  io(11, "kind", point.kind);
+  io.key("table", point.table);
+  describe_build(io, point.binary.get());
+  io.key("aliases", point.aliases);
+  io.key_if(point.clones.has_value(), "clones", point.clones);
+  io.key("instruction", point.instruction);
+  describe_inlined(io, &point);
+  io.saved(12, "inlined_into", point.inlined_into);
+  describe_source(io, &point);
+  io.saved(13, "source", point.source);
+  io.saved(14, "static_probe", point.static_probe);
+  io.saved(15, "semaphore_offset", point.semaphore);
+  io.saved(16, "emulated", point.effect.emulated);
+  io.saved(17, "shows_file", point.shows_file);
+}
+
+// ---- what resolve and listings write
+
+void describe(auto& io, Described<StaticProbeRecord> auto& record) {
+  const ProbePoint& point = *record.point;
+  const StaticProbe& probe = *point.static_probe;
+  describe_location(io, point);
+  io.key("provider", probe.provider);
+  io.key("name", probe.name);
+  io.key("semaphore_offset", point.semaphore);
+  io.key("semaphore_address", probe.semaphore);
+  io.key("raw_arguments", probe.raw_arguments);
+  io.key("arguments",
+         [&](std::string& out) { append_json_static_arguments(out, probe.arguments); });
+  describe_build(io, point.binary.get());
+}
+void describe(auto& io, Described<ProgramPointRecord> auto& record) {
+  io.key("program", record.program);
+  io.key("phase", record.phase);
+}
+void describe(auto& io, Described<SymbolRecord> auto& record) {
+  const elf::Symbol& symbol = record.symbol;
+  const elf::Image& image = *record.image;
+  const elf::SymbolVersion* const version = address_of(symbol.version);
+  const auto image_offset = symbol.defined ? image.to_image(symbol.address) : std::nullopt;
+  io.key("file", image.is_inflated() ? nullptr : &record.real_path);
+  describe_entry(io, image.file().get(), &image.path().entry);
+  io.key("offset", image_offset ? image.to_file(*image_offset) : std::nullopt);
+  io.key("image_offset", image_offset);
+  io.key("address", symbol.defined ? &symbol.address : nullptr);
+  io.key("symbol", symbol.name);
+  io.key("demangled", record.demangled != symbol.name ? record.demangled : std::nullopt);
+  io.key("version", of(version, &elf::SymbolVersion::name));
+  io.key("default_version", of(version, &elf::SymbolVersion::is_default));
+  io.key("size", symbol.size);
+  io.key("bind", symbol.binding);
+  io.key("kind", symbol_kind(symbol));
+  io.key("table", symbol.table);
+  io.key("aliases", record.aliases);
+  io.key("aliases_left_out", record.aliases ? &record.aliases_left_out : nullptr);
+}
+void describe(auto& io, Described<LibraryRecord> auto& record) {
+  const ArchiveLibrary& library = record.library;
+  std::string_view entry = library.entry;
+  if (record.container) entry.remove_prefix(record.container->size() + 2); // "!/"
+  io.key("file", record.real_path);
+  io.key("entry", entry);
+  io.key("container", record.container);
+  io.key("offset", library.offset);
+  io.key("size", library.size);
+  io.key("compression", library.compression);
+  io.key("alignment", library.alignment);
+  io.key("machine", library.machine);
+  io.key("probeable", library.probeable);
+  io.key("reason", library.reason);
+}
+void describe(auto& io, Described<SourceLineRecord> auto& record) {
+  io.key("target", record.binary->target);
+  io.key("file", record.binary->real_path);
+  describe_entry_of(io, record.binary);
+  io.key("source", record.source);
+  io.key("line", record.line);
+  io.key("probeable", record.probeable);
+  io.key("text", record.text);
+}
+void describe(auto& io, Described<DriftRecord> auto& drift) {
+  // As match records have it: the archive inside the file is apart.
+  const auto inner = drift.entry ? drift.entry->rfind("!/") : std::string::npos;
+  const bool is_nested = inner != std::string::npos;
+  io.key("target", drift.target);
+  io.key("request", drift.request);
+  io.key("symbol", drift.symbol);
+  io.key("change", drift.change);
+  io.key("recorded", drift.recorded);
+  io.key("found", drift.found);
+  io.key("file", drift.file);
+  io.key("entry", is_nested ? std::optional(drift.entry->substr(inner + 2)) : drift.entry);
+  io.key("container", is_nested ? std::optional(drift.entry->substr(0, inner)) : std::nullopt);
+  io.key("abi", drift.abi);
+  io.key("demangled", drift.symbol ? demangle(*drift.symbol) : std::nullopt);
+}
+void describe(auto& io, Described<InstalledProbe> auto& probe) {
+  std::vector<std::uint32_t> holders;
+  for (const ProbeHolder& holder : probe.holders)
+    holders.push_back(static_cast<std::uint32_t>(holder.pid));
+  io.key("mechanism", probe.mechanism);
+  io.key("file", probe.file);
+  io.key("entry", probe.entry);
+  io.key("offset", probe.offset);
+  io.key("kind", probe.on_return ? EventKind::on_return : EventKind::entry);
+  io.key("symbol", probe.symbol);
+  io.key("pid",
+         probe.filter ? std::optional(static_cast<std::uint32_t>(*probe.filter)) : std::nullopt);
+  io.key("holders", holders);
+  io.key("program", probe.program);
+  io.key("event", probe.event);
+  io.key("leftover", probe.leftover);
+}
+
+// ---- what runs write
+
 void describe(auto& io, Described<ClockReading> auto& clocks) {
   io(1, "monotonic", clocks.monotonic_ns);
   io(2, "boottime", clocks.boottime_ns);
   io(3, "realtime", clocks.realtime_ns);
+}
+void describe(auto& io, Described<ClockJump> auto& jump) {
+  io(1, "jump_ns", jump.realtime_ns);
+  io(2, "suspended_ns", jump.suspended_ns);
+}
+void describe(auto& io, Described<ClockRecord> auto& record) {
+  io(1, "clocks", record.clocks);
+  io.saved(2, "at_end", record.at_end);
+  io.keys_or_nulls(record.jump);
+  io.saved(3, "jump", record.jump);
 }
 void describe(auto& io, Described<AttachedRecord> auto& record) {
   io(1, "mechanism", record.mechanism);
   io(2, "probes", record.probes);
   io(3, "program", record.program);
   io(4, "clocks", record.clocks);
+}
+
+// Saved without the probe, the stack and the caller. `line` is null unless the event is part of a
+// tree of calls.
+void describe_event(auto& io, Described<Event> auto& event, const CallRecord* line) {
+  const UserRecord* const sent = event.record.get();
+  const ProbePoint* const point = sent == nullptr ? event.point : nullptr;
+  // Events of the built-in program have all keys of a hit. Records of users' programs have the
+  // record and, depending on the map, time and sender.
+  const bool is_timed = sent == nullptr || event.time_ns != 0;
+  io.null_unless(is_timed, 1, "time_ns", event.time_ns);
+  io.null_unless(is_timed, 2, "pid", event.pid);
+  io.key("ns_pid", event.ns_pid);
+  io.null_unless(is_timed, 3, "tid", event.tid);
+  io.key("comm", sent == nullptr ? &event.comm : nullptr);
+  io.null_unless(is_timed, 4, "cpu", event.cpu);
+  io.saved(5, "comm", event.comm);
+  io.saved(6, "probe", event.probe);
+  describe_file(io, point);
+  describe_function(io, point);
+  io.key("image_offset", of(point, &ProbePoint::image_offset));
+  io(7, "kind", event.kind);
+  io.key("arguments", [&](std::string& out) { append_json_arguments(out, event); });
+  io.saved(8, "has_arguments", event.has_arguments);
+  io.saved(9, "arguments", event.arguments);
+  io.saved(10, "typed_arguments", event.typed_arguments);
+  io.saved(11, "function", event.function);
+  const bool is_typed = event.typed_return.has_value();
+  io.key("return_value", [&](std::string& out) { append_json_return(out, event); });
+  io.key_if(is_typed, "return_error", [&] { return unread_part(event.typed_return->value); });
+  io.key_if(is_typed && !event.return_errno.empty(), "return_errno", event.return_errno);
+  io.null_unless(event.left_by != ExitKind::unknown, 12, "left_by", event.left_by);
+  io.saved(13, "return_value", event.return_value);
+  io.saved(14, "typed_return", event.typed_return);
+  io.saved(15, "returns_nothing", event.returns_nothing);
+  io.saved(16, "is_known_call", event.is_known_call);
+  io.saved(17, "return_errno", event.return_errno);
+  io.key("latency_ns", [&] {
+    const bool closes = line != nullptr && line->call != nullptr && &event == line->exit;
+    return closes ? duration_of(*line->call, line->end_ns) : event.latency_ns;
+  });
+  io.saved(18, "latency_ns", event.latency_ns);
+  io.key_if(line != nullptr, "depth", of(line, &CallRecord::depth));
+  describe_stack(io, event.stack);
+  // As the stack has it, whose frame 0 is the function.
+  io.key("caller", [&](std::string& out) { append_json_caller(out, event.caller); });
+  io.key("registers", [&](std::string& out) { append_json_registers(out, event); });
+  io.saved(19, "registers", event.registers);
+  io.saved(20, "ns_pid", event.ns_pid);
+  describe_inlined(io, point);
+  io.key("map", of(sent, &UserRecord::map));
+  io.key("record_type", of(sent, &UserRecord::type));
+  io.key("record", of(sent, &UserRecord::value));
+  const bool is_raw = sent != nullptr && !sent->value;
+  io.key("raw", is_raw ? std::optional(Bytes(sent->raw)) : std::nullopt);
+  io.saved(21, "record", event.record);
+  describe_source(io, point);
+  io.saved(22, "stack_pointer", event.stack_pointer);
+  io.saved(23, "goroutine", event.goroutine);
+  io.saved(24, "lost_before", event.lost_before);
+}
+void describe(auto& io, Described<Event> auto& event) { describe_event(io, event, nullptr); }
+
+// The end of a call without a return.
+void describe(auto& io, Described<CallRecord> auto& line) {
+  const OpenCall& call = *line.call;
+  const std::string_view comm =
+      line.entry != nullptr ? std::string_view(line.entry->comm) : line.comm;
+  io.key("time_ns", line.end_ns);
+  io.key("pid", call.pid);
+  io.key("tid", call.tid);
+  io.key("comm", comm.empty() ? nullptr : &comm);
+  describe_called(io, call.point);
+  io.key("begin_ns", call.begin_ns);
+  io.key("depth", line.depth);
+  io.key("end", line.end);
+}
+void describe(auto& io, Described<CallSummaryRecord> auto& record) {
+  const FunctionSummary& function = *record.function;
+  const Histogram& durations = function.durations;
+  const auto duration = [&](std::uint64_t value) {
+    return durations.count > 0 ? std::optional(value) : std::nullopt;
+  };
+  describe_called(io, function.point);
+  io.key("calls", function.calls);
+  io.key("no_return_seen", function.no_return);
+  io.key("unfinished", function.unfinished);
+  io.key("total_ns", function.total_ns);
+  io.key("self_ns", function.self_ns);
+  io.key("min_ns", duration(static_cast<std::uint64_t>(durations.min)));
+  io.key("avg_ns", duration(function.average_ns()));
+  io.key("max_ns", duration(static_cast<std::uint64_t>(durations.max)));
+  io.key("p50_ns", duration(static_cast<std::uint64_t>(percentile(durations, 50))));
+  io.key("p99_ns", duration(static_cast<std::uint64_t>(percentile(durations, 99))));
+}
+void describe(auto& io, Described<CallEdgeRecord> auto& record) {
+  const CallEdge& edge = *record.edge;
+  io.key("caller", of(edge.caller, &ProbePoint::symbol));
+  io.key("caller_file", of(binary_of(edge.caller), &ProbedBinary::real_path));
+  io.key("callee", edge.callee->symbol);
+  io.key("callee_file", edge.callee->binary->real_path);
+  io.key("calls", edge.calls);
+  io.key("total_ns", edge.total_ns);
+}
+
+// Saved without the values and the stack.
+void describe(auto& io, Described<CountRecord> auto& record) {
+  const bool is_sent = record.point == nullptr; // by a user's program
+  const group_sums* const sums = address_of(record.sums);
+  describe_counted(io, record.point);
+  io.saved(1, "on_return", record.on_return);
+  io.key("kind", is_sent                      ? EventKind::record
+                 : record.point->static_probe ? EventKind::static_probe
+                 : record.on_return           ? EventKind::on_return
+                                              : EventKind::entry);
+  io.key("map", is_sent ? &record.map : nullptr);
+  io(2, "count", record.count);
+  io(3, "pid", record.pid);
+  io.null_unless(record.pid.has_value(), 4, "comm", record.comm);
+  describe_stack(io, record.stack);
+  io.saved(5, "rest", record.rest);
+  io.key("by", record.by);
+  io.key("measured", of(sums, &group_sums::measured));
+  io.key("sum", [=] {
+    return sums != nullptr ? std::optional(Value{static_cast<std::int64_t>(sums->sum)})
+                           : std::nullopt;
+  });
+  io.key("average", [=] {
+    return sums != nullptr && sums->measured > 0 ? std::optional(Value{average_of(*sums)})
+                                                 : std::nullopt;
+  });
+  io.saved(6, "sums", record.sums);
+  io.saved(7, "sums_latency", record.sums_latency);
+  io(8, "since_ns", record.since_ns);
+  io(9, "time_ns", record.time_ns);
+  io.saved(10, "is_interval", record.is_interval);
+  io.saved(11, "map", record.map);
+}
+void describe(auto& io, Described<HistogramRecord> auto& record) {
+  const Histogram& histogram = record.histogram;
+  const auto number = [&](std::int64_t value) {
+    return histogram.count > 0 ? std::optional(Value{value}) : std::nullopt;
+  };
+  describe_counted(io, record.point);
+  io.key("unit", record.in_nanoseconds ? "ns" : "value");
+  io.saved(1, "in_nanoseconds", record.in_nanoseconds);
+  io.key("count", histogram.count);
+  io.key("min", [&] { return number(histogram.min); });
+  io.key("max", [&] { return number(histogram.max); });
+  io.key("total", [&] { return number(static_cast<std::int64_t>(histogram.total)); });
+  io.key("p50", [&] { return number(percentile(histogram, 50)); });
+  io.key("p99", [&] { return number(percentile(histogram, 99)); });
+  io.key("negative", histogram.negative);
+  io.key("buckets", [&](std::string& out) { append_json_buckets(out, histogram); });
+  io.saved(2, "histogram", record.histogram);
+  io(3, "since_ns", record.since_ns);
+  io(4, "time_ns", record.time_ns);
+  io.saved(5, "is_interval", record.is_interval);
+}
+void describe(auto& io, Described<TaskProbeNote> auto& note) {
+  io(1, "task", note.task);
+  io(2, "bpf_name", note.bpf_name);
+  io(3, "request", note.request);
+  io.saved(4, "status", note.status);
+}
+void describe(auto& io, Described<ProbeRecord> auto& record) {
+  const ProbePoint* const point = record.point;
+  describe_probe(io, point);
+  io.key("status", [&]() -> std::optional<std::string_view> {
+    if (record.task) return record.task->status;
+    if (!record.hits) return std::nullopt;
+    return *record.hits > 0 ? "hit" : "silent";
+  });
+  io(1, "hits", record.hits);
+  io(2, "processes_mapping", record.processes_mapping);
+  io(3, "reason", record.reason);
+  io.keys_or_nulls(record.task);
+  io.saved(4, "task", record.task);
+  io.key("single_stepped",
+         point != nullptr ? std::optional(!point->effect.emulated) : std::nullopt);
+  io(5, "sampled_out", record.sampled_out);
+  io(6, "rate_limited", record.rate_limited);
+  io.optional(7, "program", record.program);
 }
 void describe(auto& io, Described<MapEntryRecord> auto& record) {
   io(1, "map", record.map);

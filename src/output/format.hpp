@@ -14,6 +14,11 @@ struct ClockReading;
 struct Histogram;
 struct HistogramRecord;
 
+// A number that JSON has as a string, "0x…": offsets, addresses and register values.
+struct Hex {
+  std::uint64_t value = 0;
+};
+
 // Appends the text. Writes control characters (C0, DEL, C1, bidirectional controls) and invalid
 // UTF-8 as \xNN, so that a name cannot move the cursor, imitate a line or look like another name.
 void append_printable(std::string& out, std::string_view text);

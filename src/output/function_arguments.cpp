@@ -43,8 +43,8 @@ std::vector<Line> lines_of(const ArgumentsRecord& record) {
 
 void append_location(JsonRecord& json, const dwarf::Location& location, const ArchInfo& arch) {
   using Text = std::optional<std::string>;
-  json.field("location", location.is_readable() ? Text(to_string(location, arch)) : Text());
-  json.field("problem", location.is_readable() ? Text() : Text(location.problem));
+  json.key("location", location.is_readable() ? Text(to_string(location, arch)) : Text());
+  json.key("problem", location.is_readable() ? Text() : Text(location.problem));
 }
 
 void append_variables(std::string& out, const ArgumentsRecord& record, bool parameters) {
@@ -55,19 +55,17 @@ void append_variables(std::string& out, const ArgumentsRecord& record, bool para
     if (is_own != parameters) continue;
     if (!first) out += ',';
     first = false;
-    out += "{\"name\":\"";
-    append_json(out, variable.name);
-    out += '"';
-    JsonRecord json(out);
-    json.field("type", variable.type->name());
-    append_location(json, variable.location, arch_of(record));
-    if (parameters)
-      json.field("artificial", variable.is_artificial);
-    else
-      json.field("inlined_function", variable.inlined_function.empty()
+    JsonRecord::append_object(out, [&](JsonRecord& json) {
+      json.key("name", variable.name);
+      json.key("type", variable.type->name());
+      append_location(json, variable.location, arch_of(record));
+      if (parameters)
+        json.key("artificial", variable.is_artificial);
+      else
+        json.key("inlined_function", variable.inlined_function.empty()
                                          ? std::nullopt
                                          : std::optional(variable.inlined_function));
-    out += '}';
+    });
   }
   out += ']';
 }
@@ -100,23 +98,22 @@ std::string function_arguments_text(const ArgumentsRecord& record) {
 
 void append_json_arguments(JsonRecord& json, const ArgumentsRecord& record) {
   const dwarf::FunctionInfo& function = *record.function;
-  json.field("function", function.name);
-  json.field("source_file", function.file.empty() ? std::nullopt : std::optional(function.file));
-  json.field("source_line", function.line == 0 ? std::nullopt : std::optional(function.line));
-  json.field("variadic", function.is_variadic);
-  append_variables(json.begin_field("parameters"), record, true);
-  append_variables(json.begin_field("variables"), record, false);
-  std::string& out = json.begin_field("result");
-  if (function.result->kind() == dwarf::TypeKind::none) {
-    out += "null";
-    return;
-  }
-  out += "{\"type\":\"";
-  append_json(out, function.result->name());
-  out += '"';
-  JsonRecord result(out);
-  append_location(result, function.result_location, arch_of(record));
-  out += '}';
+  json.key("function", function.name);
+  json.key("source_file", function.file.empty() ? std::nullopt : std::optional(function.file));
+  json.key("source_line", function.line == 0 ? std::nullopt : std::optional(function.line));
+  json.key("variadic", function.is_variadic);
+  json.key("parameters", [&](std::string& out) { append_variables(out, record, true); });
+  json.key("variables", [&](std::string& out) { append_variables(out, record, false); });
+  json.key("result", [&](std::string& out) {
+    if (function.result->kind() == dwarf::TypeKind::none) {
+      out += "null";
+      return;
+    }
+    JsonRecord::append_object(out, [&](JsonRecord& result) {
+      result.key("type", function.result->name());
+      append_location(result, function.result_location, arch_of(record));
+    });
+  });
 }
 
 } // namespace uprobectl

@@ -9,16 +9,19 @@
 
 namespace uprobectl {
 
-// A number written as a string, "0x…": offsets, addresses and register values.
-struct Hex {
-  std::uint64_t value = 0;
-};
-
 inline std::optional<std::string_view> to_optional_view(const std::optional<std::string>& value) {
   return value ? std::optional<std::string_view>(*value) : std::nullopt;
 }
 
-// Writes a JSON object. Values may be wrapped in std::optional; nullopt is written as null.
+// An optional or a pointer.
+template <typename T>
+concept MayBeMissing = !std::convertible_to<T, std::string_view> &&
+                       requires(const T& value) { value ? *value : *value; };
+
+// Writes a JSON object. Values may be optional or pointers; those that are not there are null.
+// Other values are a function that returns the value, or one that appends its JSON to a text.
+//
+// This is also the `io` of descriptions (output/descriptions.hpp).
 class JsonRecord {
 public:
   // Begins a record of this type. end() completes the line.
@@ -30,22 +33,54 @@ public:
   // Continues an object that has a key already. The caller writes its end.
   explicit JsonRecord(std::string& out) : out_(out) {}
   void end() { out_ += "}\n"; }
-
-  // Writes a key and returns the text to which the caller appends the value.
-  template <std::size_t N>
-  std::string& begin_field(const char (&name)[N]) {
-    write_key(name);
-    return out_;
+  // Appends an object. `add_keys` adds at least one.
+  static void append_object(std::string& out, const auto& add_keys) {
+    out += '{';
+    const std::size_t comma = out.size();
+    JsonRecord keys(out);
+    add_keys(keys);
+    out.erase(comma, 1);
+    out += '}';
   }
 
   // `name` is a literal, so that its key is one append; a large library has half a million.
-  template <std::size_t N, typename T>
-  void field(const char (&name)[N], const T& value) {
+  void key(const auto& name, const auto& value) {
     write_key(name);
     write(value);
   }
+  void key_if(bool is_there, const auto& name, const auto& value) {
+    if (is_there) key(name, value);
+  }
+  void operator()(unsigned /*number*/, const auto& name, const auto& value) { key(name, value); }
+  void null_unless(bool is_there, unsigned /*number*/, const auto& name, const auto& value) {
+    is_there ? key(name, value) : key(name, nullptr);
+  }
+  void optional(unsigned /*number*/, const auto& name, const auto& value) {
+    if (value) key(name, *value);
+  }
+  void keys_of(const auto& value) {
+    if (value) describe(*this, *value);
+  }
+  template <typename T>
+  void keys_or_nulls(const std::optional<T>& value) {
+    if (value) return describe(*this, *value);
+    NullKeys nulls{*this};
+    const T none{};
+    describe(nulls, none);
+  }
+  void saved(unsigned /*number*/, const char* /*name*/, const auto& /*value*/) {}
 
 private:
+  // Writes the keys of something that is not there.
+  struct NullKeys {
+    JsonRecord& record;
+    void key(const auto& name, const auto& /*value*/) { record.key(name, nullptr); }
+    void operator()(unsigned /*number*/, const auto& name, const auto& /*value*/) {
+      record.key(name, nullptr);
+    }
+    void saved(unsigned /*number*/, const char* /*name*/, const auto& /*value*/) {}
+  };
+
   template <std::size_t N>
   void write_key(const char (&name)[N]) {
     char key[N + 3] = {',', '"'};
@@ -65,6 +100,11 @@ private:
   void write(const char* value) { write(std::string_view(value)); }
   void write(std::uint64_t value) { append_decimal(out_, value); }
   void write(std::uint32_t value) { append_decimal(out_, value); }
+  void write(std::int64_t value) {
+    if (value < 0) out_ += '-';
+    append_decimal(out_, value < 0 ? 0 - static_cast<std::uint64_t>(value)
+                                   : static_cast<std::uint64_t>(value));
+  }
   void write(Hex value) {
     out_ += '"';
     append_hex(out_, value.value);
@@ -78,13 +118,25 @@ private:
     append_hex_bytes(out_, value);
     out_ += '"';
   }
+  void write(ErrorKind value) { write(code(value)); }
   void write(const Value& value) { append_json_value(out_, value); }
+  void write(const std::vector<ArgumentValue>& values) { append_json_arguments(out_, values); }
   template <typename T>
-  void write(const std::optional<T>& value) {
-    if (value)
-      write(*value);
-    else
-      write(nullptr);
+    requires(std::is_enum_v<T> || std::is_class_v<T>) && (!MayBeMissing<T>)
+  void write(const T& value) {
+    if constexpr (std::invocable<const T&>) {
+      write(value());
+    } else if constexpr (std::invocable<const T&, std::string&>) {
+      value(out_);
+    } else if constexpr (requires { to_string(value); }) {
+      write(to_string(value));
+    } else {
+      append_object(out_, [&](JsonRecord& keys) { describe(keys, value); });
+    }
+  }
+  template <MayBeMissing T>
+  void write(const T& value) {
+    value ? write(*value) : write(nullptr);
   }
   template <typename T>
   void write(const std::vector<T>& values) {

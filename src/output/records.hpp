@@ -23,6 +23,9 @@ struct ReportedFrame;
 }
 class OutputBuffer;
 
+std::string_view to_string(EventKind kind); // "entry", "return", "usdt", "record"
+std::string_view to_string(ExitKind kind);  // "return", "tail_call"
+
 // A symbol of a listing (`symbol`).
 struct SymbolRecord {
   const elf::Image* image = nullptr;

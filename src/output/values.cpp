@@ -2,6 +2,7 @@
 #include "output/values.hpp"
 
 #include "events/readings.hpp"
+#include "output/descriptions.hpp"
 #include "output/format.hpp"
 #include "output/json_record.hpp"
 #include "output/records.hpp"
@@ -74,6 +75,19 @@ void append_json_arguments(std::string& out, const Event& event) {
     append_six_integers(out, event.arguments);
   else
     out += "null";
+}
+
+void append_json_return(std::string& out, const Event& event) {
+  if (event.typed_return) return append_json_value(out, event.typed_return->value);
+  const bool has_value = event.kind == EventKind::on_return &&
+                         event.left_by != ExitKind::tail_call && !event.returns_nothing;
+  if (!has_value) {
+    out += "null";
+    return;
+  }
+  out += '"';
+  append_hex(out, event.return_value);
+  out += '"';
 }
 
 void append_json_registers(std::string& out, const Event& event) {
@@ -349,25 +363,23 @@ std::optional<std::string_view> index_extension(const StaticArgument& argument) 
 void append_json_argument(std::string& out, const StaticArgument& argument) {
   const bool in_memory = argument.kind == Kind::in_memory;
   const bool indexed = in_memory && !argument.index.empty();
-  out += "{\"raw\":\"";
-  append_json(out, argument.raw);
-  out += '"';
-  JsonRecord record(out);
-  record.field("kind", to_string(argument.kind));
-  record.field("size", argument.size);
-  record.field("signed", argument.is_signed);
-  record.field("float", argument.is_float);
-  record.field("register", optional_if(!argument.base.empty(), argument.base));
-  record.field("shift", optional_if(argument.kind == Kind::in_register, argument.shift));
-  record.field("index", optional_if(indexed, argument.index));
-  record.field("scale", optional_if(indexed, argument.scale));
-  record.field("index_extension", index_extension(argument));
-  record.field("displacement",
+  JsonRecord::append_object(out, [&](JsonRecord& record) {
+    record.key("raw", argument.raw);
+    record.key("kind", to_string(argument.kind));
+    record.key("size", argument.size);
+    record.key("signed", argument.is_signed);
+    record.key("float", argument.is_float);
+    record.key("register", optional_if(!argument.base.empty(), argument.base));
+    record.key("shift", optional_if(argument.kind == Kind::in_register, argument.shift));
+    record.key("index", optional_if(indexed, argument.index));
+    record.key("scale", optional_if(indexed, argument.scale));
+    record.key("index_extension", index_extension(argument));
+    record.key("displacement",
                optional_if(in_memory && !argument.address, Value{argument.displacement}));
-  record.field("address", argument.address);
-  record.field("constant", optional_if(argument.kind == Kind::constant, constant_value(argument)));
-  record.field("problem", optional_if(!argument.problem.empty(), argument.problem));
-  out += '}';
+    record.key("address", argument.address);
+    record.key("constant", optional_if(argument.kind == Kind::constant, constant_value(argument)));
+    record.key("problem", optional_if(!argument.problem.empty(), argument.problem));
+  });
 }
 
 std::string size_text(const StaticArgument& argument) {
@@ -457,34 +469,6 @@ namespace {
 
 using Text = std::optional<std::string_view>;
 
-void append_key(std::string& out, std::string_view key) {
-  out += ",\"";
-  out += key;
-  out += "\":";
-}
-
-void append_text(std::string& out, std::string_view key, const Text& value) {
-  append_key(out, key);
-  if (!value) {
-    out += "null";
-    return;
-  }
-  out += '"';
-  append_json(out, *value);
-  out += '"';
-}
-
-void append_number(std::string& out, std::string_view key, std::optional<std::uint64_t> value) {
-  append_key(out, key);
-  if (!value) {
-    out += "null";
-    return;
-  }
-  out += '"';
-  append_hex(out, *value);
-  out += '"';
-}
-
 // Formats an address that is in no known file.
 std::string display_address(std::uint64_t pc, std::string_view mapping) {
   std::string text;
@@ -498,15 +482,6 @@ const symbolize::SourcePosition* position_of(const unwind::Frame& frame,
                                              const symbolize::Frame& symbolized) {
   const auto& positions = symbolized.positions;
   return frame.inline_depth < positions.size() ? &positions[frame.inline_depth] : nullptr;
-}
-
-// Appends a number that is 0 if it is unknown.
-void append_count(std::string& out, std::string_view name, std::uint32_t value) {
-  append_key(out, name);
-  if (value == 0)
-    out += "null";
-  else
-    append_decimal(out, value);
 }
 
 // Returns the suffix of a guessed frame.
@@ -531,6 +506,16 @@ void append_json_stack(std::string& out, const unwind::Stack* stack) {
   out += ']';
 }
 
+void append_json_caller(std::string& out, const unwind::Frame* caller) {
+  if (caller == nullptr) {
+    out += "null";
+    return;
+  }
+  out += "{\"index\":1";
+  append_json_frame(out, *caller);
+  out += '}';
+}
+
 void append_json_frame(std::string& out, const unwind::Frame& frame) {
   const auto symbolized = frame.symbolized();
   const unwind::Module* const module = symbolized ? symbolized->module : nullptr;
@@ -543,31 +528,28 @@ void append_json_frame(std::string& out, const unwind::Frame& frame) {
   if (function == nullptr && frame.jit) function = frame.jit.get();
   const Text mapping =
       frame.place && !frame.place->mapping.empty() ? Text(frame.place->mapping) : std::nullopt;
-  append_number(out, "pc", frame.pc);
-  append_text(out, "file", module != nullptr ? Text(module->path()) : std::nullopt);
-  append_text(out, "entry", module != nullptr ? to_optional_view(module->entry()) : std::nullopt);
+  const symbolize::ModuleAddress* const found = module != nullptr ? &*frame.place : nullptr;
+  JsonRecord record(out);
+  record.key("pc", Hex{frame.pc});
+  record.key("file", module != nullptr ? &module->path() : nullptr);
+  record.key("entry", module != nullptr ? &module->entry() : nullptr);
   // Unknown if the file cannot be read.
-  append_number(out, "module_address",
-                module != nullptr && module->has_addresses()
-                    ? std::optional(frame.place->address.value)
-                    : std::nullopt);
-  append_number(out, "image_offset",
-                module != nullptr ? std::optional(frame.place->offset.value) : std::nullopt);
-  append_text(out, "symbol", function != nullptr ? Text(function->symbol) : std::nullopt);
-  append_number(out, "symbol_offset",
-                function != nullptr && !is_inlined ? std::optional(function->offset)
-                                                   : std::nullopt);
-  append_text(out, "build_id",
-              module != nullptr ? to_optional_view(module->build_id()) : std::nullopt);
-  append_text(out, "demangled",
-              function != nullptr ? to_optional_view(function->demangled) : std::nullopt);
-  append_text(out, "mapping", module == nullptr ? mapping : std::nullopt);
-  append_text(out, "found_by", to_string(frame.found_by));
+  record.key("module_address", of(found != nullptr && module->has_addresses() ? found : nullptr,
+                                  &symbolize::ModuleAddress::address));
+  record.key("image_offset", of(found, &symbolize::ModuleAddress::offset));
+  record.key("symbol", of(function, &symbolize::Function::symbol));
+  record.key("symbol_offset", function != nullptr && !is_inlined
+                                  ? std::optional(Hex{function->offset})
+                                  : std::nullopt);
+  record.key("build_id", module != nullptr ? to_optional_view(module->build_id()) : std::nullopt);
+  record.key("demangled", of(function, &symbolize::Function::demangled));
+  record.key("mapping", module == nullptr ? mapping : std::nullopt);
+  record.key("found_by", frame.found_by);
   if (position == nullptr) return;
-  append_text(out, "source", position->file.empty() ? std::nullopt : Text(position->file));
-  append_count(out, "line", position->line);
-  append_count(out, "column", position->column);
-  out += is_inlined ? ",\"inlined\":true" : ",\"inlined\":false";
+  record.key("source", position->file.empty() ? nullptr : &position->file);
+  record.key("line", position->line != 0 ? &position->line : nullptr);
+  record.key("column", position->column != 0 ? &position->column : nullptr);
+  record.key("inlined", is_inlined);
 }
 
 std::string_view missing_frames_label(StackCompleteness completeness) {

@@ -14,6 +14,8 @@ namespace uprobectl {
 // Appends [{"name":…,"type":…,"value":…,"error":…,"truncated":…},…], or null without arguments.
 void append_json_arguments(std::string& out, const Event& event);
 void append_json_arguments(std::string& out, std::span<const ArgumentValue> arguments);
+// Appends the return value, or null without one.
+void append_json_return(std::string& out, const Event& event);
 // Appends {"rax":"0x1",…}, or null for none.
 void append_json_registers(std::string& out, const Event& event);
 
@@ -51,6 +53,10 @@ std::string semaphore_text(const ProbePoint& point); // offset, or "-"
 // Appends [{"index":0,"pc":…},…], frames with the keys of a `frame` record, or null without a
 // stack.
 void append_json_stack(std::string& out, const unwind::Stack* stack);
+
+// Appends {"index":1,"pc":…}, or null without a caller: the frame as the stack has it, whose frame
+// 0 is the function.
+void append_json_caller(std::string& out, const unwind::Frame* caller);
 
 // Appends the keys of a frame after `index`, beginning with a comma.
 void append_json_frame(std::string& out, const unwind::Frame& frame);

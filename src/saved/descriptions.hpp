@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The fields of each chunk, with their numbers and names. `io` is a FieldWriter or a FieldReader.
-// The records whose JSON has the same keys are in output/descriptions.hpp.
+// What JSON has, too, is in output/descriptions.hpp.
 //
-// A new member of a record that the text or JSON shows is added here, with the next number of its
-// message. Numbers are never used again. A new enumerator is a new version of the format
-// (saved/format.hpp).
+// A new member gets the next number of its message. Numbers are never used again. A new enumerator
+// is a new version of the format (saved/format.hpp).
 #pragma once
 
 #include "output/descriptions.hpp"
@@ -105,42 +104,10 @@ void describe(auto& io, Described<ProbedBinary> auto& binary) {
   io(6, "machine", binary.machine.id);
   io(7, "build_id", binary.build_id);
 }
-void describe(auto& io, Described<InlinedInto> auto& into) {
-  io(1, "symbol", into.function);
-  io(2, "demangled", into.demangled);
-  io(3, "source", into.source);
-  io(4, "line", into.line);
-  io(5, "approximate", into.is_approximate);
-}
-void describe(auto& io, Described<SourceLine> auto& source) {
-  io(1, "source", source.file);
-  io(2, "line", source.line);
-  io(3, "inlined", source.inlined);
-}
 void describe(auto& io, Described<StaticProbe> auto& probe) {
   io(1, "provider", probe.provider);
   io(2, "name", probe.name);
   io(3, "raw_arguments", probe.raw_arguments);
-}
-// Without ProbePoint::binary.
-void describe(auto& io, Described<ProbePoint> auto& point) {
-  io(1, "request", point.request);
-  io(2, "offset", point.offset);
-  io(3, "image_offset", point.image_offset);
-  io(4, "address", point.address);
-  io(5, "symbol", point.symbol);
-  io(6, "symbol_offset", point.symbol_offset);
-  io(7, "demangled", point.demangled);
-  io(8, "version", point.version);
-  io(9, "default_version", point.default_version);
-  io(10, "size", point.size);
-  io(11, "kind", point.kind);
-  io(12, "inlined_into", point.inlined_into);
-  io(13, "source", point.source);
-  io(14, "static_probe", point.static_probe);
-  io(15, "semaphore_offset", point.semaphore);
-  io(16, "emulated", point.effect.emulated);
-  io(17, "shows_file", point.shows_file);
 }
 // A probe and the number of its file.
 struct SavedPoint {
@@ -335,33 +302,6 @@ void describe(auto& io, Described<UserRecord> auto& record) {
   io(4, "raw", record.raw);
 }
 
-// Without the probe, the stack and the caller.
-void describe(auto& io, Described<Event> auto& event) {
-  io(1, "time_ns", event.time_ns);
-  io(2, "pid", event.pid);
-  io(3, "tid", event.tid);
-  io(4, "cpu", event.cpu);
-  io(5, "comm", event.comm);
-  io(6, "probe", event.probe);
-  io(7, "kind", event.kind);
-  io(8, "has_arguments", event.has_arguments);
-  io(9, "arguments", event.arguments);
-  io(10, "typed_arguments", event.typed_arguments);
-  io(11, "function", event.function);
-  io(12, "left_by", event.left_by);
-  io(13, "return_value", event.return_value);
-  io(14, "typed_return", event.typed_return);
-  io(15, "returns_nothing", event.returns_nothing);
-  io(16, "is_known_call", event.is_known_call);
-  io(17, "return_errno", event.return_errno);
-  io(18, "latency_ns", event.latency_ns);
-  io(19, "registers", event.registers);
-  io(20, "ns_pid", event.ns_pid);
-  io(21, "record", event.record);
-  io(22, "stack_pointer", event.stack_pointer);
-  io(23, "goroutine", event.goroutine);
-  io(24, "lost_before", event.lost_before);
-}
 // An event, or a reference to it.
 template <typename T>
 struct SavedEvent {
@@ -522,20 +462,6 @@ void describe(auto& io, Described<group_sums> auto& sums) {
   io(2, "measured", sums.measured);
   io(3, "sum", sums.sum);
 }
-// Without the values and the stack.
-void describe(auto& io, Described<CountRecord> auto& record) {
-  io(1, "on_return", record.on_return);
-  io(2, "count", record.count);
-  io(3, "pid", record.pid);
-  io(4, "comm", record.comm);
-  io(5, "rest", record.rest);
-  io(6, "sums", record.sums);
-  io(7, "sums_latency", record.sums_latency);
-  io(8, "since_ns", record.since_ns);
-  io(9, "time_ns", record.time_ns);
-  io(10, "is_interval", record.is_interval);
-  io(11, "map", record.map);
-}
 struct SavedCount {
   std::uint32_t probe = 0; // as in OfProbe
   CountRecord record;
@@ -556,40 +482,9 @@ void describe(auto& io, Described<Histogram> auto& histogram) {
   io(5, "max", histogram.max);
   io(6, "buckets", histogram.buckets);
 }
-void describe(auto& io, Described<HistogramRecord> auto& record) {
-  io(1, "in_nanoseconds", record.in_nanoseconds);
-  io(2, "histogram", record.histogram);
-  io(3, "since_ns", record.since_ns);
-  io(4, "time_ns", record.time_ns);
-  io(5, "is_interval", record.is_interval);
-}
-void describe(auto& io, Described<TaskProbeNote> auto& note) {
-  io(1, "task", note.task);
-  io(2, "bpf_name", note.bpf_name);
-  io(3, "request", note.request);
-  io(4, "status", note.status);
-}
-void describe(auto& io, Described<ProbeRecord> auto& record) {
-  io(1, "hits", record.hits);
-  io(2, "processes_mapping", record.processes_mapping);
-  io(3, "reason", record.reason);
-  io(4, "task", record.task);
-  io(5, "sampled_out", record.sampled_out);
-  io(6, "rate_limited", record.rate_limited);
-  io(7, "program", record.program);
-}
 void describe(auto& io, Described<ProcessNameRecord> auto& record) {
   io(1, "pid", record.pid);
   io(2, "name", record.name);
-}
-void describe(auto& io, Described<ClockJump> auto& jump) {
-  io(1, "jump_ns", jump.realtime_ns);
-  io(2, "suspended_ns", jump.suspended_ns);
-}
-void describe(auto& io, Described<ClockRecord> auto& record) {
-  io(1, "clocks", record.clocks);
-  io(2, "at_end", record.at_end);
-  io(3, "jump", record.jump);
 }
 void describe(auto& io, Described<MessageRecord> auto& record) {
   io.always(1, "kind", record.kind);

@@ -105,8 +105,26 @@ consteval Wire wire_of() {
     return Wire::message;
 }
 
+// What descriptions say of the keys of JSON only, or of both (output/descriptions.hpp).
+template <typename Io>
+class FieldsOfKeys {
+public:
+  void key(const char* /*name*/, const auto& /*value*/) {}
+  void key_if(bool /*is_there*/, const char* /*name*/, const auto& /*value*/) {}
+  void keys_of(const auto& /*value*/) {}
+  void keys_or_nulls(const auto& /*value*/) {}
+  void saved(unsigned number, const char* name, auto& value) { io()(number, name, value); }
+  void optional(unsigned number, const char* name, auto& value) { io()(number, name, value); }
+  void null_unless(bool /*is_there*/, unsigned number, const char* name, auto& value) {
+    io()(number, name, value);
+  }
+
+private:
+  Io& io() { return static_cast<Io&>(*this); }
+};
+
 // Appends the fields of one message to a text.
-class FieldWriter {
+class FieldWriter : public FieldsOfKeys<FieldWriter> {
 public:
   explicit FieldWriter(std::string& out) : out_(out) {}
 
@@ -228,7 +246,7 @@ constexpr std::size_t max_kept_texts = std::size_t{1} << 18;
 
 // Reads a message that takes all of the bytes. Texts that it reads as std::string_view borrow
 // `kept`, without it the bytes.
-class FieldReader {
+class FieldReader : public FieldsOfKeys<FieldReader> {
 public:
   explicit FieldReader(Bytes bytes, KeptTexts* kept = nullptr) : bytes_(bytes), kept_(kept) {}
 
