@@ -470,7 +470,7 @@ Result<void> BpfObject::use_pins(std::vector<OpenedPin> programs, std::vector<Op
       if (program.name != pin.name) continue;
       program.pin = std::move(pin.path);
       program.is_optional = false; // it was chosen when it was pinned
-      program.load_problem = std::move(pin.problem);
+      program.load_problem = pin.problem ? pin.problem->message : "";
       program.loaded = {
           .fd = pin.fd.get(), .kind = program_kind_for(program.kind), .loaded_by_us = false};
       state_->pins.push_back(std::move(pin.fd));
@@ -482,9 +482,13 @@ Result<void> BpfObject::use_pins(std::vector<OpenedPin> programs, std::vector<Op
   bpf_object__for_each_map(map, state_->object.get()) {
     ObjectMap& described = state_->maps[index++];
     const auto pin = std::ranges::find(maps, described.name, &OpenedPin::name);
-    // No program that was pinned uses the others.
     if (pin == maps.end() || !pin->fd) {
       bpf_map__set_autocreate(map, false);
+      if (pin == maps.end()) continue; // no program that was pinned uses it
+      const MapUse use = map_use_for_type(bpf_map__type(map));
+      described.pin_problem = std::move(pin->problem);
+      described.pinned_id = pin->id;
+      described.is_buffer = use == MapUse::ring_buffer || use == MapUse::perf_buffer;
       continue;
     }
     if (const int error = bpf_map__reuse_fd(map, pin->fd.get()); error != 0)

@@ -22,6 +22,10 @@ struct ObjectMap {
   std::optional<std::uint32_t> chosen_size = {};
   bool size_in_bytes = false;
   bool size_is_requested = false; // by set_map_entries()
+  // Set by use_pins(): why the map that was pinned cannot be used, and what it is.
+  std::optional<Error> pin_problem = {};
+  std::uint32_t pinned_id = 0;
+  bool is_buffer = false;
   // Ids in type_information(), also of maps for which the kernel keeps no types, such as queues.
   std::uint32_t key_type = 0; // 0: unknown
   std::uint32_t value_type = 0;
@@ -60,8 +64,9 @@ struct ObjectLoading {
 struct OpenedPin {
   std::string name; // of the program or map
   std::string path;
-  UniqueFd fd;              // empty: it cannot be used
-  std::string problem = {}; // why
+  UniqueFd fd;                       // empty: it cannot be used
+  std::optional<Error> problem = {}; // why
+  std::uint32_t id = 0;              // of a map that cannot be used, in the kernel
 };
 
 // A program that libbpf has attached. The destructor detaches it.
@@ -110,7 +115,7 @@ public:
 
   // Uses programs and maps that were pinned before. Call it before load(), which then loads only
   // the programs that it is given, with these maps, and no others. A program that cannot be used
-  // has a load_problem.
+  // has a load_problem, a map a pin_problem.
   Result<void> use_pins(std::vector<OpenedPin> programs, std::vector<OpenedPin> maps);
   // Sets what a pinned program was loaded for, if the kernel says otherwise than its section.
   void set_kind(std::string_view program, ProgramKind kind);

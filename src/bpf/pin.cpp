@@ -11,14 +11,17 @@
 #include <array>
 #include <bpf/bpf.h>
 #include <cerrno>
+#include <chrono>
 #include <fcntl.h>
 #include <filesystem>
 #include <fmt/format.h>
 #include <linux/bpf.h>
 #include <linux/magic.h>
 #include <set>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
+#include <thread>
 #include <unistd.h>
 
 namespace uprobectl {
@@ -47,8 +50,7 @@ Result<void> check_file_system(const std::string& folder) {
       "bpf /sys/fs/bpf"));
 }
 
-std::string parent_folder(std::string folder) {
-  while (folder.size() > 1 && folder.ends_with('/')) folder.pop_back();
+std::string parent_folder(const std::string& folder) {
   const auto slash = folder.rfind('/');
   if (slash == std::string::npos) return ".";
   return slash == 0 ? "/" : folder.substr(0, slash);
@@ -91,7 +93,7 @@ Result<std::set<std::uint32_t>> find_used_maps(const BpfObject& object) {
 std::uint32_t find_id(const PlannedPin& pinned) {
   bpf_prog_info program{};
   bpf_map_info map{};
-  const bool is_map = (pinned.flags & LISTED_MAP) != 0;
+  const bool is_map = (pinned.flags & listed_map) != 0;
   std::uint32_t size = is_map ? sizeof(map) : sizeof(program);
   void* const info = is_map ? static_cast<void*>(&map) : &program;
   if (::bpf_obj_get_info_by_fd(pinned.fd, info, &size) != 0) return 0; // no program or map has it
@@ -114,19 +116,34 @@ Result<std::vector<PlannedPin>> plan_pins(const BpfObject& object, const PinRequ
           program.loaded.fd, 0);
   for (const ObjectMap& map : object.maps()) {
     const Pin pin{.kind = "map", .name = map.name, .path = {}, .section = {}};
-    if (request.only_used_maps && !used->contains(find_id({pin, map.fd, LISTED_MAP}))) continue;
-    add(pin, android ? "map_" + object.name() + "_" + map.name : map.name, map.fd, LISTED_MAP);
+    if (request.only_used_maps && !used->contains(find_id({pin, map.fd, listed_map}))) continue;
+    add(pin, android ? "map_" + object.name() + "_" + map.name : map.name, map.fd, listed_map);
     if (!map.wanted_pin.empty())
       pins.push_back({{.kind = "map", .name = map.name, .path = map.wanted_pin, .section = {}},
                       map.fd,
-                      LISTED_MAP | LISTED_BY_NAME});
+                      listed_map | listed_by_name});
   }
   return pins;
 }
 
-// An existing folder must belong to us, and be empty or contain our list of pins.
-Result<void> check_own_folder(const std::string& folder) {
-  const UniqueFd opened{::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)};
+// Whether a file of the folder was pinned by this user.
+bool is_own_pin(const UniqueFd& folder, const std::string& name) {
+  struct stat status{};
+  return ::fstatat(folder.get(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+         S_ISREG(status.st_mode) && status.st_uid == ::geteuid();
+}
+
+bool is_file_name(std::string_view name) {
+  return !name.empty() && name != "." && name != ".." && !name.contains('/');
+}
+
+bool has_file(const UniqueFd& folder, const std::string& name) {
+  return ::faccessat(folder.get(), name.c_str(), F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+// An existing folder must belong to us.
+Result<UniqueFd> open_folder_to_pin(const std::string& folder) {
+  UniqueFd opened{::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)};
   struct stat status{};
   if (!opened || ::fstat(opened.get(), &status) != 0)
     return fail(system_error(errno, folder + ": cannot be used"));
@@ -135,8 +152,39 @@ Result<void> check_own_folder(const std::string& folder) {
         ErrorKind::not_permitted,
         fmt::format("{}: the folder belongs to user {}, nothing was pinned", folder, status.st_uid)}
                     .hint("name a folder that does not exist"));
-  if (::faccessat(opened.get(), std::string(pin_list_name).c_str(), F_OK, AT_SYMLINK_NOFOLLOW) == 0)
-    return {};
+  return opened;
+}
+
+// One process at a time pins or unpins in a folder. Each user who may read the folder can hold the
+// lock, so the wait has an end.
+Result<void> lock_folder(const UniqueFd& opened, const std::string& folder) {
+  constexpr int polls = 500;
+  constexpr std::chrono::milliseconds pause(20);
+  for (int i = 0; i < polls; ++i) {
+    if (::flock(opened.get(), LOCK_EX | LOCK_NB) == 0) return {};
+    if (errno != EWOULDBLOCK && errno != EINTR)
+      return fail(system_error(errno, folder + ": cannot be locked"));
+    std::this_thread::sleep_for(pause);
+  }
+  return fail(
+      Error{ErrorKind::io, folder + ": another process has been changing its pins for ten seconds"}
+          .hint("find it with: lslocks"));
+}
+
+// Whether the path still is this folder: another process may have removed it while it had the lock.
+bool is_still_at(const UniqueFd& opened, const std::string& folder) {
+  struct stat there{};
+  struct stat here{};
+  return ::fstat(opened.get(), &there) == 0 && ::stat(folder.c_str(), &here) == 0 &&
+         there.st_dev == here.st_dev && there.st_ino == here.st_ino;
+}
+
+// A folder to pin in is empty or contains our list of pins.
+Result<void> check_content(const UniqueFd& opened, const std::string& folder) {
+  if (const std::string draft(pin_list_draft);
+      is_own_pin(opened, draft)) // of a run that was killed
+    ::unlinkat(opened.get(), draft.c_str(), 0);
+  if (has_file(opened, std::string(pin_list_name))) return {};
   std::error_code failure;
   const bool empty = std::filesystem::is_empty(folder, failure);
   if (failure) return fail(system_error(failure.value(), folder));
@@ -161,7 +209,7 @@ Error already_exists(const std::string& path, std::span<const ListedPin> listed 
                  fmt::format("{}: already exists ({}{}), nothing was pinned", path, what, owner)}
         .hint("name another folder");
   const auto object = std::ranges::find_if(listed, [&](const ListedPin& each) {
-    return each.is(LISTED_OBJECT) && each.object == known->object;
+    return each.is(listed_object) && each.object == known->object;
   });
   return Error{ErrorKind::duplicated,
                fmt::format("{}: already exists ({}{}, which uprobectl load has pinned{}), nothing "
@@ -171,25 +219,68 @@ Error already_exists(const std::string& path, std::span<const ListedPin> listed 
       .hint("remove the pins of uprobectl: uprobectl load --unpin " + parent_folder(path));
 }
 
-// Removes what was pinned so far, unless keep() is called.
+// Names of the bpf file system have no dots (Linux kernel/bpf/inode.c, bpf_lookup).
+Result<void> replace_list(int list, const std::string& folder, std::optional<mode_t> mode) {
+  const std::string path = folder + "/" + std::string(pin_list_name);
+  const std::string draft = folder + "/" + std::string(pin_list_draft);
+  if (::bpf_obj_pin(list, draft.c_str()) != 0)
+    return fail(system_error(errno, draft + ": cannot be pinned"));
+  if (mode) ::chmod(draft.c_str(), *mode); // it can be replaced and removed without it
+  if (::rename(draft.c_str(), path.c_str()) == 0) return {};
+  Error error = system_error(errno, path + ": cannot be replaced");
+  ::unlink(draft.c_str());
+  return fail(std::move(error));
+}
+
+// Locks the folder. Removes what was pinned so far and restores the list, unless keep() is called.
 class PinGuard {
 public:
   PinGuard() = default;
   PinGuard(const PinGuard&) = delete;
   PinGuard& operator=(const PinGuard&) = delete;
   ~PinGuard() {
+    if (is_kept_) return;
     for (const std::string& path : paths_) ::unlink(path.c_str());
-    if (!folder_.empty()) ::rmdir(folder_.c_str());
+    // If this fails, the list has names that are not pinned, which its readers leave out.
+    if (is_list_replaced_) static_cast<void>(uprobectl::replace_list(list_.get(), path_, mode_));
+    if (is_made_) ::rmdir(path_.c_str());
   }
 
   Result<void> make_folder(const std::string& folder) {
     constexpr mode_t mode = 0755;
-    if (::mkdir(folder.c_str(), mode) == 0) {
-      folder_ = folder;
-      return {};
-    }
-    if (errno == EEXIST) return check_own_folder(folder);
-    return fail(system_error(errno, folder + ": cannot be created"));
+    path_ = folder;
+    do {
+      is_made_ = ::mkdir(folder.c_str(), mode) == 0;
+      if (!is_made_ && errno != EEXIST)
+        return fail(system_error(errno, folder + ": cannot be created"));
+      auto opened = open_folder_to_pin(folder);
+      if (!opened) return fail(std::move(opened).error());
+      folder_ = std::move(*opened);
+      if (auto locked = lock_folder(folder_, folder); !locked) return locked;
+    } while (!is_still_at(folder_, folder));
+    if (auto checked = check_content(folder_, folder); !checked) return checked;
+    auto list = open_pin_list(folder);
+    if (!list) return fail(std::move(list).error());
+    list_ = std::move(*list);
+    return {};
+  }
+
+  const UniqueFd& folder() const { return folder_; }
+
+  // What the list had before this run.
+  std::vector<ListedPin> read_list() const {
+    return list_ ? read_pin_list(list_.get()) : std::vector<ListedPin>();
+  }
+
+  Result<void> replace_list(int list, std::optional<mode_t> mode) {
+    const std::string name(pin_list_name);
+    if (!list_) return pin(list, path_ + "/" + name, mode);
+    struct stat status{};
+    if (::fstatat(folder_.get(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0)
+      mode_ = status.st_mode & 0777U;
+    auto done = uprobectl::replace_list(list, path_, mode);
+    is_list_replaced_ = done.has_value();
+    return done;
   }
 
   Result<void> pin(int fd, const std::string& path, std::optional<mode_t> mode) {
@@ -203,33 +294,23 @@ public:
     return {};
   }
 
-  void keep() {
-    paths_.clear();
-    folder_.clear();
-  }
+  void keep() { is_kept_ = true; }
 
 private:
+  std::string path_;
+  UniqueFd folder_;            // locked
+  UniqueFd list_;              // before this run
+  std::optional<mode_t> mode_; // of that list
   std::vector<std::string> paths_;
-  std::string folder_;
+  bool is_made_ = false; // the folder
+  bool is_list_replaced_ = false;
+  bool is_kept_ = false;
 };
 
 constexpr std::string_view shared_folder = "/sys/fs/bpf/"; // of libbpf's LIBBPF_PIN_BY_NAME
 
-// Names of the bpf file system have no dots (Linux kernel/bpf/inode.c, bpf_lookup).
-Result<void> replace_list(int list, const std::string& path, std::optional<mode_t> mode) {
-  const std::string draft = path + "_new";
-  ::unlink(draft.c_str()); // of a run that was killed
-  if (::bpf_obj_pin(list, draft.c_str()) != 0)
-    return fail(system_error(errno, draft + ": cannot be pinned"));
-  if (mode) ::chmod(draft.c_str(), *mode); // it can be replaced and removed without it
-  if (::rename(draft.c_str(), path.c_str()) == 0) return {};
-  Error error = system_error(errno, path + ": cannot be replaced");
-  ::unlink(draft.c_str());
-  return fail(std::move(error));
-}
-
 ListedPin to_listed(const PlannedPin& pinned, std::uint32_t object) {
-  const bool is_shared = (pinned.flags & LISTED_BY_NAME) != 0;
+  const bool is_shared = (pinned.flags & listed_by_name) != 0;
   return {.pin = is_shared ? pinned.pin.path : file_name(pinned.pin.path),
           .flags = pinned.flags,
           .object = object,
@@ -237,15 +318,20 @@ ListedPin to_listed(const PlannedPin& pinned, std::uint32_t object) {
           .name = pinned.pin.name};
 }
 
-// Whether a file of the folder was pinned by this user.
-bool is_own_pin(const UniqueFd& folder, const std::string& name) {
-  struct stat status{};
-  return ::fstatat(folder.get(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 &&
-         S_ISREG(status.st_mode) && status.st_uid == ::geteuid();
-}
-
-bool is_file_name(std::string_view name) {
-  return !name.empty() && name != "." && name != ".." && !name.contains('/');
+// Takes objects without a pinned program or map out of the list, and removes their files: a run was
+// killed before it pinned them, or somebody has removed the pins.
+void drop_gone_objects(std::vector<ListedPin>& listed, const UniqueFd& folder) {
+  std::set<std::uint32_t> there;
+  for (const ListedPin& each : listed)
+    if (!each.is(listed_object) && is_file_name(each.pin) && has_file(folder, each.pin))
+      there.insert(each.object);
+  std::erase_if(listed, [&](const ListedPin& each) {
+    if (there.contains(each.object)) return false;
+    const std::string file = kept_object_pin(each.object);
+    if (each.is(listed_object) && is_own_pin(folder, file))
+      ::unlinkat(folder.get(), file.c_str(), 0);
+    return true;
+  });
 }
 
 // Opens a folder of this user. The list of pins may have been written by others, so its names are
@@ -275,24 +361,28 @@ std::optional<std::uint32_t> map_id(const std::string& path) {
 
 // Removes the pins of LIBBPF_PIN_BY_NAME that are listed, and their entries from `pins`. Others may
 // have written the list: only pins of maps that are pinned in the folder, too, are removed.
-std::vector<Pin> unpin_shared(std::vector<ListedPin>& pins, const std::string& folder) {
+Unpinned unpin_shared(std::vector<ListedPin>& pins, const std::string& folder) {
   std::vector<std::uint32_t> ids;
-  std::vector<Pin> removed;
+  Unpinned removed;
   for (const ListedPin& pinned : pins) {
-    if (pinned.is(LISTED_BY_NAME) || !is_file_name(pinned.pin)) continue;
+    if (pinned.is(listed_by_name) || !is_file_name(pinned.pin)) continue;
     if (const auto id = map_id(folder + "/" + pinned.pin)) ids.push_back(*id);
   }
   const UniqueFd shared{
       ::open(std::string(shared_folder).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
   std::erase_if(pins, [&](const ListedPin& pinned) {
-    if (!pinned.is(LISTED_BY_NAME)) return false;
+    if (!pinned.is(listed_by_name)) return false;
     const std::string& path = pinned.pin;
     const std::string name = file_name(path);
     if (path != std::string(shared_folder) + name || !is_file_name(name)) return true;
     const auto id = map_id(path);
-    if (!id || std::ranges::find(ids, *id) == ids.end() || !is_own_pin(shared, name)) return true;
-    if (::unlinkat(shared.get(), name.c_str(), 0) == 0)
-      removed.push_back({.kind = "map", .name = name, .path = path, .section = {}});
+    if (!has_file(shared, name)) return true;
+    if (!id || std::ranges::find(ids, *id) == ids.end() || !is_own_pin(shared, name))
+      removed.left.push_back(path + " is left: it is not this user's pin of a map of the folder");
+    else if (::unlinkat(shared.get(), name.c_str(), 0) == 0)
+      removed.pins.push_back({.kind = "map", .name = name, .path = path, .section = {}});
+    else
+      removed.left.push_back(system_error(errno, path + " is left").message);
     return true;
   });
   return removed;
@@ -315,6 +405,24 @@ std::optional<ProgramKind> detect_program_kind(int program, const KernelFeatures
   if (!features.perf_link && !features.uprobe_multi)
     return ProgramKind::plain; // the kernel supports no other kind
   return std::nullopt;
+}
+
+// Removes a folder whose pins were removed. Returns why it is left, if it is.
+std::optional<std::string> remove_folder(const std::string& folder) {
+  constexpr std::size_t most = 10;
+  if (::rmdir(folder.c_str()) == 0) return std::nullopt;
+  const int reason = errno;
+  std::vector<std::string> names;
+  std::error_code failure;
+  for (std::filesystem::directory_iterator each(folder, failure), end; !failure && each != end;
+       each.increment(failure))
+    names.push_back(each->path().filename().string());
+  if (names.empty()) return system_error(reason, folder + " is left").message;
+  std::ranges::sort(names);
+  const bool is_cut = names.size() > most;
+  if (is_cut) names.resize(most);
+  return fmt::format("{} is left, because it has what uprobectl load has not pinned: {}{}", folder,
+                     joined(names), is_cut ? ", …" : "");
 }
 
 // The kernel says EACCES of a folder, also to root.
@@ -340,7 +448,9 @@ Error folder_error(const std::string& path, std::string_view what) {
 } // namespace
 
 Result<std::vector<Pin>> pin(const BpfObject& object, const MappedFile& file,
-                             const PinRequest& request) {
+                             const PinRequest& requested) {
+  PinRequest request = requested;
+  request.folder = without_end_slashes(request.folder);
   // Checked first, because mkdir() would create the folder in any file system.
   if (auto checked = check_file_system(parent_folder(request.folder)); !checked)
     return fail(std::move(checked).error());
@@ -348,10 +458,7 @@ Result<std::vector<Pin>> pin(const BpfObject& object, const MappedFile& file,
   if (!planned) return fail(std::move(planned).error());
   PinGuard guard;
   if (auto made = guard.make_folder(request.folder); !made) return fail(std::move(made).error());
-  const auto earlier = open_pin_list(request.folder);
-  if (!earlier) return fail(earlier.error());
-  std::vector<ListedPin> listed;
-  if (*earlier) listed = read_pin_list(earlier->get());
+  std::vector<ListedPin> listed = guard.read_list();
   std::uint32_t number = 1;
   for (const ListedPin& each : listed) number = std::max(number, each.object + 1);
   const auto kept = keep_object(file.bytes());
@@ -361,11 +468,12 @@ Result<std::vector<Pin>> pin(const BpfObject& object, const MappedFile& file,
                                       .path = request.folder + "/" + kept_object_pin(number),
                                       .section = {}},
                                      kept->get(),
-                                     LISTED_MAP | LISTED_OBJECT});
+                                     listed_map | listed_object});
   // Before the list is replaced: it would say that the pins of others are those of this object.
   for (const PlannedPin& pinned : *planned)
     if (::access(pinned.pin.path.c_str(), F_OK) == 0)
       return fail(already_exists(pinned.pin.path, listed));
+  drop_gone_objects(listed, guard.folder());
   for (const PlannedPin& pinned : *planned) {
     ListedPin entry = to_listed(pinned, number);
     std::erase_if(listed, [&](const ListedPin& each) { return each.pin == entry.pin; }); // gone
@@ -375,33 +483,37 @@ Result<std::vector<Pin>> pin(const BpfObject& object, const MappedFile& file,
   if (!list) return fail(list.error());
   // The list first, so that unpin can clean up after a run that was killed. It may have names that
   // are not pinned.
-  const std::string list_path = request.folder + "/" + std::string(pin_list_name);
-  if (auto done = *earlier ? replace_list(list->get(), list_path, request.mode)
-                           : guard.pin(list->get(), list_path, request.mode);
-      !done)
+  if (auto done = guard.replace_list(list->get(), request.mode); !done)
     return fail(std::move(done).error());
   std::vector<Pin> result;
   for (const PlannedPin& pinned : *planned) {
     if (auto done = guard.pin(pinned.fd, pinned.pin.path, request.mode); !done)
       return fail(std::move(done).error());
-    if ((pinned.flags & LISTED_OBJECT) == 0) result.push_back(pinned.pin);
+    if ((pinned.flags & listed_object) == 0) result.push_back(pinned.pin);
   }
   guard.keep();
   return result;
 }
 
-Result<std::vector<Pin>> unpin(const std::string& folder) {
+Result<Unpinned> unpin(const std::string& named_folder) {
+  const std::string folder = without_end_slashes(named_folder);
   const auto opened = open_own_folder(folder);
   if (!opened) return fail(opened.error());
+  if (auto locked = lock_folder(*opened, folder); !locked) return fail(std::move(locked).error());
   const std::string list_path = folder + "/" + std::string(pin_list_name);
   const auto list = open_pin_list(folder);
   if (!list) return fail(list.error());
-  if (!*list)
+  // It has nothing that the list does not have.
+  const std::string draft(pin_list_draft);
+  const bool has_draft =
+      is_own_pin(*opened, draft) && ::unlinkat(opened->get(), draft.c_str(), 0) == 0;
+  if (!*list && !has_draft)
     return fail(ErrorKind::not_found, folder + ": nothing in it was pinned by uprobectl load");
-  if (!is_own_pin(*opened, std::string(pin_list_name)))
+  if (*list && !is_own_pin(*opened, std::string(pin_list_name)))
     return fail(ErrorKind::not_permitted, list_path + ": another user has pinned it");
-  std::vector<ListedPin> pins = read_pin_list(list->get());
-  std::vector<Pin> removed = unpin_shared(pins, folder);
+  std::vector<ListedPin> pins;
+  if (*list) pins = read_pin_list(list->get());
+  Unpinned removed = unpin_shared(pins, folder);
   for (const ListedPin& pinned : pins) {
     if (!is_file_name(pinned.pin))
       return fail(
@@ -416,16 +528,16 @@ Result<std::vector<Pin>> unpin(const std::string& folder) {
       if (errno == ENOENT) continue;
       return fail(system_error(errno, path + ": cannot be removed"));
     }
-    if (!pinned.is(LISTED_OBJECT))
-      removed.push_back({.kind = pinned.is(LISTED_MAP) ? "map" : "program",
-                         .name = pinned.name,
-                         .path = path,
-                         .section = {}});
+    if (!pinned.is(listed_object))
+      removed.pins.push_back({.kind = pinned.is(listed_map) ? "map" : "program",
+                              .name = pinned.name,
+                              .path = path,
+                              .section = {}});
   }
-  if (::unlinkat(opened->get(), std::string(pin_list_name).c_str(), 0) != 0)
+  if (*list && ::unlinkat(opened->get(), std::string(pin_list_name).c_str(), 0) != 0)
     return fail(system_error(errno, list_path));
-  ::rmdir(folder.c_str()); // fails if it contains something else
-  std::ranges::sort(removed, {}, &Pin::path);
+  if (auto left = remove_folder(folder)) removed.left.push_back(std::move(*left));
+  std::ranges::sort(removed.pins, {}, &Pin::path);
   return removed;
 }
 
@@ -435,14 +547,7 @@ Result<UniqueFd> open_pin(const std::string& path, std::string_view what) {
   struct stat status{};
   if (!fd && reason == EACCES && ::stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode))
     return fail(folder_error(path, what));
-  if (!fd && reason == EACCES)
-    return fail(Error{ErrorKind::not_permitted, path + ": this user may not use the pin"}.hint(
-        "check its mode and owner: ls -l " + path));
-  if (!fd && reason == EPERM) return fail(bpf_load_error(reason, path));
-  if (!fd && reason == EINVAL)
-    return fail(ErrorKind::unsupported,
-                path + ": not a pin, because it is not in a bpf file system");
-  if (!fd) return fail(system_error(reason, path));
+  if (!fd) return fail(pin_error(reason, path));
   if (!is_pin_of(fd.get(), what))
     return fail(ErrorKind::unsupported, path + ": this pin is not a " + std::string(what));
   return fd;

@@ -33,13 +33,18 @@ struct PinRequest {
 
 // Pins the loaded programs and the maps of the object, or nothing on failure. Never overwrites a
 // pin. Also pins what pin_list.hpp describes: the list of the pins of a folder, which may be of
-// several objects, and a copy of `file`, which the object is made of.
+// several objects, and a copy of `file`, which the object is made of. Waits while another process
+// pins or unpins there, for ten seconds.
 Result<std::vector<Pin>> pin(const BpfObject& object, const MappedFile& file,
                              const PinRequest& request);
 
+struct Unpinned {
+  std::vector<Pin> pins;
+  std::vector<std::string> left; // what was not removed, and why
+};
 // Removes the pins that pin() made in the folder, and the folder if it is empty then. not_found if
 // there are none.
-Result<std::vector<Pin>> unpin(const std::string& folder);
+Result<Unpinned> unpin(const std::string& folder);
 
 // What the kernel says of a pinned program.
 struct PinnedProgramInfo {

@@ -62,6 +62,21 @@ std::string kept_object_pin(std::uint32_t object) {
   return fmt::format("uprobectl_object_{}", object);
 }
 
+std::string without_end_slashes(std::string folder) {
+  while (folder.size() > 1 && folder.ends_with('/')) folder.pop_back();
+  return folder;
+}
+
+Error pin_error(int errnum, const std::string& path) {
+  if (errnum == EACCES)
+    return Error{ErrorKind::not_permitted, path + ": this user may not use the pin"}.hint(
+        "check its mode and owner: ls -l " + path);
+  if (errnum == EPERM) return bpf_load_error(errnum, path);
+  if (errnum == EINVAL)
+    return {ErrorKind::unsupported, path + ": not a pin, because it is not in a bpf file system"};
+  return system_error(errnum, path);
+}
+
 Result<UniqueFd> make_pin_list(std::span<const ListedPin> pins) {
   if (pins.size() > max_listed)
     return fail(
@@ -92,7 +107,7 @@ Result<UniqueFd> open_pin_list(const std::string& folder) {
   LIBBPF_OPTS(bpf_obj_get_opts, options, .file_flags = BPF_F_RDONLY);
   UniqueFd list{::bpf_obj_get_opts(path.c_str(), &options)};
   if (!list && (errno == ENOENT || errno == ENOTDIR)) return list;
-  if (!list) return fail(system_error(errno, path));
+  if (!list) return fail(pin_error(errno, path));
   const auto info = query_map(list.get(), path);
   if (!info) return fail(info.error());
   if (info->type != BPF_MAP_TYPE_HASH || info->key_size != max_name ||

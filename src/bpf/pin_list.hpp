@@ -18,12 +18,14 @@
 namespace uprobectl {
 
 inline constexpr std::string_view pin_list_name = "uprobectl_pins";
+// The next list, which replaces it. One is left if load was killed then.
+inline constexpr std::string_view pin_list_draft = "uprobectl_pins_new";
 std::string kept_object_pin(std::uint32_t object); // the name of the pin of an object file
 
 enum ListedFlag : std::uint32_t {
-  LISTED_MAP = 1,     // otherwise a program
-  LISTED_BY_NAME = 8, // the pin of LIBBPF_PIN_BY_NAME, listed by its path
-  LISTED_OBJECT = 16, // the copy of an object file, which is a map
+  listed_map = 1,     // otherwise a program
+  listed_by_name = 8, // the pin of LIBBPF_PIN_BY_NAME, listed by its path
+  listed_object = 16, // the copy of an object file, which is a map
 };
 
 // One entry of the list.
@@ -36,6 +38,12 @@ struct ListedPin {
 
   bool is(ListedFlag flag) const { return (flags & flag) != 0; }
 };
+
+// The path of a folder as in messages: without slashes at its end, unless it is "/".
+std::string without_end_slashes(std::string folder);
+
+// The Error for a pin that cannot be opened; `errnum` is that of bpf().
+Error pin_error(int errnum, const std::string& path);
 
 // Makes a list, not yet pinned. duplicated if two entries have one pin, unsupported if there are
 // more than 4096 or a name is too long.

@@ -54,18 +54,45 @@ std::string path_in(const std::string& folder, std::string_view name) {
   return fmt::format("{}{}{}", folder, folder.ends_with('/') ? "" : "/", name);
 }
 
-std::optional<std::uint32_t> find_program_id(int program) {
-  bpf_prog_info info{};
-  std::uint32_t size = sizeof(info);
-  if (::bpf_obj_get_info_by_fd(program, &info, &size) != 0) return std::nullopt;
-  return info.id;
-}
-
 std::optional<std::uint32_t> find_map_id(int map) {
   bpf_map_info info{};
   std::uint32_t size = sizeof(info);
   if (::bpf_obj_get_info_by_fd(map, &info, &size) != 0) return std::nullopt;
   return info.id;
+}
+
+// Why a program is left out, which has to be one line.
+Error in_one_line(Error error) {
+  if (!error.hints.empty()) error.message += fmt::format(" ({})", joined(error.hints));
+  error.hints.clear();
+  return error;
+}
+
+// The ids of the maps that these programs use, in the kernel.
+Result<std::set<std::uint32_t>> find_used_maps(std::span<const OpenedPin> programs) {
+  std::set<std::uint32_t> ids;
+  for (const OpenedPin& program : programs) {
+    if (!program.fd) continue;
+    const auto used = list_map_ids(program.fd.get());
+    if (!used) return fail(used.error());
+    ids.insert(used->begin(), used->end());
+  }
+  return ids;
+}
+
+// What others keep is not loaded. All trust root.
+Result<void> check_owner(const std::string& path, const std::string& folder) {
+  struct stat status{};
+  if (::stat(path.c_str(), &status) != 0) return fail(system_error(errno, path));
+  if (status.st_uid == 0 || status.st_uid == ::geteuid()) return {};
+  return fail(
+      Error{ErrorKind::not_permitted,
+            fmt::format("{} belongs to user {}, and programs that are kept there would be loaded "
+                        "with your rights",
+                        path, status.st_uid)}
+          .hint(
+              fmt::format("attach one program, which is already loaded: --program {}/NAME", folder))
+          .hint(fmt::format("or run as user {}", status.st_uid)));
 }
 
 // What `load` has pinned in a folder.
@@ -75,17 +102,29 @@ public:
       : folder_(std::move(folder)), pins_(std::move(pins)) {}
 
   // Opens the objects, or the one of this pin.
-  Result<std::vector<PinnedObject>> open(std::optional<std::string_view> only) const {
-    std::vector<PinnedObject> objects;
+  Result<PinnedObjects> open(std::optional<std::string_view> only) const {
+    PinnedObjects opened;
+    std::optional<Error> gone;
     for (const ListedPin& kept : pins_) {
-      if (!kept.is(LISTED_OBJECT)) continue;
+      if (!kept.is(listed_object)) continue;
       if (only && find_program(*only, kept.object) == nullptr) continue;
-      auto object = open_object(kept, only);
+      auto file = open_file(kept);
+      if (!file && file.error().kind == ErrorKind::not_found) {
+        opened.warnings.push_back(
+            fmt::format("{}: programs of {} are left out: the object file is not pinned",
+                        file_path(kept), kept.name));
+        if (!gone) gone = std::move(file).error();
+        continue;
+      }
+      if (!file) return fail(std::move(file).error());
+      auto object = open_object(kept, std::move(*file), only);
       if (!object) return fail(std::move(object).error());
-      objects.push_back(std::move(*object));
+      opened.objects.push_back(std::move(*object));
     }
-    if (objects.empty()) return fail(damaged("it has no object"));
-    return objects;
+    if (!opened.objects.empty()) return opened;
+    if (!gone) return fail(damaged("it has no object"));
+    return fail(
+        std::move(*gone).hint("load the object again: uprobectl load OBJECT.o --pin " + folder_));
   }
 
   // Returns null if the pin is not that of a program, or not of the object; 0: any.
@@ -98,7 +137,11 @@ public:
 
 private:
   static bool is_program(const ListedPin& pin) {
-    return !pin.is(LISTED_MAP) && !pin.is(LISTED_OBJECT);
+    return !pin.is(listed_map) && !pin.is(listed_object);
+  }
+
+  std::string file_path(const ListedPin& kept) const {
+    return path_in(folder_, kept_object_pin(kept.object));
   }
 
   Error damaged(std::string_view problem) const {
@@ -107,25 +150,16 @@ private:
         .hint("load the object again, into another folder");
   }
 
-  Result<PinnedObject> open_object(const ListedPin& kept,
+  Result<PinnedObject> open_object(const ListedPin& kept, MappedFile file,
                                    std::optional<std::string_view> only) const {
-    auto file = open_file(kept);
-    if (!file) return fail(std::move(file).error());
-    auto object = BpfObject::open(*file);
+    auto object = BpfObject::open(file);
     if (!object) return fail(std::move(object).error());
     std::vector<OpenedPin> programs;
-    std::vector<OpenedPin> maps;
     for (const ListedPin& pin : pins_) {
-      if (pin.object != kept.object || pin.is(LISTED_OBJECT) || pin.is(LISTED_BY_NAME)) continue;
+      if (!is_of(pin, kept)) continue;
       if (pin.pin.empty() || pin.pin.contains('/'))
         return fail(damaged(fmt::format("'{}' is not the name of a pin", pin.pin)));
-      if (pin.is(LISTED_MAP)) {
-        auto map = open_map(pin);
-        if (!map) return fail(std::move(map).error());
-        maps.push_back(std::move(*map));
-        continue;
-      }
-      if (only && pin.pin != *only) continue;
+      if (pin.is(listed_map) || (only && pin.pin != *only)) continue;
       if (std::ranges::find(object->programs(), pin.name, &ObjectProgram::name) ==
           object->programs().end())
         return fail(damaged(fmt::format("'{}' is not a program of {}", pin.name, kept.name)));
@@ -133,19 +167,57 @@ private:
       if (!program) return fail(std::move(program).error());
       programs.push_back(std::move(*program));
     }
-    if (auto used = object->use_pins(std::move(programs), std::move(maps)); !used)
+    auto maps = open_maps(kept, programs);
+    if (!maps) return fail(std::move(maps).error());
+    for (OpenedPin& program : programs)
+      if (auto checked = check_reload(*object, program, *maps); !checked)
+        return fail(std::move(checked).error());
+    if (auto used = object->use_pins(std::move(programs), std::move(*maps)); !used)
       return fail(std::move(used).error());
     return PinnedObject{.name = kept.name,
                         .object = std::move(*object),
-                        .file = std::move(*file),
+                        .file = std::move(file),
                         .is_one_pin = only.has_value()};
   }
 
+  // Whether it is a program or map of the object, with a pin in the folder.
+  static bool is_of(const ListedPin& pin, const ListedPin& kept) {
+    return pin.object == kept.object && !pin.is(listed_object) && !pin.is(listed_by_name);
+  }
+
+  Result<std::vector<OpenedPin>> open_maps(const ListedPin& kept,
+                                           std::span<const OpenedPin> programs) const {
+    auto used = find_used_maps(programs);
+    if (!used) return fail(std::move(used).error());
+    std::vector<OpenedPin> maps;
+    for (const ListedPin& pin : pins_)
+      if (is_of(pin, kept) && pin.is(listed_map))
+        maps.push_back(open_map(pin, used->erase(pin.id) > 0));
+    if (!used->empty())
+      return fail(damaged(fmt::format("programs of {} use {}, which it does not have", kept.name,
+                                      counted(used->size(), "map", "maps"))));
+    return maps;
+  }
+
+  // libbpf loads a program again that it attaches, which needs all of its maps.
+  static Result<void> check_reload(const BpfObject& object, OpenedPin& program,
+                                   std::span<const OpenedPin> maps) {
+    const auto described = std::ranges::find(object.programs(), program.name, &ObjectProgram::name);
+    if (described->kind != SectionKind::other || !program.fd) return {};
+    const auto used = list_map_ids(program.fd.get());
+    if (!used) return fail(used.error());
+    for (const OpenedPin& map : maps)
+      if (!map.fd && std::ranges::find(*used, map.id) != used->end())
+        program.problem = in_one_line(*map.problem);
+    return {};
+  }
+
   Result<MappedFile> open_file(const ListedPin& kept) const {
-    const std::string path = path_in(folder_, kept_object_pin(kept.object));
+    const std::string path = file_path(kept);
     LIBBPF_OPTS(bpf_obj_get_opts, options, .file_flags = BPF_F_RDONLY);
     const UniqueFd map{::bpf_obj_get_opts(path.c_str(), &options)};
-    if (!map) return fail(system_error(errno, path));
+    if (!map) return fail(pin_error(errno, path));
+    if (auto checked = check_owner(path, folder_); !checked) return fail(checked.error());
     if (find_map_id(map.get()) != kept.id)
       return fail(damaged(fmt::format("'{}' is another map", kept_object_pin(kept.object))));
     // libbpf derives the names of the maps of global variables from the name of the file.
@@ -173,19 +245,29 @@ private:
     return OpenedPin{.name = pin.name,
                      .path = path_in(folder_, pin.pin),
                      .fd = {},
-                     .problem = opened.error().message};
+                     .problem = in_one_line(std::move(opened).error())};
   }
 
   // A map whose pin has gone is still there as long as a program uses it.
-  Result<OpenedPin> open_map(const ListedPin& pin) const {
-    const std::string path = path_in(folder_, pin.pin);
-    UniqueFd map{::bpf_obj_get(path.c_str())};
-    const int reason = errno;
-    if (!map || find_map_id(map.get()) != pin.id) map = UniqueFd{::bpf_map_get_fd_by_id(pin.id)};
-    if (map) return OpenedPin{.name = pin.name, .path = path, .fd = std::move(map)};
-    if (reason != ENOENT) return fail(system_error(reason, path));
-    return fail(Error{ErrorKind::not_found, path + ": the pin of a map has gone"}.hint(
-        "unpin the rest and load the object again: uprobectl load --unpin " + folder_));
+  OpenedPin open_map(const ListedPin& pin, bool is_used) const {
+    OpenedPin opened{.name = pin.name, .path = path_in(folder_, pin.pin), .fd = {}, .id = pin.id};
+    UniqueFd map{::bpf_obj_get(opened.path.c_str())};
+    if (!map)
+      opened.problem = errno == ENOENT
+                           ? Error{ErrorKind::not_found, opened.path + ": the pin has gone"}
+                           : pin_error(errno, opened.path);
+    else if (find_map_id(map.get()) != pin.id)
+      opened.problem =
+          Error{ErrorKind::corrupt, opened.path + ": not the map that uprobectl load pinned there"};
+    else
+      opened.fd = std::move(map);
+    if (opened.fd || !is_used) return opened;
+    opened.fd = UniqueFd{::bpf_map_get_fd_by_id(pin.id)};
+    if (!opened.fd && (errno == EPERM || errno == EACCES))
+      opened.problem->hints.insert(
+          opened.problem->hints.begin(),
+          "needs CAP_SYS_ADMIN, by which the program's map is found without its pin");
+    return opened;
   }
 
   std::string folder_;
@@ -196,6 +278,8 @@ Result<std::optional<ListedFolder>> open_listed_folder(const std::string& folder
   auto list = open_pin_list(folder);
   if (!list) return fail(std::move(list).error());
   if (!*list) return std::nullopt;
+  for (const std::string& path : {folder, path_in(folder, pin_list_name)})
+    if (auto checked = check_owner(path, folder); !checked) return fail(std::move(checked).error());
   return ListedFolder(folder, read_pin_list(list->get()));
 }
 
@@ -243,7 +327,7 @@ std::vector<PinnedObject> open_loader_objects(const std::string& folder) {
     if (auto fd = open_pin(opened.path, "program"))
       opened.fd = std::move(*fd);
     else
-      opened.problem = fd.error().message;
+      opened.problem = in_one_line(fd.error());
     found[name->object].push_back({.name = *name, .pin = std::move(opened)});
   }
   std::vector<PinnedObject> objects;
@@ -286,6 +370,13 @@ Error nothing_known(const std::string& folder) {
 
 } // namespace
 
+std::optional<std::uint32_t> find_program_id(int program) {
+  bpf_prog_info info{};
+  std::uint32_t size = sizeof(info);
+  if (::bpf_obj_get_info_by_fd(program, &info, &size) != 0) return std::nullopt;
+  return info.id;
+}
+
 std::optional<LoaderName> parse_loader_name(std::string_view pin) {
   if (!pin.starts_with(loader_program)) return std::nullopt;
   pin.remove_prefix(loader_program.size());
@@ -299,33 +390,35 @@ std::optional<LoaderName> parse_loader_name(std::string_view pin) {
   return std::nullopt;
 }
 
-Result<std::vector<PinnedObject>> open_pinned_objects(const std::string& path) {
-  const auto is_folder = is_pin_folder(path);
+Result<PinnedObjects> open_pinned_objects(const std::string& named_path) {
+  const auto is_folder = is_pin_folder(named_path);
   if (!is_folder) return fail(is_folder.error());
+  const std::string path = without_end_slashes(named_path);
   if (*is_folder) {
     const auto listed = open_listed_folder(path);
     if (!listed) return fail(listed.error());
     if (*listed) return (*listed)->open({});
-    auto objects = open_loader_objects(path);
-    if (objects.empty()) return fail(nothing_known(path));
-    return objects;
+    PinnedObjects opened{.objects = open_loader_objects(path), .warnings = {}};
+    if (opened.objects.empty()) return fail(nothing_known(path));
+    return opened;
   }
   const std::filesystem::path pin(path);
   const std::string folder = pin.has_parent_path() ? pin.parent_path().string() : ".";
   const std::string name = pin.filename().string();
   const auto listed = open_listed_folder(folder);
-  // A user who may use the pin need not be one who may read what is kept beside it.
+  // A user who may use the pin need not be one who may read what is kept beside it, or would load
+  // it.
   if (!listed && listed.error().kind != ErrorKind::not_permitted) return fail(listed.error());
   if (listed && *listed && (*listed)->find_program(name) != nullptr) {
-    auto objects = (*listed)->open(name);
-    if (objects || objects.error().kind != ErrorKind::not_permitted) return objects;
+    auto opened = (*listed)->open(name);
+    if (opened || opened.error().kind != ErrorKind::not_permitted) return opened;
   }
   auto single = open_single_pin(path, folder, name);
   if (!single) return fail(std::move(single).error());
   single->is_one_pin = true;
-  std::vector<PinnedObject> objects;
-  objects.push_back(std::move(*single));
-  return objects;
+  PinnedObjects opened;
+  opened.objects.push_back(std::move(*single));
+  return opened;
 }
 
 Result<std::vector<UserMap>>

@@ -27,10 +27,20 @@ struct PinnedObject {
   std::vector<OpenedPin> maps = {}; // without the file: those of the object, by their names
 };
 
+struct PinnedObjects {
+  std::vector<PinnedObject> objects; // not empty
+  std::vector<std::string> warnings;
+};
+
 // Opens the objects of a folder, or that of one pin, whose other programs have no pin then. A
-// program of a folder whose pin cannot be used has a load_problem. corrupt if what `load` keeps is
-// damaged.
-Result<std::vector<PinnedObject>> open_pinned_objects(const std::string& path);
+// program of a folder whose pin cannot be used has a load_problem. An object whose file has gone is
+// left out with a warning if there are others. corrupt if what `load` keeps is damaged.
+// not_permitted if another user keeps it, except root: libbpf would load programs of theirs with
+// the rights of this user. One pin is opened without it then.
+Result<PinnedObjects> open_pinned_objects(const std::string& path);
+
+// The id of a program in the kernel; nullopt if the descriptor is not that of one.
+std::optional<std::uint32_t> find_program_id(int program);
 
 // Opens the maps of an object without its file: those of `pins` that its programs use, and others
 // if this user may open them by their ids. `btf_id`: of the programs' types; 0: none.

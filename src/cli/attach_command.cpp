@@ -37,7 +37,7 @@ struct ProcessOptions {
 // The options for a BPF program of the user.
 struct ProgramOptions {
   std::vector<std::string> objects;
-  std::optional<std::string> pinned;
+  std::vector<std::string> pinned;
   std::vector<std::string> names;
   std::vector<std::string> settings;
   std::vector<std::string> map_entries;
@@ -138,10 +138,15 @@ void bind_program_options(OptionParser& parser, ProgramOptions& options) {
 }
 
 // "NAME" or "NAME=[TARGET:]FUNCTION". The names of programs are those of functions of C.
-std::vector<ProgramChoice> parse_program_choices(const std::vector<std::string>& typed) {
+Result<std::vector<ProgramChoice>> parse_program_choices(const std::vector<std::string>& typed) {
   std::vector<ProgramChoice> choices;
   for (const std::string& text : typed) {
     const auto equals = std::min(text.find('='), text.size());
+    if (equals == 0 || equals + 1 == text.size())
+      return fail(ErrorKind::usage,
+                  fmt::format("invalid value '{}' for --program-name (expected NAME or "
+                              "NAME=[TARGET:]FUNCTION)",
+                              text));
     choices.push_back({.name = text.substr(0, equals),
                        .location = text.substr(std::min(equals + 1, text.size()))});
   }
@@ -192,11 +197,13 @@ Result<std::vector<MapFill>> read_map_fills(const std::vector<std::string>& type
 Result<std::optional<UserProgramRequest>> make_program_request(const OptionParser& parser,
                                                                const ProgramOptions& options,
                                                                Workstation& workstation) {
-  if (options.objects.empty() && !options.pinned) return std::nullopt;
+  if (options.objects.empty() && options.pinned.empty()) return std::nullopt;
   UserProgramRequest request;
-  request.pinned = options.pinned.has_value();
-  request.paths = request.pinned ? std::vector{*options.pinned} : options.objects;
-  request.choices = parse_program_choices(options.names);
+  request.pinned = !options.pinned.empty();
+  request.paths = request.pinned ? options.pinned : options.objects;
+  auto choices = parse_program_choices(options.names);
+  if (!choices) return fail(parser.usage_error(std::move(choices).error().message));
+  request.choices = std::move(*choices);
   request.maps = options.maps;
   for (const std::string& text : options.record_types) {
     const auto equals = text.find('=');

@@ -35,9 +35,9 @@ Result<mode_t> parse_mode(const std::string& text) {
   return *mode;
 }
 
-Result<std::vector<Pin>> load_and_pin(const std::string& path, const PinRequest& request,
-                                      const ObjectSettings& settings,
-                                      const std::vector<std::string>& programs, Output& output) {
+Result<void> load_and_pin(const std::string& path, const PinRequest& request,
+                          const ObjectSettings& settings, const std::vector<std::string>& programs,
+                          Output& output) {
   const auto file = output.workstation().map(path);
   if (!file) return fail(file.error());
   auto object = BpfObject::open(*file);
@@ -51,7 +51,18 @@ Result<std::vector<Pin>> load_and_pin(const std::string& path, const PinRequest&
   say_chosen_sizes(*object, path, output);
   warn_of_private_stacks(*object, path, output);
   if (programs.empty()) warn_of_skipped_programs(*object, path, output);
-  return pin(*object, *file, request);
+  const auto pins = pin(*object, *file, request);
+  if (!pins) return fail(pins.error());
+  for (const Pin& pinned : *pins) output.write(pinned);
+  return {};
+}
+
+Result<void> unpin_and_report(const std::string& folder, Output& output) {
+  const auto removed = unpin(folder);
+  if (!removed) return fail(removed.error());
+  for (const Pin& pinned : removed->pins) output.write(pinned);
+  for (const std::string& left : removed->left) output.warn(left);
+  return {};
 }
 
 // Returns what is wrong with the arguments, if anything.
@@ -89,14 +100,11 @@ ExitCode run_load(std::span<const std::string_view> arguments, Workstation& work
   if (options.pin) request = make_pin_request(options);
   const auto output = open_output(common);
   if (!output) return finish_with(output.error(), common);
-  const auto pins =
-      request ? load_and_pin(words.front(), *request, *settings, options.programs, **output)
-              : unpin(*options.unpin);
-  if (!pins) {
-    (*output)->fail(pins.error());
-    return finish(**output);
-  }
-  for (const Pin& pinned : *pins) (*output)->write(pinned);
+  if (auto done = request
+                      ? load_and_pin(words.front(), *request, *settings, options.programs, **output)
+                      : unpin_and_report(*options.unpin, **output);
+      !done)
+    (*output)->fail(done.error());
   return finish(**output);
 }
 

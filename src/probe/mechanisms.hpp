@@ -76,7 +76,7 @@ Error interrupted_error();
 Error semaphore_error(const std::string& label); // not supported by this kernel
 
 // Translates an errno of attaching to an error with hints.
-Error attach_error(int errnum, const std::string& label, Mechanism mechanism);
+Error attach_error(int errnum, const std::string& label, const MechanismRequest& plan);
 
 // Returns "/proc/self/fd/N", a path to pass to the kernel, valid even if the file is renamed.
 std::string descriptor_path(int fd);

@@ -56,7 +56,7 @@ Result<void> attach_multi(const MechanismRequest& plan, ProbeDescriptors& descri
                         .on_return = key.on_return,
                         .pid = pid,
                         .attach_type = expected_attach_type(batch.kind)});
-      if (!link) return fail(attach_error(link.error(), batch.first_label, Mechanism::multi));
+      if (!link) return fail(attach_error(link.error(), batch.first_label, plan));
       descriptors.links.push_back(std::move(*link));
     }
   }

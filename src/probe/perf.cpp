@@ -96,7 +96,7 @@ Result<void> attach_perf(const MechanismRequest& plan, ProbeDescriptors& descrip
       attributes.config1 = reinterpret_cast<std::uintptr_t>(path.c_str());
       attributes.config2 = site.offset.value;
       const auto done = attach_to_perf_event(attributes, site, pid, binding, descriptors);
-      if (!done) return fail(attach_error(done.error(), site.label, plan.mechanism));
+      if (!done) return fail(attach_error(done.error(), site.label, plan));
     }
   }
   return {};

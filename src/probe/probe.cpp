@@ -8,6 +8,7 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <fmt/format.h>
 #include <system_error>
 #include <thread>
 
@@ -59,6 +60,19 @@ ProgramKind program_kind(Mechanism mechanism) {
 
 namespace {
 
+// The hint to use another mechanism, with what it is better for. A program that was pinned is
+// loaded for one kind of link.
+std::string instead(bool loaded_by_us, std::string_view mechanism, std::string_view section) {
+  if (loaded_by_us) return fmt::format("use {}", mechanism);
+  return fmt::format("for {}, a pinned program has to be loaded again, with SEC(\"{}\")", mechanism,
+                     section);
+}
+
+std::string fewer_rights(bool loaded_by_us) {
+  return "uprobe_multi needs only CAP_BPF and CAP_PERFMON: " +
+         instead(loaded_by_us, "--mechanism multi", "uprobe.multi");
+}
+
 // With more probes than this, prefer tracefs to perf: probes can share its events, and detaching
 // 200 is 140 times faster on Linux 6.1.
 constexpr std::size_t max_perf_probes = 50;
@@ -67,24 +81,27 @@ constexpr std::size_t max_perf_probes = 50;
 // kernel/trace/bpf_trace.c, uprobe_multi_link_filter()).
 Result<void> check_main_threads(const MechanismNeeds& needs) {
   if (!needs.main_thread_ended) return {};
-  return fail(Error{ErrorKind::unsupported,
-                    "the main thread of the process has ended: a uprobe_multi link cannot select "
-                    "it"}
-                  .hint("use --mechanism perf, which selects the process by another thread")
-                  .hint("or -p NAME, which filters in the BPF program"));
+  return fail(
+      Error{ErrorKind::unsupported,
+            "the main thread of the process has ended: a uprobe_multi link cannot select "
+            "it"}
+          .hint(instead(needs.loaded_by_us,
+                        "--mechanism perf, which selects the process by another thread", "uprobe"))
+          .hint("or -p NAME, which filters in the BPF program"));
 }
 
 Result<void> check_multi(const KernelFeatures& features, const MechanismNeeds& needs) {
   if (!features.uprobe_multi)
     return fail(Error{ErrorKind::unsupported, "this kernel has no uprobe_multi links"}.hint(
-        "uprobe_multi links need Linux 6.6; use --mechanism perf (Linux 5.15)"));
+        "uprobe_multi links need Linux 6.6; " +
+        instead(needs.loaded_by_us, "--mechanism perf (Linux 5.15)", "uprobe")));
   if (needs.filters_by_pid && !features.multi_pid_filter)
     return fail(
         Error{ErrorKind::unsupported,
               "uprobe_multi links of this kernel filter by thread, not by process"}
-            .hint(
-                "use --mechanism perf, which filters by process on every kernel (a pinned program "
-                "must be loaded for it), or Linux 6.10"));
+            .hint(instead(needs.loaded_by_us,
+                          "--mechanism perf, which filters by process on every kernel", "uprobe"))
+            .hint("or use Linux 6.10"));
   return check_main_threads(needs);
 }
 
@@ -95,7 +112,7 @@ Result<void> check_session(const KernelFeatures& features, const MechanismNeeds&
   return check_main_threads(needs);
 }
 
-Result<void> check_perf_events(const KernelFeatures& features) {
+Result<void> check_perf_events(const KernelFeatures& features, const MechanismNeeds& needs) {
   if (!features.sysfs)
     return fail(Error{ErrorKind::unsupported,
                       "uprobe perf events are described in /sys, which is not mounted"}
@@ -107,15 +124,15 @@ Result<void> check_perf_events(const KernelFeatures& features) {
     return fail(with_refusal_hints(
         Error{ErrorKind::not_permitted, "this user may not open uprobe perf events"}
             .hint("needs CAP_SYS_ADMIN: kernels since July 2025 require it (CVE-2025-38466)")
-            .hint("uprobe_multi needs only CAP_BPF and CAP_PERFMON: --mechanism multi")));
+            .hint(fewer_rights(needs.loaded_by_us))));
   return {};
 }
 
-Result<void> check_perf(const KernelFeatures& features) {
+Result<void> check_perf(const KernelFeatures& features, const MechanismNeeds& needs) {
   if (!features.perf_link)
     return fail(Error{ErrorKind::unsupported, "this kernel has no BPF links on perf events"}.hint(
         "BPF links on perf events need Linux 5.15; use --mechanism perf-ioctl"));
-  return check_perf_events(features);
+  return check_perf_events(features, needs);
 }
 
 // The rule of check_binding(), checked before anything is loaded.
@@ -126,7 +143,7 @@ Result<void> check_ioctl(const KernelFeatures& features, const MechanismNeeds& n
                     .hint("the ioctl does not check the kind of program: a wrong one crashes the "
                           "kernel at the first hit")
                     .hint("use --mechanism perf, which lets the kernel check the program"));
-  return check_perf_events(features);
+  return check_perf_events(features, needs);
 }
 
 Result<void> check_tracefs(const KernelFeatures& features) {
@@ -169,7 +186,7 @@ Result<void> check_mechanism(Mechanism mechanism, const KernelFeatures& features
   case Mechanism::session:
     return check_session(features, needs);
   case Mechanism::perf:
-    return check_perf(features);
+    return check_perf(features, needs);
   case Mechanism::perf_ioctl:
     return check_ioctl(features, needs);
   case Mechanism::tracefs:
@@ -242,7 +259,10 @@ Result<Mechanism> choose_mechanism(std::optional<Mechanism> requested,
 
 std::string descriptor_path(int fd) { return "/proc/self/fd/" + std::to_string(fd); }
 
-Error attach_error(int errnum, const std::string& label, Mechanism mechanism) {
+Error attach_error(int errnum, const std::string& label, const MechanismRequest& plan) {
+  const Mechanism mechanism = plan.mechanism;
+  const bool loaded_by_us = std::ranges::all_of(
+      plan.sites, [](const ProbeSite& site) { return site.program.loaded_by_us; });
   const auto error = [&](ErrorKind kind, std::string_view what) {
     return Error{kind, label + ": " + std::string(what)};
   };
@@ -253,7 +273,7 @@ Error attach_error(int errnum, const std::string& label, Mechanism mechanism) {
       return with_refusal_hints(
           error(ErrorKind::not_permitted, "the kernel does not permit a perf event here")
               .hint("needs CAP_SYS_ADMIN: kernels since July 2025 require it (CVE-2025-38466)")
-              .hint("uprobe_multi needs only CAP_BPF and CAP_PERFMON: --mechanism multi"));
+              .hint(fewer_rights(loaded_by_us)));
     return with_refusal_hints(
         error(ErrorKind::not_permitted, "the kernel does not permit a probe here")
             .hint("needs CAP_BPF and CAP_PERFMON, or root"));
@@ -262,7 +282,8 @@ Error attach_error(int errnum, const std::string& label, Mechanism mechanism) {
   case EMFILE:
   case ENFILE:
     return error(ErrorKind::io, "out of file descriptors: each probe of this mechanism needs two")
-        .hint("raise the limit (ulimit -n), or use --mechanism multi");
+        .hint("raise the limit (ulimit -n)")
+        .hint("or " + instead(loaded_by_us, "--mechanism multi", "uprobe.multi"));
   case EIO:
     return error(ErrorKind::unsupported,
                  "the kernel cannot read this file system's pages for a probe")

@@ -177,13 +177,13 @@ private:
         if (auto done = attach_event(std::span(&i, 1), pid); !done) return done;
       return {};
     }
-    if (!id) return fail(attach_error(id.error(), first.label, plan_.mechanism));
+    if (!id) return fail(attach_error(id.error(), first.label, plan_));
     perf_event_attr attributes{};
     attributes.size = sizeof(attributes);
     attributes.type = PERF_TYPE_TRACEPOINT;
     attributes.config = *id;
     const auto done = attach_to_perf_event(attributes, first, pid, binding(), descriptors_);
-    if (!done) return fail(attach_error(done.error(), first.label, plan_.mechanism));
+    if (!done) return fail(attach_error(done.error(), first.label, plan_));
     return {};
   }
 

@@ -183,8 +183,11 @@ private:
         Error{ErrorKind::not_found, "its section does not name a place"}
             .hint(fmt::format("give the place: {} {} TARGET {}", is_usdt ? "usdt attach" : "attach",
                               programs_option(), is_usdt ? "PROVIDER:NAME" : "FUNCTION…"))
-            .hint(is_usdt ? "or name the places in sections: SEC(\"usdt/FILE:PROVIDER:NAME\")"
-                          : "or name the places in sections: SEC(\"uprobe/libc.so.6:malloc\")"));
+            .hint(request_.program->pinned
+                      ? fmt::format("or locate each program: --program-name {}=TARGET:{}",
+                                    of.program->name, is_usdt ? "PROVIDER:NAME" : "FUNCTION")
+                  : is_usdt ? "or name the places in sections: SEC(\"usdt/FILE:PROVIDER:NAME\")"
+                            : "or name the places in sections: SEC(\"uprobe/libc.so.6:malloc\")"));
   }
 
   // Why a program cannot be at the FUNCTIONs of the command line; nullopt if it can. `any_static`:
@@ -199,7 +202,9 @@ private:
     // start of a function.
     if (program.on_return || is_session(program))
       return Error{ErrorKind::usage, "it is for returns, and a static probe has none"}.hint(
-          "give it the section \"usdt\" or \"uprobe\"");
+          request_.program->pinned
+              ? "load one with the section \"usdt\" or \"uprobe\" for static probes"
+              : "give it the section \"usdt\" or \"uprobe\"");
     if (any_static)
       return Error{ErrorKind::usage, "it is for functions"}.hint(
           "name its location: --program-name NAME=TARGET:FUNCTION");
@@ -273,8 +278,13 @@ private:
   }
 
   // The option that names the programs, for hints.
-  std::string_view programs_option() const {
-    return request_.program->pinned ? "--program PIN" : "--object FILE";
+  std::string programs_option() const {
+    const UserProgramRequest& programs = *request_.program;
+    if (!programs.pinned) return "--object FILE";
+    std::string options;
+    for (const std::string& path : programs.paths)
+      options += fmt::format("{}--program {}", options.empty() ? "" : " ", path);
+    return options;
   }
 
   Error nothing_placed() {

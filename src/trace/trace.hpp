@@ -24,8 +24,8 @@ struct ProgramChoice {
 
 // A user's programs that run instead of the built-in one.
 struct UserProgramRequest {
-  std::vector<std::string> paths;     // of object files, or of one pin or folder of pins
-  bool pinned = false;                // the path is that of a pin or folder
+  std::vector<std::string> paths;     // of object files, or of pins and folders of pins
+  bool pinned = false;                // the paths are those of pins and folders
   std::vector<ProgramChoice> choices; // among the programs of the objects; empty: all of them
   ObjectSettings settings;            // of the objects, before they are loaded
   bool shares_maps = false;           // maps of one name and type are one map of all objects

@@ -40,14 +40,18 @@ Result<UserPrograms> UserPrograms::open(const AttachRequest& request, Workstatio
 }
 
 Result<void> UserPrograms::open_pins() {
-  auto pinned = open_pinned_objects(name_);
-  if (!pinned) return fail(std::move(pinned).error());
-  for (PinnedObject& each : *pinned) {
-    is_one_pin_ = each.is_one_pin;
-    paths_.push_back(pinned->size() == 1 ? name_ : fmt::format("{} ({})", name_, each.name));
-    objects_.push_back(std::move(each.object));
-    files_.push_back(std::move(each.file));
-    pinned_maps_.push_back(std::move(each.maps));
+  for (const std::string& path : request_->paths) {
+    auto pinned = open_pinned_objects(path);
+    if (!pinned) return fail(std::move(pinned).error());
+    std::ranges::move(pinned->warnings, std::back_inserter(skipped_));
+    for (PinnedObject& each : pinned->objects) {
+      are_one_pin_.push_back(each.is_one_pin);
+      paths_.push_back(pinned->objects.size() == 1 ? path
+                                                   : fmt::format("{} ({})", path, each.name));
+      objects_.push_back(std::move(each.object));
+      files_.push_back(std::move(each.file));
+      pinned_maps_.push_back(std::move(each.maps));
+    }
   }
   return {};
 }
@@ -109,17 +113,35 @@ Result<void> UserPrograms::set_pid_variables() {
   return apply_settings(objects_, {.globals = with_pid(globals, std::to_string(pids_.front()))});
 }
 
-Result<void> UserPrograms::locate(const AttachRequest& request) {
+// The programs of all objects; of pinned ones those that have a pin. A folder and a pin in it may
+// both be named.
+std::vector<ProgramOfObject> UserPrograms::list_programs() const {
   std::vector<ProgramOfObject> programs;
+  std::map<std::uint32_t, std::size_t> known; // by id in the kernel
   for (std::size_t i = 0; i < objects_.size(); ++i)
-    std::ranges::move(programs_of(objects_[i], paths_[i], i), std::back_inserter(programs));
-  for (ProgramOfObject& each : programs) each.is_chosen = is_one_pin_;
-  if (request_->pinned)
-    std::erase_if(programs, [](const ProgramOfObject& each) { return each.program->pin.empty(); });
+    for (ProgramOfObject each : programs_of(objects_[i], paths_[i], i)) {
+      if (request_->pinned) {
+        if (each.program->pin.empty()) continue;
+        each.is_chosen = are_one_pin_[i];
+        if (const auto id = find_program_id(each.program->loaded.fd)) {
+          const auto [same, is_new] = known.try_emplace(*id, programs.size());
+          if (!is_new) {
+            programs[same->second].is_chosen |= each.is_chosen;
+            continue;
+          }
+        }
+      }
+      programs.push_back(each);
+    }
+  return programs;
+}
+
+Result<void> UserPrograms::locate(const AttachRequest& request) {
+  const std::vector<ProgramOfObject> programs = list_programs();
   if (programs.empty()) return fail(ErrorKind::not_found, name_ + ": no program is pinned there");
   auto located = locate_programs(programs, request);
   if (!located) return fail(std::move(located).error());
-  skipped_ = std::move(located->skipped);
+  std::ranges::move(located->skipped, std::back_inserter(skipped_));
   notes_ = std::move(located->notes);
   for (const PlacedProgram& placed : located->placed) {
     const ObjectProgram& program = *placed.program.program;
@@ -240,9 +262,8 @@ void UserPrograms::warn_of_guesses(Output& output) const {
     if (const ObjectProgram& program = find(selected_[request.program]);
         program.is_guessed && !request.static_probes)
       output.warn_once(program.pin +
-                       ": whether the program is for entries or returns is not known, because "
-                       "uprobectl load has not pinned it: it is attached to entries (-r: to "
-                       "returns)");
+                       ": whether the program is for entries or returns is not known without "
+                       "what uprobectl load keeps: it is attached to entries (-r: to returns)");
 }
 
 Result<void> UserPrograms::load_object(std::size_t index, Mechanism mechanism, Output& output) {
@@ -414,9 +435,28 @@ Result<std::vector<UserMap>> UserPrograms::maps() const {
     if (std::ranges::find(selected_, i, &Selected::object) == selected_.end()) continue;
     auto found = find_pinned_maps(objects_[i], pinned_maps_[i], find_kernel_types(i));
     if (!found) return fail(std::move(found).error());
-    std::ranges::move(*found, std::back_inserter(maps));
+    for (UserMap& map : *found)
+      if (std::ranges::find(maps, map.id, &UserMap::id) == maps.end())
+        maps.push_back(std::move(map));
   }
   return maps;
+}
+
+Result<std::vector<UserPrograms::UnusableMap>> UserPrograms::unusable_maps() const {
+  std::vector<UnusableMap> unusable;
+  for (std::size_t i = 0; i < objects_.size(); ++i)
+    for (const ObjectMap& map : objects_[i].maps()) {
+      if (!map.pin_problem) continue;
+      UnusableMap found{.name = map.name, .problem = *map.pin_problem, .is_buffer = map.is_buffer};
+      for (const Selected& each : selected_) {
+        if (each.object != i) continue;
+        const auto used = list_map_ids(find(each).loaded.fd);
+        if (!used) return fail(used.error());
+        found.is_used |= std::ranges::find(*used, map.pinned_id) != used->end();
+      }
+      unusable.push_back(std::move(found));
+    }
+  return unusable;
 }
 
 std::shared_ptr<const DataTypes> UserPrograms::read_types(Output& output) {

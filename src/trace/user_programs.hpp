@@ -67,8 +67,16 @@ public:
   // then.
   Result<std::vector<ObjectLink>> attach_other_programs(Output& output);
 
-  // The maps of the programs. Call it after load().
+  // The maps of the programs, each once. Call it after load().
   Result<std::vector<UserMap>> maps() const;
+  // A map that was pinned and cannot be used.
+  struct UnusableMap {
+    std::string name;
+    Error problem;
+    bool is_buffer = false; // of records
+    bool is_used = false;   // by a program that is attached
+  };
+  Result<std::vector<UnusableMap>> unusable_maps() const;
   // Reads the types of BTF and, for objects, of their debug information. Damaged ones are left out
   // with a warning. Null if there are none. Call it before maps().
   std::shared_ptr<const DataTypes> read_types(Output& output);
@@ -83,6 +91,7 @@ private:
 
   explicit UserPrograms(const AttachRequest& request) : request_(&*request.program) {}
   Result<void> open_pins();
+  std::vector<ProgramOfObject> list_programs() const;
   Result<void> open_objects(Workstation& workstation);
   Result<void> set_up(const AttachRequest& request);
   // Returns the BTF id of the programs of an object in the kernel; 0: none.
@@ -107,7 +116,7 @@ private:
   std::vector<std::string> paths_;
   std::vector<std::optional<MappedFile>> files_;
   std::vector<std::vector<OpenedPin>> pinned_maps_; // of objects without a file
-  bool is_one_pin_ = false;                         // the only program is that of one pin
+  std::vector<bool> are_one_pin_;                   // by object: its program is that of one pin
   // By object: from ids of its types to those of read_types(). nullopt: its types are not there.
   std::vector<std::optional<std::uint32_t>> type_offsets_;
   std::vector<std::size_t> copies_;            // by program; empty: none were loaded

@@ -265,6 +265,7 @@ private:
     return has_ring ? streams_->lost() + by_program : std::max(streams_->lost(), by_program);
   }
   Result<void> open_maps();
+  Result<void> check_unusable_maps() const;
   Result<void> select_maps(std::vector<UserMap> known,
                            const std::shared_ptr<const DataTypes>& types);
   void print_maps(bool is_interval);
@@ -306,14 +307,36 @@ private:
 
 // A map has these names: its whole name, the first 15 bytes that the kernel keeps, and for global
 // variables ".bss", with or without the name of the object. libbpf keeps eight bytes of that.
-bool has_name(const UserMap& map, std::string_view name) {
+bool has_name(std::string_view map, std::string_view name) {
   constexpr std::size_t kept = 15;
-  if (map.name == name || (name.size() == kept && map.name.starts_with(name))) return true;
-  const auto section = map.name.find('.');
+  if (map == name || (name.size() == kept && map.starts_with(name))) return true;
+  const auto section = map.find('.');
   const auto dot = name.find('.');
-  return section != std::string::npos && dot != std::string_view::npos &&
-         std::string_view(map.name).substr(section) == name.substr(dot) &&
-         (dot == 0 || name.starts_with(std::string_view(map.name).substr(0, section)));
+  return section != std::string_view::npos && dot != std::string_view::npos &&
+         map.substr(section) == name.substr(dot) &&
+         (dot == 0 || name.starts_with(map.substr(0, section)));
+}
+
+// An error for a map that is named, or whose records are read because none is named; a warning for
+// another one that a program uses.
+Result<void> UserSource::check_unusable_maps() const {
+  const auto unusable = programs_.unusable_maps();
+  if (!unusable) return fail(unusable.error());
+  for (const UserPrograms::UnusableMap& map : *unusable) {
+    const bool is_named = std::ranges::any_of(
+        request_.maps, [&](const std::string& name) { return has_name(map.name, name); });
+    Error error = map.problem;
+    error.message = fmt::format("map '{}' cannot be read: {}", map.name, error.message);
+    if (is_named || (request_.maps.empty() && map.is_buffer && map.is_used)) {
+      if (!is_named) error.hints.emplace_back("or name the maps that are wanted: --map NAME");
+      return fail(std::move(error));
+    }
+    if (map.is_used)
+      output_.warn(error.hints.empty()
+                       ? error.message
+                       : fmt::format("{} ({})", error.message, joined(error.hints)));
+  }
+  return {};
 }
 
 // Selects the named maps, or all.
@@ -323,19 +346,29 @@ Result<void> UserSource::select_maps(std::vector<UserMap> known,
     maps_ = std::move(known);
     return {};
   }
+  // `variable`: the only one that is shown; empty: all of the map.
+  const auto add = [&](UserMap map, std::string variable) {
+    if (std::ranges::any_of(maps_, [&](const UserMap& each) {
+          return each.id == map.id && each.variable == variable;
+        }))
+      return; // it was named twice
+    map.variable = std::move(variable);
+    maps_.push_back(std::move(map));
+  };
   for (const std::string& name : request_.maps) {
     if (name.find('/') != std::string::npos) {
       auto map = open_pinned_map(name);
       if (!map) return fail(std::move(map).error());
       // What is known of the program's own maps is more than the kernel keeps.
       const auto own = std::ranges::find(known, map->id, &UserMap::id);
-      maps_.push_back(own == known.end() ? std::move(*map) : *own);
+      add(own == known.end() ? std::move(*map) : *own, {});
       continue;
     }
-    std::string variable; // the only one that is shown
+    std::string variable;
     auto found = std::ranges::find(known, name, &UserMap::name);
     if (found == known.end())
-      found = std::ranges::find_if(known, [&](const UserMap& map) { return has_name(map, name); });
+      found =
+          std::ranges::find_if(known, [&](const UserMap& map) { return has_name(map.name, name); });
     if (found == known.end()) {
       found = std::ranges::find_if(known, [&](const UserMap& map) {
         const std::vector<std::string> globals = list_globals(map, types);
@@ -348,11 +381,7 @@ Result<void> UserSource::select_maps(std::vector<UserMap> known,
       return fail(Error{ErrorKind::not_found, "the program has no map '" + name + "'"}.hint(
           names.empty() ? "the program has no maps that can be shown" : "use one of: " + names));
     }
-    const bool is_twice = std::ranges::any_of(
-        maps_, [&](const UserMap& map) { return map.id == found->id && map.variable == variable; });
-    if (is_twice) continue;
-    maps_.push_back(*found);
-    maps_.back().variable = std::move(variable);
+    add(*found, std::move(variable));
   }
   return {};
 }
@@ -428,6 +457,7 @@ bool UserSource::take(std::size_t map, Bytes sent, const Visit& visit) {
 
 Result<void> UserSource::open_maps() {
   auto types = programs_.read_types(output_);
+  if (auto checked = check_unusable_maps(); !checked) return checked;
   auto known = programs_.maps();
   if (known) lost_ = find_lost_maps(*known);
   if (known) {

@@ -23,6 +23,15 @@ load_scenarios() {
   scenario 'pinned: pins that have gone or were replaced are not attached' names_gone_pins
   scenario 'pinned: damaged lists and folders of others are rejected' rejects_damaged_lists
   scenario 'pinned: programs of several kinds are not attached in one run' separates_kinds
+  scenario 'a load that fails leaves a folder as it was' restores_on_failure
+  scenario 'what a killed load has left is neither in the way nor left by unpin' survives_killed_loads
+  scenario 'loads of one folder wait for each other' loads_one_at_a_time
+  scenario 'unpin says what it leaves' says_what_is_left
+  scenario 'pinned: a map whose pin has gone is only missed where it is read' needs_only_read_maps
+  scenario 'pinned: a user learns why pins cannot be used' tells_user_of_pins
+  scenario 'pinned: programs that another user keeps are not loaded' loads_nothing_of_others
+  scenario 'pinned: several pins, and one that is named twice' attaches_several_pins
+  scenario 'pinned: a buffer that is named twice is read once' reads_a_buffer_once
 }
 
 # A bpf file system of the scenario's own, without pins of others.
@@ -302,7 +311,7 @@ chooses_of_folder_there() {
   attach_fails_with 1 -d 1 --program pins/w --program-name set_up "$FIXTURES/workload" work_six
   expect_match 'message' "pins/w: no program 'set_up'" "$(cat err)"
   attach_fails_with 1 -d 1 --program pins/w --program-name on_entry
-  expect_match 'hint' 'attach --program PIN TARGET FUNCTION' "$(cat err)"
+  expect_match 'hint' 'attach --program pins/w TARGET FUNCTION' "$(cat err)"
 }
 
 attaches_pinned_tracepoint() { with_pins attaches_pinned_tracepoint_there; }
@@ -415,6 +424,7 @@ rejects_damaged_lists_there() {
   mv pins/d/uprobectl_object_1 pins/kept
   attach_fails_with 1 -d 1 --program pins/d "$FIXTURES/workload" work_six
   expect_match 'no file' 'pins/d/uprobectl_object_1: no such file' "$(cat err)"
+  expect_match 'hint' 'load the object again: uprobectl load OBJECT.o --pin pins/d' "$(cat err)"
   mv pins/d/calls pins/d/uprobectl_object_1
   attach_fails_with 1 -d 1 --program pins/d "$FIXTURES/workload" work_six
   expect_match 'another file' "the list of pins is damaged: 'uprobectl_object_1' is another map" "$(cat err)"
@@ -432,4 +442,208 @@ separates_kinds_there() {
   expect_match 'message' \
     "pins/c: program 'count_plain' was loaded for perf events, 'count_multi' for uprobe_multi links" "$(cat err)"
   load --unpin pins/c || fail "unpin: $(cat err)"
+}
+
+# The pin of LIBBPF_PIN_BY_NAME is the last one, and fails where /sys/fs/bpf is not there.
+restores_on_failure() { with_pins restores_on_failure_there; }
+restores_on_failure_there() {
+  load "$FIXTURES/whole.bpf.o" --pin pins/a --mode 0640 || fail "load: $(cat err)"
+  before=$(pins_in pins/a)
+  unshare --mount sh -c 'umount -l /sys/fs/bpf 2>/dev/null; exec "$@"' sh \
+    "$UPROBECTL" load "$FIXTURES/loaders.bpf.o" --map-entries sized_by_loader=8 --pin pins/a >out 2>err &&
+    fail 'it pins by name outside of a bpf file system'
+  expect_match 'message' '/sys/fs/bpf/uprobectl_test_shared: cannot be pinned' "$(cat err)"
+  expect_equal 'pins' "$before" "$(pins_in pins/a)"
+  expect_equal 'mode of the list' 640 "$(stat -c %a pins/a/uprobectl_pins)"
+  "$UPROBECTL" attach --dry-run --program pins/a "$FIXTURES/workload" work_six -- "$FIXTURES/workload" \
+    >planned 2>err || fail "attach: $(cat err)"
+  ! grep -q warning err || fail "warned: $(cat err)"
+  grep -q on_entry planned || fail "planned: $(cat planned)"
+  load --unpin pins/a || fail "unpin: $(cat err)"
+  [ ! -e pins/a ] || fail "left: $(ls pins/a)"
+}
+
+survives_killed_loads() {
+  command -v python3 >/dev/null || skip 'no python3'
+  with_pins survives_killed_loads_there
+}
+survives_killed_loads_there() {
+  load "$FIXTURES/whole.bpf.o" --pin pins/a || fail "load: $(cat err)"
+  first=$(pins_in pins/a)
+  load "$FIXTURES/calls.bpf.o" --pin pins/a || fail "load: $(cat err)"
+  # Killed before it pinned anything, and while it replaced the list.
+  for pin in $(pins_in pins/a); do
+    printf '%s\n' "$first" | grep -qx "$pin" || rm "pins/a/$pin"
+  done
+  plant_pins pins/a/uprobectl_pins_new name
+  "$UPROBECTL" attach --dry-run --program pins/a "$FIXTURES/workload" work_six -- "$FIXTURES/workload" \
+    >planned 2>err || fail "attach: $(cat err)"
+  expect_match 'warning' 'pins/a/uprobectl_object_2: programs of calls.bpf.o are left out: the object file is not' \
+    "$(cat err)"
+  load "$FIXTURES/calls.bpf.o" --pin pins/a || fail "load again: $(cat err)"
+  "$UPROBECTL" attach --dry-run --program pins/a --program-name count_plain "$FIXTURES/workload" work_six \
+    >planned 2>err || fail "attach: $(cat err)"
+  ! grep -q warning err || fail "warned: $(cat err)"
+  # Pins that somebody has removed, all but the file.
+  rm pins/a/count_* pins/a/calls*
+  load "$FIXTURES/orders.bpf.o" --pin pins/a || fail "load: $(cat err)"
+  expect_equal 'object files' 2 "$(pins_in pins/a | grep -c uprobectl_object_)"
+  plant_pins pins/a/uprobectl_pins_new name
+  load --unpin pins/a || fail "unpin: $(cat err)"
+  [ ! -e pins/a ] || fail "left: $(ls pins/a)"
+  # Of an earlier version, which left it.
+  mkdir pins/b
+  plant_pins pins/b/uprobectl_pins_new name
+  load "$FIXTURES/orders.bpf.o" --pin pins/b || fail "load: $(cat err)"
+  load --unpin pins/b || fail "unpin: $(cat err)"
+  mkdir pins/b
+  plant_pins pins/b/uprobectl_pins_new name
+  load --unpin pins/b || fail "unpin: $(cat err)"
+  [ ! -e pins/b ] || fail "left: $(ls pins/b)"
+}
+
+loads_one_at_a_time() { with_pins loads_one_at_a_time_there; }
+loads_one_at_a_time_there() {
+  mkdir pins/a
+  exec 9<pins/a
+  flock 9 2>/dev/null || skip 'no flock'
+  "$UPROBECTL" load "$FIXTURES/orders.bpf.o" --pin pins/a >first 2>&1 9<&- &
+  echo $! >>"$scratch/pids"
+  sleep 1
+  expect_equal 'pins meanwhile' '*' "$(pins_in pins/a)"
+  exec 9<&-
+  wait
+  [ -e pins/a/uprobectl_object_1 ] || fail "it is not pinned: $(cat first)"
+  load --unpin pins/a || fail "unpin: $(cat err)"
+  # In a folder that each of them would make.
+  for object in orders calls whole opens; do
+    "$UPROBECTL" load "$FIXTURES/$object.bpf.o" --pin pins/a >"$object.out" 2>&1 &
+    echo $! >>"$scratch/pids"
+  done
+  wait
+  for object in 1 2 3 4; do
+    [ -e "pins/a/uprobectl_object_$object" ] || fail "no object $object: $(cat ./*.out)"
+  done
+  load --unpin pins/a || fail "unpin: $(cat err)"
+  [ ! -e pins/a ] || fail "left: $(ls pins/a)"
+}
+
+says_what_is_left() { with_pins says_what_is_left_there; }
+says_what_is_left_there() {
+  load "$FIXTURES/orders.bpf.o" --pin pins/a/ || fail "load: $(cat err)"
+  ! grep -q // out || fail "printed: $(cat out)"
+  mkdir pins/a/theirs
+  load --unpin pins/a// || fail "unpin: $(cat err)"
+  ! grep -q // out || fail "printed: $(cat out)"
+  expect_match 'warning' 'warning: pins/a is left, because it has what uprobectl load has not pinned: theirs$' "$(cat err)"
+  expect_equal 'left' theirs "$(pins_in pins/a)"
+}
+
+needs_only_read_maps() { with_pins needs_only_read_maps_there; }
+needs_only_read_maps_there() {
+  command -v python3 >/dev/null || skip 'no python3'
+  load "$FIXTURES/latency.bpf.o" --pin pins/p || fail "load: $(cat err)"
+  rm pins/p/end pins/p/calls # which only 'end' uses
+  start_workload target --calls 3
+  start_attach -j -d 120 -p "$started_pid" --program pins/p/begin "$FIXTURES/workload" work_six
+  let_it_call target "$started_pid"
+  stop_attach
+  expect_equal 'hits' 3 "$(records probe | field hits)"
+  load --unpin pins/p || fail "unpin: $(cat err)"
+  # Another map at the name: the program's own is found all the same.
+  load "$FIXTURES/latency.bpf.o" --pin pins/p || fail "load: $(cat err)"
+  rm pins/p/calls
+  mv pins/p/starts pins/p/calls
+  start_workload target --calls 3
+  start_attach -j -d 120 -p "$started_pid" --program pins/p "$FIXTURES/workload" work_six
+  let_it_call target "$started_pid"
+  stop_attach
+  expect_equal 'records' 3 "$(records event | grep -c duration_ns)"
+  # A list that does not have a map which the programs use.
+  plant_pins --forget pins/p/uprobectl_pins calls
+  attach_fails_with 1 -d 1 --program pins/p "$FIXTURES/workload" work_six
+  expect_match 'message' 'list of pins is damaged: programs of latency.bpf.o use 1 map, which it does not have' "$(cat err)"
+  rm -r pins/p
+}
+
+# Programs of multi links, which need no CAP_SYS_ADMIN.
+tells_user_of_pins() { with_pins tells_user_of_pins_there; }
+tells_user_of_pins_there() {
+  needs_kernel 6.6
+  chmod 755 pins
+  load "$FIXTURES/calls.bpf.o" --pin pins/c --program-name count_multi --mode 0660 || fail "load: $(cat err)"
+  attach_as_user "$cap_perfmon,$cap_bpf" -d 1s --program pins/c "$FIXTURES/workload" work_six
+  expect_equal 'exit status' 1 "$?"
+  expect_match 'message' 'pins/c/uprobectl_pins: this user may not use the pin' "$(cat err)"
+  expect_match 'hint' 'check its mode and owner: ls -l pins/c/uprobectl_pins' "$(cat err)"
+  chgrp 1000 pins/c/*
+  start_workload target --calls 1
+  attach_as_user "$cap_perfmon,$cap_bpf" -d 1s -p "$started_pid" --program pins/c --map calls \
+    "$FIXTURES/workload" work_six || fail "a user of the group: $(cat err)"
+  chmod 600 pins/c/calls
+  attach_as_user "$cap_perfmon,$cap_bpf" -d 1s --program pins/c --map calls "$FIXTURES/workload" work_six
+  expect_match 'message' "map 'calls' cannot be read: pins/c/calls: this user may not use the pin" "$(cat err)"
+  expect_match 'hint' 'needs CAP_SYS_ADMIN' "$(cat err)"
+  expect_match 'hint' 'check its mode and owner: ls -l pins/c/calls' "$(cat err)"
+  rm pins/c/calls
+  attach_as_user "$cap_perfmon,$cap_bpf" -d 1s --program pins/c --map calls "$FIXTURES/workload" work_six
+  expect_match 'message' "map 'calls' cannot be read: pins/c/calls: the pin has gone" "$(cat err)"
+  expect_match 'hint' 'needs CAP_SYS_ADMIN' "$(cat err)"
+  start_workload target --calls 1
+  attach_as_user "$cap_perfmon,$cap_bpf" -d 1s -p "$started_pid" --program pins/c "$FIXTURES/workload" work_six ||
+    fail "a map that is not read: $(cat err)"
+  expect_match 'warning' "warning: map 'calls' cannot be read: .*needs CAP_SYS_ADMIN" "$(cat err)"
+  # libbpf loads it again, which needs the map.
+  load "$FIXTURES/opens.bpf.o" --pin pins/o --mode 0660 || fail "load: $(cat err)"
+  chgrp 1000 pins/o/*
+  rm "$(grep '^map' out | head -n 1 | cut -f 3)"
+  attach_as_user "$cap_perfmon,$cap_bpf" -d 1s --program pins/o
+  expect_match 'message' 'cannot be attached: pins/o/.*: the pin has gone .needs CAP_SYS_ADMIN' "$(cat err)"
+  chmod 640 pins/c/count_multi
+  attach_as_user "$cap_perfmon,$cap_bpf" -d 1s --program pins/c "$FIXTURES/workload" work_six
+  expect_match 'message' 'cannot be attached: pins/c/count_multi: this user may not use the pin .check its mode' "$(cat err)"
+}
+
+loads_nothing_of_others() { with_pins loads_nothing_of_others_there; }
+loads_nothing_of_others_there() {
+  load "$FIXTURES/whole.bpf.o" --pin pins/w || fail "load: $(cat err)"
+  for theirs in pins/w pins/w/uprobectl_pins pins/w/uprobectl_object_1; do
+    chown 1000 "$theirs"
+    attach_fails_with 1 -d 1 --program pins/w "$FIXTURES/workload" work_six
+    expect_match "$theirs" "$theirs belongs to user 1000, and programs that are kept there would be loaded" "$(cat err)"
+    chown 0 "$theirs"
+  done
+  chown 1000 pins/w pins/w/*
+  start_workload target --calls 2
+  start_attach -j -d 120 -p "$started_pid" --program pins/w/on_entry --map pins/w/counts "$FIXTURES/workload" work_six
+  expect_match 'warning' 'is not known without what uprobectl load keeps' "$(cat err)"
+  let_it_call target "$started_pid"
+  stop_attach
+  expect_equal 'entries' 2 "$(count_of ON_ENTRY)"
+}
+
+attaches_several_pins() { with_pins attaches_several_pins_there; }
+attaches_several_pins_there() {
+  load "$FIXTURES/latency.bpf.o" --pin pins/p || fail "load: $(cat err)"
+  for pins in 'pins/p/begin pins/p/end' 'pins/p ./pins/p/begin'; do
+    start_workload target --calls 3
+    # shellcheck disable=SC2086 # two words
+    set -- $pins
+    start_attach -j -d 120 -p "$started_pid" --program "$1" --program "$2" "$FIXTURES/workload" work_six
+    let_it_call target "$started_pid"
+    stop_attach
+    expect_equal "hits of begin in $pins" 3 "$(hits_of begin work_six)"
+    expect_equal "hits of end in $pins" 3 "$(hits_of end work_six)"
+    expect_equal "records of $pins" 3 "$(records event | grep -c duration_ns)"
+  done
+}
+
+reads_a_buffer_once() { with_pins reads_a_buffer_once_there; }
+reads_a_buffer_once_there() {
+  load "$FIXTURES/latency.bpf.o" --pin pins/p || fail "load: $(cat err)"
+  start_workload target --calls 3
+  start_attach -j -d 120 -p "$started_pid" --program pins/p --map calls --map pins/p/calls "$FIXTURES/workload" work_six
+  let_it_call target "$started_pid"
+  stop_attach
+  expect_equal 'records' 3 "$(records event | grep -c duration_ns)"
 }

@@ -118,6 +118,30 @@ TEST_CASE("a program of others gets no ioctl where the kernel has links") {
   CHECK(choose_mechanism(Mechanism::perf_ioctl, linux_6_12, {}) == Mechanism::perf_ioctl);
 }
 
+TEST_CASE("hints for a pinned program do not name a mechanism that it was not loaded for") {
+  KernelFeatures features = linux_6_12;
+  features.perf_permitted = false;
+  features.tracefs_uprobe = false;
+  MechanismNeeds pinned{.loaded_by_us = false, .kind = ProgramKind::plain};
+  const auto refused = choose_mechanism(Mechanism::perf, features, pinned);
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().hints.at(1) ==
+        "uprobe_multi needs only CAP_BPF and CAP_PERFMON: for --mechanism multi, a pinned program "
+        "has to be loaded again, with SEC(\"uprobe.multi\")");
+  CHECK(choose_mechanism(Mechanism::perf, features, {}).error().hints.at(1) ==
+        "uprobe_multi needs only CAP_BPF and CAP_PERFMON: use --mechanism multi");
+  pinned.kind = ProgramKind::multi;
+  const auto by_thread =
+      choose_mechanism(std::nullopt, linux_6_6(),
+                       {.filters_by_pid = true, .loaded_by_us = false, .kind = ProgramKind::multi});
+  REQUIRE_FALSE(by_thread);
+  CHECK(by_thread.error().hints.front() ==
+        "for --mechanism perf, which filters by process on every kernel, a pinned program has to "
+        "be loaded again, with SEC(\"uprobe\")");
+  CHECK_THAT(choose_mechanism(std::nullopt, linux_6_1(), pinned).error().hints.front(),
+             Catch::Contains("SEC(\"uprobe\")"));
+}
+
 TEST_CASE("cookies need a helper and a link") {
   CHECK(supports_cookies(Mechanism::multi, linux_6_12));
   CHECK(supports_cookies(Mechanism::perf, linux_6_1()));
@@ -203,8 +227,11 @@ TEST_CASE("each mechanism has its own kind of program") {
 
 TEST_CASE("each errno for a refused instruction gives the same error") {
   // EOPNOTSUPP, and ENOTSUPP of include/linux/errno.h.
+  const std::function<bool()> never = [] { return false; };
   for (const int error : {95, 524}) {
-    const Error said = attach_error(error, "libc.so.6: pthread_spin_lock", Mechanism::multi);
+    const Error said = attach_error(
+        error, "libc.so.6: pthread_spin_lock",
+        {.mechanism = Mechanism::multi, .sites = {}, .pids = {}, .interrupted = never});
     CHECK(said.kind == ErrorKind::unsupported);
     CHECK(said.message == "libc.so.6: pthread_spin_lock: the kernel cannot probe this instruction");
   }

@@ -60,6 +60,22 @@ TEST_CASE("a program whose pin has gone is left out, or an error if it is chosen
         "/sys/fs/bpf/x: program 'gone' (uprobe) cannot be attached: its pin has gone");
 }
 
+TEST_CASE("a pinned program that is not located cannot get another section") {
+  const ObjectProgram program = pinned("begin", "uprobe");
+  auto request = request_for({});
+  request.probes.target.clear();
+  request.program->paths = {"/sys/fs/bpf/x", "/sys/fs/bpf/y"};
+  const auto refused = locate_programs(
+      std::vector<ProgramOfObject>{{.program = &program, .path = "/sys/fs/bpf/x"}}, request);
+  REQUIRE_FALSE(refused);
+  REQUIRE(refused.error().hints.size() == 2);
+  CHECK_THAT(refused.error().hints.front(),
+             Catch::EndsWith("attach --program /sys/fs/bpf/x --program /sys/fs/bpf/y TARGET "
+                             "FUNCTION…"));
+  CHECK(refused.error().hints.back() ==
+        "or locate each program: --program-name begin=TARGET:FUNCTION");
+}
+
 TEST_CASE("what was loaded for kprobe_multi links is never attached to a function of a process") {
   const ObjectProgram multi = pinned("multi", "kprobe.multi/vfs_*");
   const ObjectProgram plain = pinned("plain", "kprobe/vfs_read");
