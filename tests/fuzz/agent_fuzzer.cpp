@@ -8,11 +8,11 @@
 #include <cstdlib>
 
 using namespace uprobectl;
-using namespace uprobectl::host;
 
 namespace {
 
 void read_frames(std::string_view bytes) {
+  using namespace uprobectl::host;
   FrameReader reader;
   RequestReader request;
   bool is_request = true;
@@ -47,7 +47,8 @@ void read_frames(std::string_view bytes) {
 
 } // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+int fuzz_agent(const std::uint8_t* data, std::size_t size) {
+  using namespace uprobectl::host;
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   read_frames(text);
   for (const ListedDevice& device : parse_devices(text))

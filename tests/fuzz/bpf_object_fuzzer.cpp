@@ -33,7 +33,7 @@ void write_values(const Result<Bytes>& blob, std::string_view text) {
 
 } // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+int fuzz_bpf_object(const std::uint8_t* data, std::size_t size) {
   const Bytes input{reinterpret_cast<const std::byte*>(data), size};
   libbpf_set_print(nullptr);
   const std::vector<std::string> programs = list_map_programs(input);

@@ -45,7 +45,7 @@ private:
 } // namespace
 
 // Five bytes are a hit: kind and thread, function and process, stack pointer, time, losses.
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+int fuzz_call_tree(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
   CallTree tree;
   Checker all;

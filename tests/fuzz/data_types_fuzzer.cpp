@@ -67,7 +67,7 @@ Types make_types(Bytes steps) {
 
 } // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+int fuzz_data_types(const std::uint8_t* data, std::size_t size) {
   const Bytes input{reinterpret_cast<const std::byte*>(data), size};
   const Types made = make_types(input.first(size / 2));
   std::uint32_t blob_size = 0;

@@ -3,20 +3,15 @@
 // of the rest: xz data is rarely whole after a change, so its content is also tried by itself.
 #include "elf/debug_file.hpp"
 #include "elf/xz.hpp"
+#include "require.hpp"
 #include "uprobectl/archive.hpp"
 #include "uprobectl/symbols.hpp"
-
-#include <cstdlib>
 
 using namespace uprobectl;
 
 namespace {
 
 constexpr elf::XzLimits small{.memory = 16 << 20, .output = 1 << 20, .ratio = 256};
-
-void expect(bool holds) {
-  if (!holds) std::abort();
-}
 
 void read_symbols(Bytes bytes) {
   const auto file = elf::SymbolFile::read(bytes);
@@ -27,12 +22,12 @@ void read_symbols(Bytes bytes) {
   for (std::uint32_t index = 0; index < table->size(); ++index) {
     const auto symbol = table->at(index);
     if (!symbol) continue;
-    expect(symbol->table == elf::Table::debug_file);
+    require(symbol->table == elf::Table::debug_file);
     // The last byte of a name lies in the file.
     if (!symbol->name.empty()) {
       const auto* end =
           reinterpret_cast<const std::byte*>(symbol->name.data() + symbol->name.size());
-      expect(end > bytes.data() && end <= bytes.data() + bytes.size());
+      require(end > bytes.data() && end <= bytes.data() + bytes.size());
     }
   }
 }
@@ -41,7 +36,7 @@ void read_image(Bytes bytes) {
   auto image = elf::Image::parse(bytes);
   if (!image) return;
   const auto report = image->add_embedded_symbols();
-  expect(report.used.has_value() == !image->debug_symbols().empty());
+  require(report.used.has_value() == !image->debug_symbols().empty());
   (void)image->is_debug_file();
   (void)find_by_name(*image, "detail_local");
   (void)list_symbols(*image, {});
@@ -56,7 +51,7 @@ void read_archive(Bytes bytes) {
     constexpr std::uint64_t most = 1 << 20;
     const auto content = archive->extract(entry, most);
     if (content) {
-      expect(content->size() == std::min(entry.size, most));
+      require(content->size() == std::min(entry.size, most));
       read_symbols(*content);
     }
     return ++checked < 8;
@@ -65,12 +60,12 @@ void read_archive(Bytes bytes) {
 
 } // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+int fuzz_debug_data(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
   const Bytes bytes{reinterpret_cast<const std::byte*>(data) + 1, size - 1};
   switch (data[0] % 4) {
   case 0:
-    if (const auto content = elf::decode_xz(bytes, small)) expect(content->size() <= small.output);
+    if (const auto content = elf::decode_xz(bytes, small)) require(content->size() <= small.output);
     break;
   case 1:
     read_symbols(bytes);

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t max_units = 16;
 
-void check(const dwarf::DebugInfo& debug, std::uint64_t address) {
+void check_frames(const dwarf::DebugInfo& debug, std::uint64_t address) {
   const auto frames = dwarf::frames_at(debug, {address});
   if (frames.size() > dwarf::max_source_frames) std::abort();
   // All but the last are inlined; the last one, too, if the chain was cut.
@@ -22,10 +22,11 @@ void check(const dwarf::DebugInfo& debug, std::uint64_t address) {
 
 } // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+int fuzz_debug_frames(const std::uint8_t* data, std::size_t size) {
   const auto debug = dwarf::DebugInfo::parse(std::as_bytes(std::span(data, size)));
   if (!debug) return 0;
-  for (const std::uint64_t address : {0x0UL, 0x1000UL, 0x1010UL, ~0UL}) check(*debug, address);
+  for (const std::uint64_t address : {0x0UL, 0x1000UL, 0x1010UL, ~0UL})
+    check_frames(*debug, address);
   std::size_t units = 0;
   for (const auto& unit : debug->context().dwarf().normal_units()) {
     if (++units > max_units) break;
@@ -39,7 +40,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     }
     for (std::size_t i = 0; i < ranges->size() && i < max_units; ++i)
       for (std::uint64_t distance = 0; distance < 64; distance += 4)
-        check(*debug, (*ranges)[i].LowPC + distance);
+        check_frames(*debug, (*ranges)[i].LowPC + distance);
   }
   return 0;
 }

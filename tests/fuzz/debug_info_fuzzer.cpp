@@ -8,19 +8,18 @@
 #include <cstdlib>
 
 using namespace uprobectl;
-using namespace uprobectl::dwarf;
 
 namespace {
 
 // Reads what a type leads to.
-void visit(const Type& type, int depth) {
+void visit_type(const dwarf::Type& type, int depth) {
   if (depth > 4) return;
   if (type.name().size() > (1U << 24)) std::abort();
-  if (const Type* const target = type.target()) visit(*target, depth + 1);
+  if (const dwarf::Type* const target = type.target()) visit_type(*target, depth + 1);
   std::size_t count = 0;
-  for (const Member& member : type.members()) {
+  for (const dwarf::Member& member : type.members()) {
     if (member.type == nullptr || (member.bits && member.bits->size > 64)) std::abort();
-    if (++count <= 20) visit(*member.type, depth + 1);
+    if (++count <= 20) visit_type(*member.type, depth + 1);
   }
   static_cast<void>(type.enumerators().size());
   static_cast<void>(type.is_passed_by_reference());
@@ -28,7 +27,8 @@ void visit(const Type& type, int depth) {
 
 } // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+int fuzz_debug_info(const std::uint8_t* data, std::size_t size) {
+  using namespace uprobectl::dwarf;
   const auto info = DebugInfo::parse(std::as_bytes(std::span(data, size)));
   if (!info) return 0;
   const ArchInfo& arch = info->context().layout().machine.info();
@@ -51,9 +51,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         for (const Variable& variable : function->variables) {
           if (variable.location.is_readable() == !variable.location.problem.empty()) std::abort();
           if (to_string(variable.location, arch).empty()) std::abort();
-          visit(*variable.type, 0);
+          visit_type(*variable.type, 0);
         }
-        visit(*function->result, 0);
+        visit_type(*function->result, 0);
       }
     }
   }

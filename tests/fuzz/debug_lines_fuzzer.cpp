@@ -10,7 +10,7 @@ using namespace uprobectl;
 
 namespace {
 
-void check(const Result<std::vector<dwarf::LinePlace>>& places) {
+void check_lines(const Result<std::vector<dwarf::LinePlace>>& places) {
   if (!places) return;
   if (places->empty()) std::abort();
   for (std::size_t i = 1; i < places->size(); ++i)
@@ -19,7 +19,7 @@ void check(const Result<std::vector<dwarf::LinePlace>>& places) {
 
 } // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+int fuzz_debug_lines(const std::uint8_t* data, std::size_t size) {
   std::string_view input(reinterpret_cast<const char*>(data), size);
   const std::string_view file = take_line(input);
   const auto debug = dwarf::DebugInfo::parse(as_bytes(input));
@@ -31,10 +31,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   constexpr std::size_t few = 16;
   for (std::size_t i = 0; i < lines->with_code.size() && i < few; ++i) {
     const auto places = dwarf::line_places(*debug, file, lines->with_code[i], anywhere);
-    check(places);
+    check_lines(places);
     if (!places) continue;
     const VirtualAddress address = places->front().address;
-    check(dwarf::function_line_places(*debug, address, static_cast<std::uint32_t>(i), anywhere));
+    check_lines(
+        dwarf::function_line_places(*debug, address, static_cast<std::uint32_t>(i), anywhere));
     (void)dwarf::lines_of_function(*debug, address, anywhere);
   }
   return 0;

@@ -4,7 +4,8 @@
 
 #include "uprobectl/util.hpp"
 
-#include <elf.h>
+#include <algorithm>
+#include <llvm/BinaryFormat/ELF.h>
 #include <string>
 
 namespace uprobectl::fuzz {
@@ -27,6 +28,7 @@ T in_order(T value, ByteOrder order) {
 
 // Returns a 64-bit image with these sections and nothing else.
 inline std::string debug_image(std::span<const DebugSection> sections, ByteOrder order) {
+  using namespace llvm::ELF;
   const auto append = [](std::string& out, const auto& structure) {
     out.append(reinterpret_cast<const char*>(&structure), sizeof structure);
   };
@@ -51,7 +53,7 @@ inline std::string debug_image(std::span<const DebugSection> sections, ByteOrder
   add(1, SHT_STRTAB, names);
 
   Elf64_Ehdr file{};
-  std::memcpy(file.e_ident, ELFMAG, SELFMAG);
+  std::ranges::copy(std::string_view(ElfMagic), file.e_ident);
   file.e_ident[EI_CLASS] = ELFCLASS64;
   file.e_ident[EI_DATA] = order == ByteOrder::little ? ELFDATA2LSB : ELFDATA2MSB;
   file.e_ident[EI_VERSION] = EV_CURRENT;

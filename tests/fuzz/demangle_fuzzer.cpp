@@ -6,7 +6,7 @@
 
 using namespace uprobectl;
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+int fuzz_demangle(const std::uint8_t* data, std::size_t size) {
   constexpr std::size_t longest_text = 64 << 20; // four nested conversion operators reach 16 MiB
   const std::string_view input(reinterpret_cast<const char*>(data), size);
   for (const std::string_view prefix : {"", "_Z", "_R"}) {

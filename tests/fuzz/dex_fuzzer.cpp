@@ -6,11 +6,11 @@
 #include <cstdlib>
 
 using namespace uprobectl;
-using namespace uprobectl::art;
 
 namespace {
 
-void read_file(const DexFile& dex) {
+void read_classes(const art::DexFile& dex) {
+  using namespace uprobectl::art;
   ClassBudget budget(dex);
   std::uint64_t methods = 0;
   for (std::uint32_t i = 0; i < dex.class_count(); ++i) {
@@ -29,14 +29,15 @@ void read_file(const DexFile& dex) {
 
 } // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+int fuzz_dex(const std::uint8_t* data, std::size_t size) {
+  using namespace uprobectl::art;
   const Bytes bytes{reinterpret_cast<const std::byte*>(data), size};
   constexpr std::size_t max_files = 8; // of a container
   auto headers = dex_headers(bytes);
   headers.resize(std::min(headers.size(), max_files));
   for (const std::uint64_t header : headers) {
     if (container_begin(bytes, header) != 0U) std::abort();
-    if (const auto dex = DexFile::parse(bytes, header)) read_file(*dex);
+    if (const auto dex = DexFile::parse(bytes, header)) read_classes(*dex);
   }
   return 0;
 }

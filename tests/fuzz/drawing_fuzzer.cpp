@@ -3,6 +3,7 @@
 // of the input is a stack: its weight (a byte), then names and modules in turn, with a tab behind
 // each.
 #include "output/flame_graph.hpp"
+#include "require.hpp"
 
 #include "util/text.hpp"
 
@@ -12,16 +13,12 @@ using namespace uprobectl;
 
 namespace {
 
-// What is before the separator is taken off the text.
-std::string_view take(std::string_view& text, char separator) {
+// Removes the text before the separator, and the separator, and returns it.
+std::string_view take_until(std::string_view& text, char separator) {
   const std::size_t end = std::min(text.find(separator), text.size());
   const std::string_view taken = text.substr(0, end);
   text.remove_prefix(std::min(end + 1, text.size()));
   return taken;
-}
-
-void require(bool holds) {
-  if (!holds) std::abort();
 }
 
 // One line for each stack. The numbers at the ends of the lines have the total as their sum.
@@ -29,7 +26,7 @@ void check_folded(std::string_view lines, std::uint64_t total) {
   require(lines.empty() || lines.ends_with('\n'));
   std::uint64_t sum = 0;
   while (!lines.empty()) {
-    const std::string_view line = take(lines, '\n');
+    const std::string_view line = take_line(lines);
     const std::size_t space = line.rfind(' ');
     require(space != line.npos && space > 0);
     sum += std::strtoull(line.data() + space, nullptr, 10);
@@ -62,21 +59,21 @@ std::size_t check_elements(std::string_view xml) {
   std::vector<std::string_view> open;
   std::size_t frames = 0;
   while (!xml.empty()) {
-    check_text(take(xml, '<'));
+    check_text(take_until(xml, '<'));
     if (xml.starts_with("![CDATA[")) {
       const std::size_t end = xml.find("]]>");
       require(end != xml.npos);
       xml.remove_prefix(end + 3);
       continue;
     }
-    std::string_view tag = take(xml, '>');
+    std::string_view tag = take_until(xml, '>');
     if (tag.empty() || tag.starts_with('?')) continue;
     frames += tag.starts_with("g data-at=") ? 1U : 0U;
     if (tag.starts_with('/')) {
       require(!open.empty() && open.back() == tag.substr(1));
       open.pop_back();
     } else if (!tag.ends_with('/')) {
-      open.push_back(take(tag, ' '));
+      open.push_back(take_until(tag, ' '));
     }
   }
   require(open.empty());
@@ -85,21 +82,21 @@ std::size_t check_elements(std::string_view xml) {
 
 } // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+int fuzz_drawing(const std::uint8_t* data, std::size_t size) {
   std::string_view input(reinterpret_cast<const char*>(data), size);
-  const std::string_view title = take(input, '\n');
+  const std::string_view title = take_line(input);
   StackTree tree;
   std::uint64_t total = 0;
   std::size_t max_frames = 1;
   while (!input.empty()) {
-    std::string_view line = take(input, '\n');
+    std::string_view line = take_line(input);
     if (line.empty()) continue;
     const auto weight = static_cast<unsigned char>(line[0]);
     line.remove_prefix(1);
     std::vector<DrawnFrame> stack;
     while (!line.empty()) {
-      const std::string_view name = take(line, '\t');
-      stack.push_back({.name = name, .module = take(line, '\t')});
+      const std::string_view name = take_until(line, '\t');
+      stack.push_back({.name = name, .module = take_until(line, '\t')});
     }
     tree.add(stack, weight);
     total += weight;

@@ -6,7 +6,7 @@
 
 using namespace uprobectl;
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+int fuzz_dumped_methods(const std::uint8_t* data, std::size_t size) {
   std::string_view rest = as_text({reinterpret_cast<const std::byte*>(data), size});
   std::vector<art::DumpedMethod> methods;
   while (!rest.empty()) {

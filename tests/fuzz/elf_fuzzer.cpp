@@ -11,7 +11,7 @@ using namespace uprobectl;
 namespace {
 
 // A name must lie inside the image: reading its last byte shows where it does not.
-void read_all(const elf::Image& image, const elf::SymbolTable& table) {
+void check_names(const elf::Image& image, const elf::SymbolTable& table) {
   std::size_t total = 0;
   for (std::uint32_t index = 0; index < table.size(); ++index) {
     const auto symbol = table.at(index);
@@ -26,11 +26,11 @@ void read_all(const elf::Image& image, const elf::SymbolTable& table) {
 
 } // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+int fuzz_elf(const std::uint8_t* data, std::size_t size) {
   const auto image = elf::Image::parse({reinterpret_cast<const std::byte*>(data), size});
   if (!image) return 0;
-  if (const auto table = image->dynamic_symbols()) read_all(*image, *table);
-  if (const auto table = image->full_symbols()) read_all(*image, *table);
+  if (const auto table = image->dynamic_symbols()) check_names(*image, *table);
+  if (const auto table = image->full_symbols()) check_names(*image, *table);
   constexpr std::array<std::string_view, 4> names = {"f", "malloc", "main", "JNI_OnLoad"};
   elf::Prefetch::dynamic(*image, names);
   for (const std::string_view name : names) {

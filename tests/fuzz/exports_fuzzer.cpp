@@ -3,6 +3,7 @@
 // its time (a byte each), then the function's name, the thread's name and an argument, with a tab
 // behind each.
 #include "output/exports.hpp"
+#include "require.hpp"
 
 #include "util/text.hpp"
 
@@ -15,15 +16,12 @@ using namespace uprobectl;
 
 namespace {
 
-void require(bool holds) {
-  if (!holds) std::abort();
-}
-
-std::string_view take(std::string_view& text, char separator) {
-  const std::size_t end = std::min(text.find(separator), text.size());
-  const std::string_view taken = text.substr(0, end);
-  text.remove_prefix(std::min(end + 1, text.size()));
-  return taken;
+// Removes the first field from the line and returns it without its tab.
+std::string_view take_field(std::string_view& line) {
+  const std::size_t end = std::min(line.find('\t'), line.size());
+  const std::string_view field = line.substr(0, end);
+  line.remove_prefix(std::min(end + 1, line.size()));
+  return field;
 }
 
 std::uint64_t take_varint(std::string_view& bytes) {
@@ -66,7 +64,7 @@ std::string write_export(std::string_view input, ExportFormat format) {
   auto binary = std::make_shared<ProbedBinary>();
   std::vector<std::unique_ptr<ProbePoint>> points;
   while (!input.empty()) {
-    std::string_view line = take(input, '\n');
+    std::string_view line = take_line(input);
     if (line.size() < 2) continue;
     Event event;
     event.kind = (line[0] & 1) != 0 ? EventKind::on_return : EventKind::entry;
@@ -77,12 +75,12 @@ std::string write_export(std::string_view input, ExportFormat format) {
     line.remove_prefix(2);
     points.push_back(std::make_unique<ProbePoint>());
     points.back()->binary = binary;
-    points.back()->symbol = take(line, '\t');
+    points.back()->symbol = take_field(line);
     event.point = points.back().get();
-    event.comm = take(line, '\t');
+    event.comm = take_field(line);
     event.typed_arguments.emplace();
     ArgumentValue value;
-    value.name = take(line, '\t');
+    value.name = take_field(line);
     value.value = {std::string(line)};
     event.typed_arguments->push_back(value);
     (*exports)->take(event);
@@ -96,7 +94,7 @@ std::string write_export(std::string_view input, ExportFormat format) {
 
 } // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+int fuzz_exports(const std::uint8_t* data, std::size_t size) {
   const std::string_view input(reinterpret_cast<const char*>(data), size);
   check_message(write_export(input, ExportFormat::perfetto), 1);
   const std::string json = write_export(input, ExportFormat::chrome);

@@ -6,9 +6,9 @@
 #include <cstdlib>
 
 using namespace uprobectl;
-using namespace uprobectl::unwind;
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+int fuzz_frame_expression(const std::uint8_t* data, std::size_t size) {
+  using namespace uprobectl::unwind;
   constexpr std::size_t head = 17;
   if (size < head) return 0;
   const Bytes all = std::as_bytes(std::span(data, size));

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // A report with Java frames and classes, translated by a mapping: "REPORT\0MAPPING".
 #include "art/frame_mapping.hpp"
-#include "inside.hpp"
+#include "require.hpp"
 #include "symbolize/java_report.hpp"
 #include "util/text.hpp"
 
 using namespace uprobectl;
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+int fuzz_frame_mapping(const std::uint8_t* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   std::string_view report = text.substr(0, text.find('\0'));
   const std::string_view rest = text.substr(std::min(report.size() + 1, text.size()));
@@ -20,14 +20,14 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (!frame) {
       mapping.begin_stack("");
       for (const symbolize::JavaClassName& name : symbolize::read_java_classes(line)) {
-        check_inside(name.name, line);
+        require_inside(name.name, line);
         if (name.name.empty() || name.column >= line.size()) std::abort();
         mapping.begin_stack(name.name);
       }
       continue;
     }
-    check_inside(frame->function, line);
-    check_inside(frame->source, line);
+    require_inside(frame->function, line);
+    require_inside(frame->source, line);
     if (frame->class_name().empty() || frame->method().empty() || frame->column >= line.size())
       std::abort();
     const auto answer = mapping.translate({.class_name = frame->class_name(),

@@ -5,7 +5,7 @@
 
 #include <cstdlib>
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+int fuzz_function(const std::uint8_t* data, std::size_t size) {
   using namespace uprobectl;
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   for (const bool is_static_probe : {false, true}) {

@@ -9,7 +9,6 @@
 #include <cstdlib>
 
 using namespace uprobectl;
-using namespace uprobectl::host;
 
 namespace {
 
@@ -25,7 +24,8 @@ bool has_control_character(std::string text) {
 
 } // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+int fuzz_host_session(const std::uint8_t* data, std::size_t size) {
+  using namespace uprobectl::host;
   constexpr std::size_t max_kept = 16 << 20;
   if (size == 0) return 0;
   const std::size_t step = std::size_t{1} << (data[0] & 15U);

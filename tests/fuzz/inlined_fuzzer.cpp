@@ -12,7 +12,7 @@
 
 using namespace uprobectl;
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+int fuzz_inlined(const std::uint8_t* data, std::size_t size) {
   constexpr std::size_t head = 9;
   if (size < head) return 0;
   Bytes rest = std::as_bytes(std::span(data + head, size - head));

@@ -2,20 +2,16 @@
 // Instructions from any bytes: the first byte selects the instruction set, the next two an address.
 #include "insn/control_flow.hpp"
 #include "insn/forwarding.hpp"
+#include "require.hpp"
 #include "uprobectl/insn/return_code.hpp"
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <functional>
 
 using namespace uprobectl;
 
 namespace {
-
-void require(bool holds) {
-  if (!holds) std::abort();
-}
 
 // Exits are in order and inside, each where an instruction begins; targets are outside.
 void require_exits(Arch arch, Bytes function, VirtualAddress address) {
@@ -58,7 +54,7 @@ void require_flow(Arch arch, Bytes function, VirtualAddress address, std::uint64
 
 } // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+int fuzz_insn(const std::uint8_t* data, std::size_t size) {
   constexpr std::array sets = {Arch::x86_64, Arch::i386, Arch::arm64, Arch::arm, Arch::thumb};
   constexpr std::size_t header = 3;
   if (size < header) return 0;

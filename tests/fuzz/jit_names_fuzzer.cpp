@@ -6,7 +6,7 @@
 
 using namespace uprobectl;
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+int fuzz_jit_names(const std::uint8_t* data, std::size_t size) {
   const Bytes bytes{reinterpret_cast<const std::byte*>(data), size};
   symbolize::JitTable table;
   if (symbolize::add_perf_map(table, bytes) > size) std::abort();

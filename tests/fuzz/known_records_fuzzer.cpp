@@ -10,21 +10,21 @@ using namespace uprobectl;
 
 namespace {
 
-constexpr std::array maps = {"map_GenericInstrumentation_call_detail_buf",
-                             "map_GenericInstrumentation_call_timestamp_buf",
-                             "map_ProcessManagement_output_buf",
-                             "map_ProcessManagement_update_device_idle_temp_allowlist_records",
-                             "map_BitmapAllocation_output",
-                             "map_DisruptiveApp_BindServiceLocked_output_buf",
-                             "map_Accessibility_output_buf",
-                             "map_ArtTest_output_buf_jit"};
+constexpr std::array map_names = {"map_GenericInstrumentation_call_detail_buf",
+                                  "map_GenericInstrumentation_call_timestamp_buf",
+                                  "map_ProcessManagement_output_buf",
+                                  "map_ProcessManagement_update_device_idle_temp_allowlist_records",
+                                  "map_BitmapAllocation_output",
+                                  "map_DisruptiveApp_BindServiceLocked_output_buf",
+                                  "map_Accessibility_output_buf",
+                                  "map_ArtTest_output_buf_jit"};
 
 } // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+int fuzz_known_records(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
   const Bytes bytes{reinterpret_cast<const std::byte*>(data + 1), size - 1};
-  const auto map = find_known_map(maps[data[0] % maps.size()]);
+  const auto map = find_known_map(map_names[data[0] % map_names.size()]);
   if (!map) std::abort();
   for (const RecordLayout& layout : map->layouts) {
     if (size_of(layout) > bytes.size()) continue;

@@ -4,7 +4,7 @@
 
 #include <cstdlib>
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+int fuzz_ld_cache(const std::uint8_t* data, std::size_t size) {
   using namespace uprobectl;
   const Bytes cache = std::as_bytes(std::span(data, size));
   const auto inside = [&](std::string_view text) {

@@ -6,7 +6,7 @@
 
 using namespace uprobectl;
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+int fuzz_maps(const std::uint8_t* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   for (const Mapping& mapping : parse_maps(text))
     if (mapping.path.empty()) std::abort(); // only lines with a file behind them are given

@@ -19,7 +19,7 @@ bool is_symbol(std::string_view text) {
 
 } // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+int fuzz_method_name(const std::uint8_t* data, std::size_t size) {
   const std::string text = usual_method_name({reinterpret_cast<const char*>(data), size});
   (void)is_method_pattern(text);
   (void)matches_method(text.substr(0, 64), "void a.B.c(byte[], int)");

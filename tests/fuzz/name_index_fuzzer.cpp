@@ -29,7 +29,7 @@ Places places_in(const dwarf::DebugInfo& debug) {
 
 } // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+int fuzz_name_index(const std::uint8_t* data, std::size_t size) {
   constexpr std::string_view names[] = {".debug_names",       ".debug_abbrev", ".debug_str",
                                         ".debug_str_offsets", ".debug_addr",   ".debug_rnglists"};
   constexpr std::size_t head = 2 * std::size(names);

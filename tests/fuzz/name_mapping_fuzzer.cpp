@@ -23,7 +23,7 @@ std::vector<std::string_view> words_of(std::string_view text) {
 
 } // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+int fuzz_name_mapping(const std::uint8_t* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   const auto mapping = art::NameMapping::parse(text, nullptr);
   if (!mapping) return 0;

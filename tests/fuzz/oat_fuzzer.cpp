@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // OAT files: the first two bytes say how many of the next are a DEX file that is named for it, and
 // the rest is the ELF image. The results must lie inside the files.
+#include "require.hpp"
 #include "uprobectl/art.hpp"
 
 #include <algorithm>
-#include <cstdlib>
 #include <fcntl.h>
 #include <string>
 #include <sys/mman.h>
@@ -14,30 +14,26 @@ using namespace uprobectl;
 
 namespace {
 
-void expect(bool holds) {
-  if (!holds) std::abort();
-}
-
 // A file in memory that other files' bytes are put into, one after another.
 const std::string& file_with(Bytes bytes) {
   static const int fd = ::memfd_create("dex", MFD_CLOEXEC);
   static const std::string path = "/proc/self/fd/" + std::to_string(fd);
-  expect(::ftruncate(fd, 0) == 0);
-  expect(::pwrite(fd, bytes.data(), bytes.size(), 0) == static_cast<ssize_t>(bytes.size()));
+  require(::ftruncate(fd, 0) == 0);
+  require(::pwrite(fd, bytes.data(), bytes.size(), 0) == static_cast<ssize_t>(bytes.size()));
   return path;
 }
 
-void read(const art::OatFile& oat, const elf::Image& image) {
+void read_methods(const art::OatFile& oat, const elf::Image& image) {
   for (const art::Method& method : oat.compiled()) {
     const elf::Segment* const segment = image.find_segment(method.code);
-    expect(segment != nullptr && segment->executable);
+    require(segment != nullptr && segment->executable);
     const std::uint64_t size = oat.code_size(method);
-    expect(method.code.value + size <= segment->address.value + segment->file_size);
+    require(method.code.value + size <= segment->address.value + segment->file_size);
     const auto covering = oat.methods_at({method.code.value + (size == 0 ? 0 : size - 1)});
-    expect(std::ranges::any_of(covering, [&](const art::Method& other) {
+    require(std::ranges::any_of(covering, [&](const art::Method& other) {
       return other.dex == method.dex && other.index == method.index;
     }));
-    expect(to_string(oat.signature(method)).size() < 65535 + 1024);
+    require(to_string(oat.signature(method)).size() < 65535 + 1024);
   }
   oat.for_each_class([&](art::Class defined, std::string_view) {
     (void)oat.class_methods(defined);
@@ -50,7 +46,7 @@ void read(const art::OatFile& oat, const elf::Image& image) {
 
 } // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+int fuzz_oat(const std::uint8_t* data, std::size_t size) {
   const Bytes bytes{reinterpret_cast<const std::byte*>(data), size};
   const auto dex_size = read_at<std::uint16_t>(bytes, 0);
   const auto dex = dex_size ? slice(bytes, 2, *dex_size) : std::nullopt;
@@ -60,7 +56,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   art::DexSearch where;
   if (!dex->empty()) where.files.push_back(file_with(*dex));
   const auto oat = art::OatFile::read(*image, where);
-  if (oat) read(*oat, *image);
+  if (oat) read_methods(*oat, *image);
   if (oat) (void)check_symbols(*oat, image->debug_symbols());
   return 0;
 }

@@ -8,7 +8,7 @@
 
 using namespace uprobectl;
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+int fuzz_object_types(const std::uint8_t* data, std::size_t size) {
   const Bytes input{reinterpret_cast<const std::byte*>(data), size};
   const auto debug = dwarf::DebugInfo::parse(input);
   if (!debug) return 0;

@@ -36,7 +36,7 @@ std::size_t letters(std::string_view text) {
       std::ranges::count_if(text, [](char c) { return c != ' ' && c != '\t'; }));
 }
 
-void check(const StaticArgument& argument) {
+void check_argument(const StaticArgument& argument) {
   using Kind = StaticArgument::Kind;
   if (argument.size == 0U) std::abort();
   const bool explained = argument.kind == Kind::unparsed || argument.kind == Kind::out_of_reach;
@@ -48,7 +48,7 @@ void check(const StaticArgument& argument) {
 
 } // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+int fuzz_operands(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
   // EM_X86_64, EM_386, EM_AARCH64, EM_ARM, EM_S390
   constexpr std::array<std::uint16_t, 5> machines = {62, 3, 183, 40, 22};
@@ -59,7 +59,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string_view text(reinterpret_cast<const char*>(data) + 1, size - 1);
   std::size_t kept = 0;
   for (const StaticArgument& argument : parse_static_arguments(text, *image)) {
-    check(argument);
+    check_argument(argument);
     kept += letters(argument.raw);
   }
   if (text != ":" && kept != letters(text)) std::abort();

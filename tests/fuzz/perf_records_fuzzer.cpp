@@ -7,7 +7,7 @@
 
 using namespace uprobectl;
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+int fuzz_perf_records(const std::uint8_t* data, std::size_t size) {
   const Bytes bytes = std::as_bytes(std::span(data, size));
   const auto tail = read_at<std::uint64_t>(bytes, 0);
   if (!tail) return 0;

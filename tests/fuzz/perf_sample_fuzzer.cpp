@@ -6,7 +6,7 @@
 
 using namespace uprobectl;
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+int fuzz_perf_sample(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
   perf_event_attr event = bpf_output_event();
   request_stack(event, {.bytes = data[0] & 1 ? 8192U : 0U, .frame_pointers = (data[0] & 2) != 0});

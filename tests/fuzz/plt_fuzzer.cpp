@@ -6,7 +6,7 @@
 
 using namespace uprobectl;
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+int fuzz_plt(const std::uint8_t* data, std::size_t size) {
   if (size < 2) return 0;
   constexpr std::uint16_t machines[] = {62, 3, 183, 40}; // EM_X86_64, EM_386, EM_AARCH64, EM_ARM
   const elf::Machine machine(machines[data[0] % 4], data[0] % 2 == 0);

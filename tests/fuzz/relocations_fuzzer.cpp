@@ -7,7 +7,7 @@
 
 using namespace uprobectl;
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+int fuzz_relocations(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
   const bool is_64bit = (data[0] & 1U) != 0;
   const bool has_addends = (data[0] & 2U) != 0;

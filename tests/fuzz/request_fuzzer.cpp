@@ -5,7 +5,7 @@
 
 using namespace uprobectl;
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+int fuzz_request(const std::uint8_t* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   static_cast<void>(split_words(text));
   static_cast<void>(read_match_record(text));

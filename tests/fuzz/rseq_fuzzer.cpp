@@ -7,7 +7,7 @@
 
 using namespace uprobectl;
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+int fuzz_rseq(const std::uint8_t* data, std::size_t size) {
   const auto image = elf::Image::parse({reinterpret_cast<const std::byte*>(data), size});
   if (!image) return 0;
   for (const elf::RestartableSequence& each : elf::restartable_sequences(*image)) {

@@ -5,7 +5,7 @@
   run_fuzzer.py PROGRAM NAME [--replay] [--line TEXT]… [SEED…]
                          --replay: only the saved inputs
                          UPROBECTL_FUZZ_SECONDS says how long to search (default 10)
-  run_fuzzer.py --list   the names of the targets beside this file
+  run_fuzzer.py --list   the names of the targets beside this file, in the order of the modules they need
 
 Saved inputs are the files in corpus/NAME/; an input that once crashed a target is added there. The
 seeds are files made by the build, where a search starts too: as they are, or behind each of the
@@ -21,6 +21,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import tomllib
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -56,6 +57,19 @@ def saved_inputs(name):
     return sorted(f for f in folder.rglob("*") if f.is_file()) if folder.is_dir() else []
 
 
+def target_names():
+    """In the order of the modules that they need, as src/modules.toml lists them. Neighbours are compiled
+    together, and the linker then reads what any of them needs: that is least if they need the same."""
+    modules = list(tomllib.loads((HERE.parent.parent / "src/modules.toml").read_text()))
+
+    def order(file):
+        includes = re.findall(r'^#include "(?:uprobectl/)?(\w+)', file.read_text(), re.MULTILINE)
+        return max(modules.index(name) for name in includes if name in modules), file.name
+
+    files = sorted(HERE.glob("*_fuzzer.cpp"), key=order)
+    return [file.name.removesuffix("_fuzzer.cpp") for file in files]
+
+
 def write_seeds(files, lines, folder):
     """The seeds as inputs in the folder; returns their paths."""
     inputs = []
@@ -68,7 +82,7 @@ def write_seeds(files, lines, folder):
 
 def main():
     if sys.argv[1] == "--list":
-        print(*sorted(f.name.removesuffix("_fuzzer.cpp") for f in HERE.glob("*_fuzzer.cpp")))
+        print(*target_names())
         return
     parser = argparse.ArgumentParser()
     parser.add_argument("program")

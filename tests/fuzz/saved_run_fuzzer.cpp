@@ -67,7 +67,7 @@ private:
 
 } // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+int fuzz_saved_run(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
   std::string file(saved::magic);
   for (unsigned shift = 0; shift < 32; shift += 8)

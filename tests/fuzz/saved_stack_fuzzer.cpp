@@ -7,14 +7,15 @@
 #include <cstdlib>
 
 using namespace uprobectl;
-using namespace uprobectl::unwind;
 
 namespace {
 
-class OneFile final : public FileSource {
+class OneFile final : public unwind::FileSource {
 public:
   explicit OneFile(Bytes bytes) : bytes_(bytes) {}
-  Result<MappedObject> open(const Mapping&) override { return MappedObject{bytes_}; }
+  Result<unwind::MappedObject> open(const Mapping&) override {
+    return unwind::MappedObject{bytes_};
+  }
 
 private:
   Bytes bytes_;
@@ -22,7 +23,8 @@ private:
 
 } // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+int fuzz_saved_stack(const std::uint8_t* data, std::size_t size) {
+  using namespace uprobectl::unwind;
   constexpr std::size_t head = 8;
   if (size < head) return 0;
   const Bytes sizes = std::as_bytes(std::span(data, head));

@@ -6,7 +6,7 @@
 
 using namespace uprobectl;
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+int fuzz_static_probes(const std::uint8_t* data, std::size_t size) {
   const Bytes bytes{reinterpret_cast<const std::byte*>(data), size};
   const auto image = elf::Image::parse(bytes);
   if (!image) return 0;

@@ -4,7 +4,7 @@
 
 #include <cstdlib>
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+int fuzz_task_file(const std::uint8_t* data, std::size_t size) {
   using namespace uprobectl;
   const auto file = uprobestats::read_task_file({reinterpret_cast<const std::byte*>(data), size});
   if (!file) return 0;

@@ -15,7 +15,7 @@ std::string without_blanks(std::string_view text) {
 
 } // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+int fuzz_task_policy(const std::uint8_t* data, std::size_t size) {
   using namespace uprobectl;
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   const auto end = std::min(text.find('\n'), text.size());

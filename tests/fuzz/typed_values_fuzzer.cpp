@@ -49,7 +49,7 @@ private:
   std::vector<std::string> contents_;
 };
 
-void check(const ValuePlan& values, const TypedLimits& limits, Answers& answers) {
+void check_values(const ValuePlan& values, const TypedLimits& limits, Answers& answers) {
   const auto& readings = values.readings();
   std::uint64_t bytes = 0;
   for (std::size_t i = 0; i < readings.size(); ++i) {
@@ -68,8 +68,8 @@ void check(const ValuePlan& values, const TypedLimits& limits, Answers& answers)
   }
 }
 
-void capture(const dwarf::FunctionInfo& function, VirtualAddress address, std::string_view line,
-             const dwarf::GoTypes* go_types, Answers& answers) {
+void check_captures(const dwarf::FunctionInfo& function, VirtualAddress address,
+                    std::string_view line, const dwarf::GoTypes* go_types, Answers& answers) {
   const CaptureSpec pairs{.pair_calls = true};
   ProbePoint point;
   point.address = address;
@@ -80,16 +80,16 @@ void capture(const dwarf::FunctionInfo& function, VirtualAddress address, std::s
   place.at_entry = function.entry == address;
   place.phases = {.entry = true, .exit = true, .paired = true};
   TypedLimits limits;
-  check(ValuePlan::make(*readings, place, limits), limits, answers);
+  check_values(ValuePlan::make(*readings, place, limits), limits, answers);
   limits.depth = max_typed_depth;
   limits.max_bytes = 100;
-  check(ValuePlan::make(*readings, place, limits), limits, answers);
+  check_values(ValuePlan::make(*readings, place, limits), limits, answers);
   limits.scalars_only = true;
-  check(ValuePlan::make(*readings, place, limits), limits, answers);
+  check_values(ValuePlan::make(*readings, place, limits), limits, answers);
   if (const auto list = parse_arguments(line); list && !list->paths.empty()) {
     std::vector<std::optional<Error>> problems;
     const TypedLimits usual;
-    check(ValuePlan::make(*readings, place, usual, list->paths, problems), usual, answers);
+    check_values(ValuePlan::make(*readings, place, usual, list->paths, problems), usual, answers);
     if (problems.size() != list->paths.size()) std::abort();
   }
   if (const auto filter = parse_filter(line))
@@ -102,7 +102,7 @@ void capture(const dwarf::FunctionInfo& function, VirtualAddress address, std::s
 
 } // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+int fuzz_typed_values(const std::uint8_t* data, std::size_t size) {
   const std::string_view input(reinterpret_cast<const char*>(data), size);
   const auto end = input.find('\n');
   if (end == std::string_view::npos) return 0;
@@ -127,7 +127,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         const auto function = dwarf::describe_function(*info, {.address = address});
         if (!function) continue;
         ++described;
-        capture(*function, address, input.substr(0, end), go_types ? &*go_types : nullptr, answers);
+        check_captures(*function, address, input.substr(0, end), go_types ? &*go_types : nullptr,
+                       answers);
       }
     }
   }

@@ -6,9 +6,9 @@
 #include <cstdlib>
 
 using namespace uprobectl;
-using namespace uprobectl::art;
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+int fuzz_vdex(const std::uint8_t* data, std::size_t size) {
+  using namespace uprobectl::art;
   const Bytes bytes{reinterpret_cast<const std::byte*>(data), size};
   if (const auto vdex = parse_vdex(bytes))
     if (vdex->checksums.size() * sizeof(std::uint32_t) > size) std::abort();

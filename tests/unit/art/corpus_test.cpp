@@ -22,13 +22,6 @@ elf::Image open_image(const std::string& path) {
   return std::move(*image);
 }
 
-art::OatFile read_oat(elf::Image& image) {
-  auto oat = art::OatFile::read(image, {});
-  INFO((oat ? "" : oat.error().message));
-  REQUIRE(oat);
-  return std::move(*oat);
-}
-
 } // namespace
 
 TEST_CASE("every compiled method of every OAT file of the corpus has the golden offset") {

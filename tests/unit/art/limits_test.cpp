@@ -19,7 +19,7 @@ using namespace std::string_literals;
 
 namespace {
 
-void put(std::string& bytes, std::size_t at, std::uint32_t value) {
+void put_number(std::string& bytes, std::size_t at, std::uint32_t value) {
   REQUIRE(at + sizeof(value) <= bytes.size());
   std::memcpy(bytes.data() + at, &value, sizeof(value));
 }
@@ -69,13 +69,13 @@ std::uint32_t readable_strings(const std::string& bytes) {
 std::string one_long_name(std::size_t length) {
   std::string bytes(112, '\0');
   std::memcpy(bytes.data(), "dex\n039", 7);
-  put(bytes, 40, 0x12345678);
+  put_number(bytes, 40, 0x12345678);
   const auto table = [&](std::size_t field, std::initializer_list<std::uint32_t> words) {
-    put(bytes, field, 1);
-    put(bytes, field + 4, static_cast<std::uint32_t>(bytes.size()));
+    put_number(bytes, field, 1);
+    put_number(bytes, field + 4, static_cast<std::uint32_t>(bytes.size()));
     for (const std::uint32_t word : words) {
       bytes.resize(bytes.size() + 4);
-      put(bytes, bytes.size() - 4, word);
+      put_number(bytes, bytes.size() - 4, word);
     }
   };
   constexpr std::uint32_t list_at = 112 + 4 + 4 + 12 + 8;
@@ -90,7 +90,7 @@ std::string one_long_name(std::size_t length) {
   bytes += static_cast<char>(0x80 | (length >> 7 & 0x7f));
   bytes += static_cast<char>(length >> 14);
   bytes += std::string(length, 'x') + '\0';
-  put(bytes, 32, static_cast<std::uint32_t>(bytes.size()));
+  put_number(bytes, 32, static_cast<std::uint32_t>(bytes.size()));
   return bytes;
 }
 
@@ -128,9 +128,9 @@ TEST_CASE("two DEX files of an OAT file are never the same bytes") {
   const art::OatRecord& first = records->front();
   const std::string_view location = records->back().location;
   const std::size_t after = offset_in(bytes, location.data()) + location.size();
-  put(bytes, after, first.checksum);
-  put(bytes, after + 4, first.dex_offset);
-  put(bytes, after + 8, first.class_offsets);
+  put_number(bytes, after, first.checksum);
+  put_number(bytes, after + 4, first.dex_offset);
+  put_number(bytes, after + 8, first.class_offsets);
   const auto oat = read_with(*image, sample.dex);
   REQUIRE(oat);
   CHECK(oat->compiled().size() == 6);
@@ -148,8 +148,8 @@ TEST_CASE("a table of a DEX file may lie anywhere in its container, and not outs
   const std::string bytes = read_whole(sample.oat);
   const std::string path = "/tmp/uprobectl-unit-" + std::to_string(::getpid()) + ".vdex";
   const auto with_fields = [&](std::uint32_t count) {
-    put(vdex, second + 80, count);
-    put(vdex, second + 84, 0);
+    put_number(vdex, second + 80, count);
+    put_number(vdex, second + 84, 0);
     std::ofstream(path, std::ios::binary) << vdex;
     auto image = elf::Image::parse(as_bytes(bytes));
     REQUIRE(image);
@@ -176,7 +176,7 @@ TEST_CASE("an instruction set has the number of its version") {
     const OatSample sample = made_sample(name);
     std::string bytes = read_whole(sample.oat);
     auto image = elf::Image::parse(as_bytes(bytes));
-    put(bytes, offset_in(bytes, art::read_oat_header(*image)->data.data()) + 12, number);
+    put_number(bytes, offset_in(bytes, art::read_oat_header(*image)->data.data()) + 12, number);
     CHECK(read_with(*image, sample.dex).has_value() == fits);
   }
   // ART changed the numbers between 225 and 230: there, the ELF image decides.
@@ -197,7 +197,7 @@ TEST_CASE("base_oat_offset is the offset of oatdata") {
   std::uint32_t base = 0;
   std::memcpy(&base, bytes.data() + field, sizeof(base));
   CHECK(base == 0x694);
-  put(bytes, field, 0x690);
+  put_number(bytes, field, 0x690);
   const auto oat = read_with(*image, sample.dex);
   REQUIRE_FALSE(oat);
   CHECK(oat.error().message == "OAT version 265: its header has no offset of the code");
@@ -213,7 +213,7 @@ TEST_CASE("an invalid code size is unknown for its method only") {
     for (const auto& row : read_table(sample.list)) {
       sizes[row.at(1)] = row.at(2);
       if (row.at(1) == "int com.example.Greeter.count()")
-        put(bytes, std::stoul(row.at(0), nullptr, 0) - 4, 0xffffffff);
+        put_number(bytes, std::stoul(row.at(0), nullptr, 0) - 4, 0xffffffff);
     }
     sizes.at("int com.example.Greeter.count()") = "0";
     const auto oat = read_with(*image, sample.dex);
@@ -234,7 +234,7 @@ TEST_CASE("an instruction set that is not known is named") {
   const OatSample sample = made_sample("v199");
   std::string bytes = read_whole(sample.oat);
   auto image = elf::Image::parse(as_bytes(bytes));
-  put(bytes, offset_in(bytes, art::read_oat_header(*image)->data.data()) + 12, 9);
+  put_number(bytes, offset_in(bytes, art::read_oat_header(*image)->data.data()) + 12, 9);
   const auto oat = read_with(*image, sample.dex);
   REQUIRE_FALSE(oat);
   CHECK(oat.error().kind == ErrorKind::unsupported);
@@ -295,7 +295,7 @@ TEST_CASE("a signature is no longer than 65535 bytes of names", "[large]") {
 TEST_CASE("a DEX file has all the fields that it counts") {
   std::string whole = read_whole(made_folder() + "/classes1.dex");
   REQUIRE(art::DexFile::parse(as_bytes(whole)));
-  put(whole, 80, 0x10000000); // field_ids_size
+  put_number(whole, 80, 0x10000000); // field_ids_size
   const auto dex = art::DexFile::parse(as_bytes(whole));
   REQUIRE_FALSE(dex);
   CHECK(dex.error().kind == ErrorKind::corrupt);

@@ -22,15 +22,8 @@ elf::Image open_image(const OatSample& sample) {
   return std::move(*image);
 }
 
-art::OatFile read_oat(elf::Image& image) {
-  auto oat = art::OatFile::read(image, {});
-  INFO((oat ? "" : oat.error().message));
-  REQUIRE(oat);
-  return std::move(*oat);
-}
-
 // Offset as text, signature, size as text.
-using Row = std::tuple<std::string, std::string, std::string>;
+using ListedMethod = std::tuple<std::string, std::string, std::string>;
 
 std::string hex(std::uint64_t value) {
   std::array<char, 20> text = {};
@@ -43,7 +36,7 @@ std::string hex(std::uint64_t value) {
 TEST_CASE("methods, compiled or not, are read from every layout from OAT 127 to 290") {
   for (const OatSample& sample : made_samples()) {
     INFO(sample.oat);
-    std::multiset<Row> expected;
+    std::multiset<ListedMethod> expected;
     for (const auto& row : read_table(sample.list))
       expected.emplace(row.at(0), row.at(1), row.at(2));
     REQUIRE(expected.size() == 14);
@@ -52,7 +45,7 @@ TEST_CASE("methods, compiled or not, are read from every layout from OAT 127 to 
     const auto oat = read_oat(image);
     CHECK(oat.dex_files().size() == 2);
     CHECK(oat.has_all_dex_files());
-    std::multiset<Row> found;
+    std::multiset<ListedMethod> found;
     oat.for_each_class([&](art::Class defined, std::string_view name) {
       CHECK(oat.class_name(defined) == name);
       for (const art::Method& method : oat.class_methods(defined)) {

@@ -39,15 +39,15 @@ perf_event_attr event_with(const StackRequest& stack) {
 
 #if defined(__x86_64__)
 constexpr std::size_t sampled_registers = 17; // ax bx cx dx si di bp sp ip r8 … r15
-constexpr const char* second = "rbx";
-constexpr const char* eighth = "rsp";
+constexpr const char* second_register = "rbx";
+constexpr const char* eighth_register = "rsp";
 #else
 constexpr std::size_t sampled_registers = 33; // x0 … x30 sp pc
-constexpr const char* second = "x1";
-constexpr const char* eighth = "x7";
+constexpr const char* second_register = "x1";
+constexpr const char* eighth_register = "x7";
 #endif
 
-std::uint64_t named(const SenderContext& from, std::string_view name) {
+std::uint64_t register_named(const SenderContext& from, std::string_view name) {
   const auto names = register_names();
   for (std::size_t i = 0; i < names.size(); ++i)
     if (names[i] == name) return from.registers.at(i);
@@ -80,8 +80,8 @@ TEST_CASE("a sample has its sender, registers by number, and the valid part of t
   CHECK(sample->from->time_ns == 1234567890123);
   CHECK(sample->from->cpu == 3);
   CHECK(sample->from->registers_abi == 2);
-  CHECK(named(*sample->from, second) == 101);
-  CHECK(named(*sample->from, eighth) == 107);
+  CHECK(register_named(*sample->from, second_register) == 101);
+  CHECK(register_named(*sample->from, eighth_register) == 107);
   CHECK(as_text(sample->from->stack) == "stack");
 }
 
@@ -107,7 +107,7 @@ TEST_CASE("addresses of frame pointers exclude context markers") {
   CHECK(sample->from->walked);
   CHECK(sample->from->addresses == std::vector<std::uint64_t>{0x1111, 0x2222});
   CHECK(as_text(sample->raw) == "hello, perf!");
-  CHECK(named(*sample->from, second) == 101);
+  CHECK(register_named(*sample->from, second_register) == 101);
   CHECK(as_text(sample->from->stack) == "caller!!");
 }
 

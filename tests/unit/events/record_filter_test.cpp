@@ -37,44 +37,44 @@ Event make_record() {
   return make_event({std::move(members)});
 }
 
-bool holds(std::string_view condition, const Event& event = make_record()) {
+bool selects(std::string_view condition, const Event& event = make_record()) {
   CAPTURE(condition);
   auto parsed = parse_filter(condition);
   REQUIRE(parsed);
   auto filter = RecordFilter::make(std::move(*parsed));
   REQUIRE(filter);
-  return filter->holds(event);
+  return filter->selects(event);
 }
 
 } // namespace
 
 TEST_CASE("numbers of records are compared with their signs") {
-  CHECK(holds("pid == 42"));
-  CHECK_FALSE(holds("pid != 42"));
-  CHECK(holds("delta < 0"));
-  CHECK(holds("delta == -5"));
-  CHECK_FALSE(holds("delta > -5"));
-  CHECK(holds("big > 0"));
-  CHECK_FALSE(holds("big < 0"));
-  CHECK(holds("big == 0xffffffffffffffff"));
-  CHECK(holds("ratio > 1.25"));
-  CHECK(holds("pid & 2"));
-  CHECK_FALSE(holds("pid & 1"));
-  CHECK(holds("pid in {1, 42}"));
-  CHECK_FALSE(holds("pid in {1, 2}"));
-  CHECK(holds("inside"));
+  CHECK(selects("pid == 42"));
+  CHECK_FALSE(selects("pid != 42"));
+  CHECK(selects("delta < 0"));
+  CHECK(selects("delta == -5"));
+  CHECK_FALSE(selects("delta > -5"));
+  CHECK(selects("big > 0"));
+  CHECK_FALSE(selects("big < 0"));
+  CHECK(selects("big == 0xffffffffffffffff"));
+  CHECK(selects("ratio > 1.25"));
+  CHECK(selects("pid & 2"));
+  CHECK_FALSE(selects("pid & 1"));
+  CHECK(selects("pid in {1, 42}"));
+  CHECK_FALSE(selects("pid in {1, 2}"));
+  CHECK(selects("inside"));
 }
 
 TEST_CASE("texts and enumerators of records are compared") {
-  CHECK(holds("comm == \"app\""));
-  CHECK(holds("comm ^= \"ap\""));
-  CHECK(holds("comm ~ \"a?p\""));
-  CHECK_FALSE(holds("comm == \"other\""));
-  CHECK(holds("comm in {\"x\", \"app\"}"));
-  CHECK(holds("color == RED"));
-  CHECK(holds("color == 3"));
-  CHECK_FALSE(holds("color == BLUE"));
-  CHECK(holds("raw == hex\"6162\""));
+  CHECK(selects("comm == \"app\""));
+  CHECK(selects("comm ^= \"ap\""));
+  CHECK(selects("comm ~ \"a?p\""));
+  CHECK_FALSE(selects("comm == \"other\""));
+  CHECK(selects("comm in {\"x\", \"app\"}"));
+  CHECK(selects("color == RED"));
+  CHECK(selects("color == 3"));
+  CHECK_FALSE(selects("color == BLUE"));
+  CHECK(selects("raw == hex\"6162\""));
 }
 
 TEST_CASE("enumerators are numbers of the record's type, and what it cannot have is a problem") {
@@ -87,7 +87,7 @@ TEST_CASE("enumerators are numbers of the record's type, and what it cannot have
   const auto test = [&](std::string_view condition, const Event& event) {
     auto filter = RecordFilter::make(*parse_filter(condition));
     REQUIRE(filter);
-    const bool holds = filter->holds(event, &type);
+    const bool holds = filter->selects(event, &type);
     CHECK(filter->take_problems().empty());
     return holds;
   };
@@ -104,14 +104,14 @@ TEST_CASE("enumerators are numbers of the record's type, and what it cannot have
     CAPTURE(condition);
     auto filter = RecordFilter::make(*parse_filter(condition));
     REQUIRE(filter);
-    CHECK_FALSE(filter->holds(named, &type));
+    CHECK_FALSE(filter->selects(named, &type));
     CHECK(filter->take_problems().size() == 1);
-    CHECK_FALSE(filter->holds(unnamed, &type));
+    CHECK_FALSE(filter->selects(unnamed, &type));
     CHECK(filter->take_problems().empty()); // once
     CHECK(filter->list_unknown().empty());
   }
   auto filter = RecordFilter::make(*parse_filter("kind == OPN"));
-  CHECK_FALSE(filter->holds(named, &type));
+  CHECK_FALSE(filter->selects(named, &type));
   CHECK(filter->take_problems().front().hints == std::vector<std::string>{"did you mean 'OPEN'?"});
 }
 
@@ -142,41 +142,41 @@ TEST_CASE("a comparison that is impossible with all types of records is an error
 }
 
 TEST_CASE("paths lead to members of structures and to elements") {
-  CHECK(holds("at.port == 443"));
-  CHECK(holds("at.codes[1] == 8"));
-  CHECK_FALSE(holds("at.codes[2] == 8"));
-  CHECK_FALSE(holds("at.none == 443"));
+  CHECK(selects("at.port == 443"));
+  CHECK(selects("at.codes[1] == 8"));
+  CHECK_FALSE(selects("at.codes[2] == 8"));
+  CHECK_FALSE(selects("at.none == 443"));
 }
 
 TEST_CASE("expressions are combined; what is not known makes them fail") {
-  CHECK(holds("pid == 42 && delta < 0"));
-  CHECK(holds("pid == 1 || delta < 0"));
-  CHECK_FALSE(holds("!(pid == 42)"));
-  CHECK_FALSE(holds("unknown == 1"));
-  CHECK_FALSE(holds("!(unknown == 1)"));
-  CHECK(holds("unknown == 1 || pid == 42"));
-  CHECK_FALSE(holds("raw > 3"));
+  CHECK(selects("pid == 42 && delta < 0"));
+  CHECK(selects("pid == 1 || delta < 0"));
+  CHECK_FALSE(selects("!(pid == 42)"));
+  CHECK_FALSE(selects("unknown == 1"));
+  CHECK_FALSE(selects("!(unknown == 1)"));
+  CHECK(selects("unknown == 1 || pid == 42"));
+  CHECK_FALSE(selects("raw > 3"));
 }
 
 TEST_CASE("a record that is not a structure is called value") {
-  CHECK(holds("value == 7", make_event({std::uint64_t{7}})));
-  CHECK_FALSE(holds("value == 8", make_event({std::uint64_t{7}})));
+  CHECK(selects("value == 7", make_event({std::uint64_t{7}})));
+  CHECK_FALSE(selects("value == 8", make_event({std::uint64_t{7}})));
 }
 
 TEST_CASE("the sender of a record counts where no member has the name") {
   Event event = make_event({Value::Struct{{"x", {std::uint64_t{1}}}}});
-  CHECK_FALSE(holds("pid == 99", event)); // a ring buffer does not say
+  CHECK_FALSE(selects("pid == 99", event)); // a ring buffer does not say
   event.time_ns = 5;
   event.pid = 99;
   event.tid = 100;
-  CHECK(holds("pid == 99 && tid == 100", event));
+  CHECK(selects("pid == 99 && tid == 100", event));
 }
 
 TEST_CASE("comparisons whose member no record has are known at the end") {
   auto filter = RecordFilter::make(*parse_filter("pid == 42 || missing == 1"));
   REQUIRE(filter);
   CHECK(filter->list_unknown().empty());
-  CHECK(filter->holds(make_record()));
+  CHECK(filter->selects(make_record()));
   CHECK(filter->list_unknown() == std::vector<std::string>{"missing == 1"});
 }
 

@@ -34,8 +34,6 @@ std::vector<std::uint32_t> sizes(Arch arch, Bytes bytes) {
   return all;
 }
 
-constexpr auto x64 = Arch::x86_64;
-
 } // namespace
 
 TEST_CASE("x86-64 instructions read as objdump prints them, tabs as spaces") {
@@ -122,9 +120,9 @@ TEST_CASE("x86-64 boundaries are counted from the function's start") {
   const std::vector<std::uint64_t> starts = {0, 4, 5, 8, 13, 14, 20};
   for (std::uint64_t offset = 0; offset < function.size(); ++offset) {
     const bool begins = std::find(starts.begin(), starts.end(), offset) != starts.end();
-    CHECK(boundary_at(x64, function, offset) == (begins ? Boundary::yes : Boundary::no));
+    CHECK(boundary_at(Arch::x86_64, function, offset) == (begins ? Boundary::yes : Boundary::no));
   }
-  const auto around = instruction_around(x64, function, 10);
+  const auto around = instruction_around(Arch::x86_64, function, 10);
   REQUIRE(around);
   CHECK(around->offset == 8);
   CHECK(around->size == 5);
@@ -133,11 +131,12 @@ TEST_CASE("x86-64 boundaries are counted from the function's start") {
 TEST_CASE("a prefix and its instruction are one instruction") {
   // lock cmpxchgl %ecx, (%rsi): a breakpoint after the lock would be an illegal instruction
   const auto compare = code({0xf0, 0x0f, 0xb1, 0x0e, 0xc3});
-  CHECK(sizes(x64, compare) == std::vector<std::uint32_t>{4, 1});
-  CHECK(boundary_at(x64, compare, 1) == Boundary::no);
-  CHECK(instruction_text(x64, compare, {}) == "lock cmpxchgl %ecx, (%rsi)");
-  CHECK(sizes(x64, code({0x66, 0x66, 0x48, 0xe8, 0, 0, 0, 0})) == std::vector<std::uint32_t>{8});
-  CHECK(sizes(x64, code({0x48, 0x48, 0x89, 0xe5})) == std::vector<std::uint32_t>{4});
+  CHECK(sizes(Arch::x86_64, compare) == std::vector<std::uint32_t>{4, 1});
+  CHECK(boundary_at(Arch::x86_64, compare, 1) == Boundary::no);
+  CHECK(instruction_text(Arch::x86_64, compare, {}) == "lock cmpxchgl %ecx, (%rsi)");
+  CHECK(sizes(Arch::x86_64, code({0x66, 0x66, 0x48, 0xe8, 0, 0, 0, 0})) ==
+        std::vector<std::uint32_t>{8});
+  CHECK(sizes(Arch::x86_64, code({0x48, 0x48, 0x89, 0xe5})) == std::vector<std::uint32_t>{4});
   // In 32-bit code 0x48 is not a prefix: decl %eax twice, then movl %esp, %ebp.
   CHECK(sizes(Arch::i386, code({0x48, 0x48, 0x89, 0xe5})) == std::vector<std::uint32_t>{1, 1, 2});
 }
@@ -146,33 +145,33 @@ TEST_CASE("instructions longer than 15 bytes are invalid") {
   std::vector<std::byte> prefixes(14, std::byte{0xf0});
   prefixes.push_back(std::byte{0xc3});
   prefixes.push_back(std::byte{0xc3});
-  const auto size = instruction_size(x64, prefixes);
+  const auto size = instruction_size(Arch::x86_64, prefixes);
   CHECK((!size || *size == 15));
   prefixes.insert(prefixes.begin(), std::byte{0xf0});
-  CHECK_FALSE(instruction_size(x64, prefixes));
+  CHECK_FALSE(instruction_size(Arch::x86_64, prefixes));
 }
 
 TEST_CASE("after bytes that cannot be decoded boundaries are unknown, before them they are known") {
   const auto function = code({0x55, 0x06, 0xc3}); // 0x06 is invalid in 64-bit code
-  CHECK(boundary_at(x64, function, 0) == Boundary::yes);
-  CHECK(boundary_at(x64, function, 1) == Boundary::unknown);
-  CHECK(boundary_at(x64, function, 2) == Boundary::unknown);
-  CHECK_FALSE(instruction_around(x64, function, 2));
+  CHECK(boundary_at(Arch::x86_64, function, 0) == Boundary::yes);
+  CHECK(boundary_at(Arch::x86_64, function, 1) == Boundary::unknown);
+  CHECK(boundary_at(Arch::x86_64, function, 2) == Boundary::unknown);
+  CHECK_FALSE(instruction_around(Arch::x86_64, function, 2));
   CHECK(boundary_at(Arch::i386, function, 2) == Boundary::yes);
 }
 
 TEST_CASE("an instruction that the function's end cuts off is unknown") {
   const auto function = code({0x55, 0xe8, 0x2f, 0x12});
-  CHECK(boundary_at(x64, function, 1) == Boundary::unknown);
+  CHECK(boundary_at(Arch::x86_64, function, 1) == Boundary::unknown);
   CHECK(boundary_at(Arch::arm64, words({0xd65f03c0}), 4) == Boundary::no);
   CHECK(boundary_at(Arch::arm64, code({1, 2, 3, 4, 5, 6}), 4) == Boundary::unknown);
 }
 
 TEST_CASE("no boundary lies outside the function") {
-  CHECK(boundary_at(x64, code({0xc3}), 1) == Boundary::no);
-  CHECK(boundary_at(x64, {}, 0) == Boundary::no);
-  CHECK(boundary_at(x64, code({0xc3}), UINT64_MAX) == Boundary::no);
-  CHECK_FALSE(instruction_around(x64, code({0xc3}), UINT64_MAX));
+  CHECK(boundary_at(Arch::x86_64, code({0xc3}), 1) == Boundary::no);
+  CHECK(boundary_at(Arch::x86_64, {}, 0) == Boundary::no);
+  CHECK(boundary_at(Arch::x86_64, code({0xc3}), UINT64_MAX) == Boundary::no);
+  CHECK_FALSE(instruction_around(Arch::x86_64, code({0xc3}), UINT64_MAX));
 }
 
 TEST_CASE("arm64 and arm instructions begin every four bytes, data among them or not") {

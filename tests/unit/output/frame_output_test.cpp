@@ -11,10 +11,8 @@ using namespace uprobectl::test;
 
 namespace {
 
-constexpr std::uint64_t stack_top = 0x7ffff00100; // a stack pointer
 constexpr std::uint64_t known_code = load_bias + 0x11000;
 constexpr std::uint64_t unknown_code = load_bias + 0x11040;
-constexpr std::uint64_t outermost = load_bias + 0x11080;
 
 // By what each frame's record says it was found.
 std::string words_of(const Stack& stack) {

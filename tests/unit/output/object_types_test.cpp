@@ -7,7 +7,7 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
-#include <elf.h>
+#include <llvm/BinaryFormat/ELF.h>
 
 using namespace uprobectl;
 
@@ -129,13 +129,13 @@ TEST_CASE("types of the object's BTF come before those of its debug information"
 TEST_CASE("a damaged relocation of an object is an error") {
   const MappedFile file = open_object();
   std::string damaged(as_text(file.bytes()));
-  Elf64_Ehdr header;
+  llvm::ELF::Elf64_Ehdr header;
   std::memcpy(&header, damaged.data(), sizeof header);
   std::size_t changed = 0;
   for (unsigned i = 0; i < header.e_shnum; ++i) {
-    Elf64_Shdr section;
+    llvm::ELF::Elf64_Shdr section;
     std::memcpy(&section, damaged.data() + header.e_shoff + i * sizeof section, sizeof section);
-    if (section.sh_type != SHT_REL) continue;
+    if (section.sh_type != llvm::ELF::SHT_REL) continue;
     const std::uint64_t outside = 1ULL << 40;
     std::memcpy(damaged.data() + section.sh_offset, &outside, sizeof outside);
     ++changed;

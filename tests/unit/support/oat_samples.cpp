@@ -65,6 +65,13 @@ std::vector<OatSample> corpus_samples() {
   return samples;
 }
 
+art::OatFile read_oat(elf::Image& image) {
+  auto oat = art::OatFile::read(image, {});
+  INFO((oat ? "" : oat.error().message));
+  REQUIRE(oat);
+  return std::move(*oat);
+}
+
 std::string read_whole(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   INFO(path);

@@ -24,6 +24,8 @@ OatSample made_sample(const std::string& name);
 // Empty, and says why, where there is no corpus.
 std::vector<OatSample> corpus_samples();
 
+art::OatFile read_oat(elf::Image& image);
+
 std::string read_whole(const std::string& path);
 // The cells of each line but the first.
 std::vector<std::vector<std::string>> read_table(const std::string& path);

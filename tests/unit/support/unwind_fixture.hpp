@@ -43,6 +43,11 @@ std::string library_with(std::string_view machine, const std::string& frames,
 
 // r-xp at 0x5500001000, offset 0x1000: ELF addresses + 0x54ffff0000.
 constexpr std::uint64_t load_bias = 0x54ffff0000;
+// In work, start and signal of arm64_library().
+constexpr std::uint64_t working = load_bias + 0x11000;
+constexpr std::uint64_t outermost = load_bias + 0x11080;
+constexpr std::uint64_t handlers_return = load_bias + 0x11100;
+constexpr std::uint64_t stack_top = 0x7ffff00100; // a stack pointer
 
 struct Process {
   explicit Process(std::string_view more_maps = {});

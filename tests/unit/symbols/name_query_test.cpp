@@ -28,7 +28,7 @@ bool is_name(std::string_view written) { return NameQuery::parse(written).has_va
 // shop::Cart::add(shop::Item const&, bool, shop::Color)
 constexpr std::string_view cart_add = "_ZN4shop4Cart3addERKNS_4ItemEbNS_5ColorE";
 // shop::Cart::size() const
-constexpr std::string_view cart_size = "_ZNK4shop4Cart4sizeEv";
+constexpr std::string_view mangled_cart_size = "_ZNK4shop4Cart4sizeEv";
 // shop::Cart::find(char const*, unsigned long, signed char) const
 constexpr std::string_view find = "_ZNK4shop4Cart4findEPKcma";
 // shop::Cart::name[abi:cxx11]() const
@@ -84,8 +84,8 @@ TEST_CASE("an ABI tag may be left out, but another one does not match") {
 }
 
 TEST_CASE("const, & and && of a member function may be left out, but not contradict") {
-  CHECK(match("shop::Cart::size() const", cart_size) == equivalent);
-  CHECK(match("shop::Cart::size()", cart_size) == shortened);
+  CHECK(match("shop::Cart::size() const", mangled_cart_size) == equivalent);
+  CHECK(match("shop::Cart::size()", mangled_cart_size) == shortened);
   CHECK(match("shop::Cart::size() const", "_ZN4shop4Cart4sizeEv") == std::nullopt);
   CHECK(match("shop::Cart::take() &&", "_ZNO4shop4Cart4takeEv") == equivalent);
   CHECK(match("shop::Cart::take() &&", "_ZNR4shop4Cart4takeEv") == std::nullopt);
@@ -347,7 +347,8 @@ TEST_CASE("a name that leaves out less is closer") {
   const auto mismatch = [](std::string_view written, std::string_view raw) {
     return NameQuery::parse(written)->match(raw).value();
   };
-  CHECK(mismatch("Cart::size()", "_ZN4shop4Cart4sizeEv") < mismatch("Cart::size()", cart_size));
+  CHECK(mismatch("Cart::size()", "_ZN4shop4Cart4sizeEv") <
+        mismatch("Cart::size()", mangled_cart_size));
   CHECK(mismatch("std::basic_string<char>::append(const char *)", "_ZNSs6appendEPKc") == 0);
   CHECK(mismatch("shop::Shelf::put(shop::Item)", put) < mismatch("Shelf<shop::Item, 5>::put", put));
 }

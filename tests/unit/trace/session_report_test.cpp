@@ -38,29 +38,29 @@ TEST_CASE("the start line names functions, target, duration and how to stop") {
 }
 
 namespace {
-constexpr pid_t nobody = 0x7ffffffe; // beyond every pid there can be
+constexpr pid_t unused_pid = 0x7ffffffe; // beyond every pid there can be
 }
 
 TEST_CASE("an unhit probe is explained by the strongest fact of the mappings") {
   CHECK(diagnose({}, {}) == "no process maps this file executable");
-  const pid_t one[] = {nobody};
+  const pid_t one[] = {unused_pid};
   CHECK(diagnose({}, one) ==
         "process 2147483646 has ended and was not seen to map this file executable");
-  const pid_t two[] = {nobody, nobody - 1};
+  const pid_t two[] = {unused_pid, unused_pid - 1};
   CHECK(diagnose({}, two) ==
         "the processes have ended, and none was seen to map this file executable");
-  const pid_t some[] = {nobody, ::getpid()};
+  const pid_t some[] = {unused_pid, ::getpid()};
   CHECK(diagnose({}, some) == "none of the processes maps this file executable");
   const pid_t self[] = {::getpid()};
   CHECK_THAT(diagnose({}, self), Catch::EndsWith(") does not map this file executable"));
   MappingSurvey survey{
-      .executable = {}, .other_inode = {nobody}, .other_mount_namespace = {}, .unreadable = 0};
+      .executable = {}, .other_inode = {unused_pid}, .other_mount_namespace = {}, .unreadable = 0};
   CHECK(diagnose(survey, {}) ==
         "process 2147483646 maps another file that had this path: it was replaced, with -p, name "
         "the file without its folder to probe that one");
-  survey.executable = {nobody};
+  survey.executable = {unused_pid};
   CHECK(diagnose(survey, {}) == "mapped by process 2147483646, but not called while it was probed");
-  survey.executable = {nobody - 1, nobody};
+  survey.executable = {unused_pid - 1, unused_pid};
   CHECK(diagnose(survey, {}) == "mapped by 2 processes, but not called while it was probed");
 }
 

@@ -11,11 +11,7 @@ using namespace uprobectl::test;
 
 namespace {
 
-constexpr std::uint64_t stack_top = 0x7ffff00100; // a stack pointer
-constexpr std::uint64_t working = load_bias + 0x11000;
 constexpr std::uint64_t unknown_code = load_bias + 0x11040;
-constexpr std::uint64_t outermost = load_bias + 0x11080;
-constexpr std::uint64_t handlers_return = load_bias + 0x11100;
 constexpr std::uint64_t return_trampoline = 0x6000000000;
 // /x/more.so, whose ELF addresses are those of /x/lib.so.
 constexpr std::uint64_t more = 0x5600001000 - 0x11000;

@@ -9,16 +9,13 @@ using namespace uprobectl::test;
 
 namespace {
 
-constexpr std::uint64_t stack_top = 0x7ffff00100; // a stack pointer
-constexpr std::uint64_t working = load_bias + 0x11000;
-constexpr std::uint64_t outermost = load_bias + 0x11080;
-constexpr std::uint64_t handlers_return = load_bias + 0x11100;
 constexpr std::uint64_t trampoline = 0x6000000000;
 constexpr std::uint64_t signature = 0x0035008000000000; // above the 39 bits of an address
 // /x/more.so, whose ELF addresses are those of /x/lib.so.
 constexpr std::uint64_t returning = 0x5600001000;
-constexpr std::string_view more_maps = "5600001000-5600002000 r-xp 00001000 00:00 0 /x/more.so\n"
-                                       "6000000000-6000001000 --xp 00000000 00:00 0 [uprobes]\n";
+constexpr std::string_view maps_with_uprobes =
+    "5600001000-5600002000 r-xp 00001000 00:00 0 /x/more.so\n"
+    "6000000000-6000001000 --xp 00000000 00:00 0 [uprobes]\n";
 
 // A function at 0x11000 that begins with this code, whose row says all along that its frame record
 // is at the frame pointer.
@@ -31,7 +28,7 @@ std::string stale(const std::string& code) {
 
 struct Returning : Process {
   // ret, if nothing else is said. work called it, and has its frame record at the stack pointer.
-  explicit Returning(const std::string& code = "c0035fd6") : Process(more_maps) {
+  explicit Returning(const std::string& code = "c0035fd6") : Process(maps_with_uprobes) {
     files.add("/x/more.so", stale(code));
     stack(stack_top, {0, outermost + 8, 0, 0});
   }
@@ -132,17 +129,17 @@ TEST_CASE("at a return instruction of x86-64 the return address is on top of the
   };
   for (const std::string code : {"c3", "f3c3", "f2c3"}) {
     INFO(code);
-    Process process(more_maps);
+    Process process(maps_with_uprobes);
     process.stack(stack_top, {returning + 0x108, 0, 0, returning + 0x118});
     const Stack stack = unwound(process, code);
     REQUIRE(stack.frames.size() >= 2);
     CHECK(stack.frames[1].pc == returning + 0x108);
     CHECK(stack.frames[1].found_by == FoundBy::return_instruction);
   }
-  Process other(more_maps);
+  Process other(maps_with_uprobes);
   other.stack(stack_top, {returning + 0x108, 0, 0, returning + 0x118});
   CHECK(unwound(other, "90").frames.at(1).pc == returning + 0x118); // nop
-  Process short_of(more_maps);
+  Process short_of(maps_with_uprobes);
   short_of.stack(stack_top + 16, {0, returning + 0x118});
   CHECK(explain_end(unwound(short_of, "c3")) ==
         "the saved stack does not have the bytes at 0x7ffff00100");

@@ -31,9 +31,9 @@ std::string gzipped(std::string_view content) {
 MachineLookup answer(elf::Machine machine) {
   return [machine] { return machine; };
 }
-const MachineLookup arm64 = answer(elf::Machine(183));
-const MachineLookup arm = answer(elf::Machine(40, false));
-const MachineLookup x86_64 = answer(elf::Machine(62));
+const MachineLookup arm64_machine = answer(elf::Machine(183));
+const MachineLookup arm_machine = answer(elf::Machine(40, false));
+const MachineLookup x86_64_machine = answer(elf::Machine(62));
 
 } // namespace
 
@@ -54,14 +54,15 @@ TEST_CASE("register names determine the machine") {
 }
 
 TEST_CASE("a mapped file determines the machine if register names do not") {
-  CHECK(parse_registers("pc: 1\nsp: 2\nlr: 3\n", arm64)->arch() == Arch::arm64);
+  CHECK(parse_registers("pc: 1\nsp: 2\nlr: 3\n", arm64_machine)->arch() == Arch::arm64);
   const auto none = parse_registers("pc: 1\nsp: 2\n", {});
   REQUIRE_FALSE(none);
   CHECK(none.error().message ==
         "unknown architecture: no register name identifies it, and no mapped file was saved");
   // Which has no pc, whatever else is called so.
-  CHECK(parse_registers("pc: 1\nsp: 2\n", x86_64).error().message == "rip and rsp are missing");
-  const auto other = parse_registers("pc: 1\nsp: 2\nlr: 3\n", arm);
+  CHECK(parse_registers("pc: 1\nsp: 2\n", x86_64_machine).error().message ==
+        "rip and rsp are missing");
+  const auto other = parse_registers("pc: 1\nsp: 2\nlr: 3\n", arm_machine);
   REQUIRE_FALSE(other);
   CHECK(other.error().kind == ErrorKind::unsupported);
 }
@@ -70,7 +71,7 @@ TEST_CASE("mapped files are read once and only if register names are ambiguous")
   int asked = 0;
   const MachineLookup ask = [&] {
     ++asked;
-    return arm64();
+    return arm64_machine();
   };
   CHECK(parse_registers("x0: 1\nsp: 2\npc: 3\n", ask));
   CHECK_FALSE(parse_registers("r0: 1\nsp: 2\npc: 3\n", ask));

@@ -23,7 +23,7 @@ std::string hex(Bytes bytes) {
 }
 
 constexpr std::uint64_t time_ns = 0x0102030405060708;
-constexpr std::string_view head = "01 08 07 06 05 04 03 02 01 00 64 00 00 00";
+constexpr std::string_view head_bytes = "01 08 07 06 05 04 03 02 01 00 64 00 00 00";
 
 UserRecord record_of(std::string type, Value::Struct members) {
   return {.map = "m", .type = std::move(type), .value = Value{std::move(members)}, .raw = {}};
@@ -91,7 +91,7 @@ TEST_CASE("an event with more than 127 elements has only the error") {
   CHECK(event.finish().size() == 16 + 125 * 2);
   CHECK(hex(event.finish()).starts_with("07 7f "));
   event.add_bool(false);
-  CHECK(hex(event.finish()) == "07 03 " + std::string(head) + " 0f 00 02 00 00");
+  CHECK(hex(event.finish()) == "07 03 " + std::string(head_bytes) + " 0f 00 02 00 00");
 }
 
 TEST_CASE("an event with more than 4064 bytes has only the error") {
@@ -102,19 +102,20 @@ TEST_CASE("an event with more than 4064 bytes has only the error") {
   StatsdEvent larger(time_ns, 100);
   larger.add_string(std::string(room + 1, 'x'));
   larger.add_int32(1);
-  CHECK(hex(larger.finish()) == "07 03 " + std::string(head) + " 0f 04 00 00 00");
+  CHECK(hex(larger.finish()) == "07 03 " + std::string(head_bytes) + " 0f 04 00 00 00");
 }
 
 TEST_CASE("the arguments of a call are logged from their registers, in the requested order") {
   StatsdAtom atom{.atom_id = 100, .arguments = {{.register_index = 2}, {.register_index = 5}}};
   const auto of_android16 = encode_atom(call_with(0x10), atom, time_ns);
   REQUIRE(of_android16);
-  CHECK(hex(*of_android16) ==
-        "07 04 " + std::string(head) + " 01 12 00 00 00 00 00 00 00 01 15 00 00 00 00 00 00 00");
+  CHECK(hex(*of_android16) == "07 04 " + std::string(head_bytes) +
+                                  " 01 12 00 00 00 00 00 00 00 01 15 00 00 00 00 00 00 00");
   atom.service = uprobestats::Service::android15;
   const auto of_android15 = encode_atom(call_with(0x10), atom, time_ns);
   REQUIRE(of_android15);
-  CHECK(hex(*of_android15) == "07 04 " + std::string(head) + " 00 12 00 00 00 00 15 00 00 00");
+  CHECK(hex(*of_android15) ==
+        "07 04 " + std::string(head_bytes) + " 00 12 00 00 00 00 15 00 00 00");
 }
 
 TEST_CASE("the upper half of a register is logged unless its type is known to be narrower") {
@@ -122,11 +123,11 @@ TEST_CASE("the upper half of a register is logged unless its type is known to be
   const auto raw =
       encode_atom(call, {.atom_id = 100, .arguments = {{.register_index = 0}}}, time_ns);
   REQUIRE(raw);
-  CHECK(hex(*raw) == "07 03 " + std::string(head) + " 01 fb ff ff ff 01 00 00 00");
+  CHECK(hex(*raw) == "07 03 " + std::string(head_bytes) + " 01 fb ff ff ff 01 00 00 00");
   const auto narrow = encode_atom(
       call, {.atom_id = 100, .arguments = {{.register_index = 0, .is_32bit = true}}}, time_ns);
   REQUIRE(narrow);
-  CHECK(hex(*narrow) == "07 03 " + std::string(head) + " 01 fb ff ff ff ff ff ff ff");
+  CHECK(hex(*narrow) == "07 03 " + std::string(head_bytes) + " 01 fb ff ff ff ff ff ff ff");
 }
 
 TEST_CASE("an annotation follows the value of its field, whose type counts it") {
@@ -134,7 +135,8 @@ TEST_CASE("an annotation follows the value of its field, whose type counts it") 
   event.add_int32(10'123);
   event.add_bool_annotation(StatsdEvent::is_uid, true);
   event.add_bool(true);
-  CHECK(hex(event.finish()) == "07 04 " + std::string(head) + " 10 8b 27 00 00 01 05 01 05 01");
+  CHECK(hex(event.finish()) ==
+        "07 04 " + std::string(head_bytes) + " 10 8b 27 00 00 01 05 01 05 01");
 }
 
 TEST_CASE("a transaction is logged with the fields of its filter, the user id annotated") {
@@ -151,14 +153,14 @@ TEST_CASE("a transaction is logged with the fields of its filter, the user id an
        .atom_fields = {proto::interface_name, proto::code, proto::calling_uid, proto::ktime_ns}},
       time_ns);
   REQUIRE(all);
-  CHECK(hex(*all) == "07 06 " + std::string(head) +
+  CHECK(hex(*all) == "07 06 " + std::string(head_bytes) +
                          " 02 04 00 00 00 61 2e 49 42"   // "a.IB"
                          " 00 07 00 00 00"               // the code
                          " 10 8b 27 00 00 01 05 01"      // the user id, is_uid: true
                          " 01 09 00 00 00 00 00 00 00"); // the time
   const auto none = encode_binder_atom(record, {.code = 7, .atom_id = 100}, time_ns);
   REQUIRE(none);
-  CHECK(hex(*none) == "07 02 " + std::string(head));
+  CHECK(hex(*none) == "07 02 " + std::string(head_bytes));
   CHECK_FALSE(encode_binder_atom(record, {.code = 7, .atom_id = {}}, time_ns));
   CHECK_FALSE(encode_binder_atom(call_with(1), {.code = 7, .atom_id = 100}, time_ns));
 }
@@ -194,7 +196,8 @@ TEST_CASE("a timestamp is logged as its event and its time") {
                                                              {"timestamp_ns", {std::uint64_t{9}}}}),
                                  {.atom_id = 100}, time_ns);
   REQUIRE(event);
-  CHECK(hex(*event) == "07 04 " + std::string(head) + " 00 05 00 00 00 01 09 00 00 00 00 00 00 00");
+  CHECK(hex(*event) ==
+        "07 04 " + std::string(head_bytes) + " 00 05 00 00 00 01 09 00 00 00 00 00 00 00");
 }
 
 TEST_CASE("records of process management are logged with the fields that UprobeStats gives") {
@@ -203,7 +206,7 @@ TEST_CASE("records of process management are logged with the fields that UprobeS
                             {{"uid", {std::uint64_t{2000}}}, {"on_allowlist", {true}}}),
                   {.atom_id = 100}, time_ns);
   REQUIRE(uid);
-  CHECK(hex(*uid) == "07 04 " + std::string(head) + " 00 d0 07 00 00 05 01");
+  CHECK(hex(*uid) == "07 04 " + std::string(head_bytes) + " 00 d0 07 00 00 05 01");
   const auto idle = encode_atom(
       record_of("UpdateDeviceIdleTempAllowlistRecord", {{"changing_uid", {std::int64_t{1}}},
                                                         {"adding", {false}},
@@ -214,7 +217,7 @@ TEST_CASE("records of process management are logged with the fields that UprobeS
                                                         {"calling_uid", {std::int64_t{5}}}}),
       {.atom_id = 100}, time_ns);
   REQUIRE(idle);
-  CHECK(hex(*idle) == "07 09 " + std::string(head) +
+  CHECK(hex(*idle) == "07 09 " + std::string(head_bytes) +
                           " 00 01 00 00 00 05 00 01 02 00 00 00 00 00 00 00 00 03 00 00 00"
                           " 00 fc ff ff ff 02 05 00 00 00 73 68 65 6c 6c 00 05 00 00 00");
 }

@@ -153,15 +153,15 @@ const std::vector<Verdicts> task_files = {
 };
 
 // A folder that is removed again.
-class Folder {
+class TaskFolder {
 public:
-  Folder() {
+  TaskFolder() {
     std::string pattern = std::filesystem::temp_directory_path() / "service-XXXXXX";
     path_ = ::mkdtemp(pattern.data());
   }
-  ~Folder() { std::filesystem::remove_all(path_); }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
+  ~TaskFolder() { std::filesystem::remove_all(path_); }
+  TaskFolder(const TaskFolder&) = delete;
+  TaskFolder& operator=(const TaskFolder&) = delete;
 
   void write(const std::string& file, std::string_view content) const {
     const std::filesystem::path path = path_ + file;
@@ -276,16 +276,16 @@ TEST_CASE("the filters of several probes are merged by interface") {
 }
 
 TEST_CASE("the service of a device is recognized by its init script, then by its program") {
-  const Folder none;
+  const TaskFolder none;
   CHECK_FALSE(uprobestats::find_service(none.path()));
 
-  const Folder with_binder;
+  const TaskFolder with_binder;
   with_binder.write("/apex/com.android.uprobestats/etc/init.rc",
                     "service uprobestats /apex/com.android.uprobestats/bin/uprobestats\n"
                     "    class main\n    interface aidl uprobestats_service\n    disabled\n");
   CHECK(uprobestats::find_service(with_binder.path()) == Service::android16);
 
-  const Folder rust;
+  const TaskFolder rust;
   rust.write("/apex/com.android.uprobestats/etc/init.rc",
              "service uprobestats /apex/com.android.uprobestats/bin/uprobestats\n    disabled\n");
   rust.write("/apex/com.android.uprobestats/bin/uprobestats",
@@ -293,12 +293,12 @@ TEST_CASE("the service of a device is recognized by its init script, then by its
              "ELF...uprobestats_rs::config_resolver...");
   CHECK(uprobestats::find_service(rust.path()) == Service::android16);
 
-  const Folder cpp;
+  const TaskFolder cpp;
   cpp.write("/apex/com.android.uprobestats/bin/uprobestats", "\x7f"
                                                              "ELF...uprobestats_cpp::main");
   CHECK(uprobestats::find_service(cpp.path()) == Service::android15);
 
-  const Folder of_the_platform;
+  const TaskFolder of_the_platform;
   of_the_platform.write("/system/bin/uprobestats", "\x7f"
                                                    "ELF...");
   CHECK(uprobestats::find_service(of_the_platform.path()) == Service::android15);
