@@ -217,6 +217,10 @@ struct ProbePoint : NamedPlace {
 // pattern and the functions that they exclude mean the same.
 bool is_body_of(const ProbePoint& point, const std::string& name);
 
+// Whether TARGET means the file of the point: as it was typed, by the end of its path, or as the
+// name of a library.
+bool is_in_target(const ProbePoint& point, std::string_view target);
+
 // Whether a word that selects among probes means the point. `has_name` compares the word, or what
 // follows the TARGET in it if the point's file is meant.
 bool selects(std::string_view word, const ProbePoint& point,

@@ -172,9 +172,10 @@ enum filter_subject {
 struct filter_term {
   /* COMPARE_READING: an integer or a string; READ_BYTES is text of `capacity` bytes or up to its
    * NUL. With length_from the number of bytes is that of the term with this index + 1, which is
-   * only a reading; text of fewer bytes than `capacity` does not match. With offset_from, in the
-   * value or in its length, the number that is added is that of another such term. COMPARE_CALLER:
-   * the return address. Others use only the phase. */
+   * only a reading; text of fewer bytes than `capacity` does not match. Of READ_STRING it is the
+   * maximum, unless it is negative. With offset_from, in the value or in its length, the number
+   * that is added is that of another such term. COMPARE_CALLER: the return address. Others use
+   * only the phase. */
   struct reading value;
   record_u8 subject;    /* enum filter_subject */
   record_u8 comparison; /* enum comparison */

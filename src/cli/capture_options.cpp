@@ -219,8 +219,7 @@ private:
     // Unless an argument has this name.
     const auto is_declared = [&](const ConditionSpec& term) {
       return std::ranges::any_of(capture_.arguments, [&](const ArgumentList& list) {
-        return std::ranges::find(list.arguments, term.name(), &ArgumentSpec::name) !=
-               list.arguments.end();
+        return find_argument(list.arguments, term.name()) != nullptr;
       });
     };
     const bool has_latency =

@@ -128,19 +128,11 @@ ExitCode run_list_args(std::span<const std::string_view> arguments, Workstation&
   bind_target_options(parser, where, options);
   const auto parsed = parse_or_finish(parser, options, arguments);
   if (!parsed) return parsed.error();
-  const auto target_options = make_target_options(parser, std::move(where), workstation);
-  if (!target_options) return finish_with(target_options.error(), options);
-  const auto requests = Requests::typed(parser, parsed->views());
-  if (!requests) return finish_with(requests.error(), options);
-  if (const auto checked = requests->check_targets(parser, *target_options); !checked)
-    return finish_with(checked.error(), options);
-  const auto output = open_output(options);
-  if (!output) return finish_with(output.error(), options);
-  const DebugFetching fetching(options.debuginfod, **output);
-  for (const Requests::Line& request : requests->lines())
-    list_args(request, *target_options, **output);
-  requests->check_unused(*target_options, **output);
-  return finish(**output);
+  return run_listing(parser, options, *parsed, WordKind::functions, std::move(where),
+                     [](std::span<const Requests::Line> lines, const TargetOptions& found_by,
+                        const DebugFetching& /*fetching*/, Output& output) {
+                       for (const Requests::Line& line : lines) list_args(line, found_by, output);
+                     });
 }
 
 } // namespace uprobectl::cli

@@ -184,20 +184,13 @@ ExitCode run_list_lines(std::span<const std::string_view> arguments, Workstation
   parser.bind("--source-dir", where.folders);
   const auto parsed = parse_or_finish(parser, options, arguments);
   if (!parsed) return parsed.error();
-  const auto requests = Requests::typed(parser, parsed->views(), WordKind::lines);
-  if (!requests) return finish_with(requests.error(), options);
-  const auto target_options = make_target_options(parser, std::move(words), workstation);
-  if (!target_options) return finish_with(target_options.error(), options);
-  if (const auto checked = requests->check_targets(parser, *target_options); !checked)
-    return finish_with(checked.error(), options);
-  where.debug_places = target_options->debug_places;
-  const auto output = open_output(options);
-  if (!output) return finish_with(output.error(), options);
-  DebugFetching fetching(options.debuginfod, **output);
-  for (const Requests::Line& line : requests->lines())
-    list_lines(line, *target_options, where, fetching, **output);
-  requests->check_unused(*target_options, **output);
-  return finish(**output);
+  return run_listing(parser, options, *parsed, WordKind::lines, std::move(words),
+                     [&](std::span<const Requests::Line> lines, const TargetOptions& found_by,
+                         DebugFetching& fetching, Output& output) {
+                       where.debug_places = found_by.debug_places;
+                       for (const Requests::Line& line : lines)
+                         list_lines(line, found_by, where, fetching, output);
+                     });
 }
 
 } // namespace uprobectl::cli

@@ -211,17 +211,12 @@ void list_libraries(const ListRequest& request, const Target& target, Output& ou
 
 // `several`: the command has several requests.
 void list(const ListRequest& request, bool several, Output& output) {
-  const auto targets = find_targets(request.target, request.options);
-  if (!targets) {
-    const std::string pattern = request.patterns.empty() ? "" : request.patterns.front();
-    output.fail(explain_line(targets.error(), request.line, pattern, WordKind::patterns),
-                request.target);
-    return;
-  }
+  const auto targets =
+      find_files(request.line, request.patterns.empty() ? "" : request.patterns.front(),
+                 WordKind::patterns, request.options, output);
+  if (!targets) return;
   SymbolListing listing(request, *targets, several || targets->several, output);
-  const auto visited = visit_targets(*targets, request.options, [&](Target& target) {
-    output.warn_once(target.warnings());
-    if (target.architecture_mismatch()) output.warn_once(target.architecture_mismatch()->message);
+  const bool visited = visit_files(*targets, request.options, output, [&](Target& target) {
     if (!includes_only_methods(request.filter.symbols) || target.java_methods() == nullptr ||
         !*target.java_methods() || target.missing_dex())
       target.complete_symbols();
@@ -230,15 +225,8 @@ void list(const ListRequest& request, bool several, Output& output) {
       listing.add(target);
     else
       list_libraries(request, target, output);
-    if (const auto whole = check_size(*target.file()); !whole)
-      output.fail(whole.error(), request.target);
   });
-  if (!visited) {
-    output.fail(visited.error(), request.target);
-    return;
-  }
-  output.warn_once(visited->warnings);
-  listing.finish();
+  if (visited) listing.finish();
 }
 
 } // namespace
@@ -255,20 +243,13 @@ ExitCode run_list_symbols(std::span<const std::string_view> arguments, Workstati
   bind_oatdump_option(parser, where.oatdump);
   const auto parsed = parse_or_finish(parser, options, arguments);
   if (!parsed) return parsed.error();
-  const auto requests = Requests::typed(parser, parsed->views(), WordKind::patterns);
-  if (!requests) return finish_with(requests.error(), options);
-  const auto target_options = make_target_options(parser, std::move(where), workstation);
-  if (!target_options) return finish_with(target_options.error(), options);
-  if (const auto checked = requests->check_targets(parser, *target_options); !checked)
-    return finish_with(checked.error(), options);
   const ListFilter filter = make_filter(listing);
-  const auto output = open_output(options);
-  if (!output) return finish_with(output.error(), options);
-  const DebugFetching fetching(options.debuginfod, **output);
-  for (const Requests::Line& line : requests->lines())
-    list({line, *target_options, filter}, requests->lines().size() > 1, **output);
-  requests->check_unused(*target_options, **output);
-  return finish(**output);
+  return run_listing(parser, options, *parsed, WordKind::patterns, std::move(where),
+                     [&](std::span<const Requests::Line> lines, const TargetOptions& found_by,
+                         const DebugFetching& /*fetching*/, Output& output) {
+                       for (const Requests::Line& line : lines)
+                         list({line, found_by, filter}, lines.size() > 1, output);
+                     });
 }
 
 } // namespace uprobectl::cli

@@ -3,6 +3,7 @@
 
 #include "resolve/locate.hpp"
 #include "util/descriptor_io.hpp"
+#include "util/mapped_file.hpp"
 #include "util/text.hpp"
 
 #include <algorithm>
@@ -190,6 +191,48 @@ Result<void> check_words(const OptionParser& parser, std::span<const std::string
 }
 
 } // namespace
+
+ExitCode run_listing(const OptionParser& parser, const CommonOptions& options,
+                     const Arguments& words, WordKind kind, TargetArguments&& where,
+                     const ListRequests& list) {
+  const std::vector<std::string_view> typed = words.views();
+  const auto requests = Requests::typed(parser, typed, kind);
+  if (!requests) return finish_with(requests.error(), options);
+  const auto found_by = make_target_options(parser, std::move(where), *options.workstation);
+  if (!found_by) return finish_with(found_by.error(), options);
+  if (const auto checked = requests->check_targets(parser, *found_by); !checked)
+    return finish_with(checked.error(), options);
+  const auto output = open_output(options);
+  if (!output) return finish_with(output.error(), options);
+  DebugFetching fetching(options.debuginfod, **output);
+  list(requests->lines(), *found_by, fetching, **output);
+  requests->check_unused(*found_by, **output);
+  return finish(**output);
+}
+
+std::optional<Targets> find_files(const Requests::Line& line, std::string_view word, WordKind kind,
+                                  const TargetOptions& where, Output& output) {
+  auto targets = find_targets(line.target, where);
+  if (targets) return std::move(*targets);
+  output.fail(explain_line(std::move(targets).error(), line, word, kind), line.target);
+  return std::nullopt;
+}
+
+bool visit_files(const Targets& targets, const TargetOptions& where, Output& output,
+                 const std::function<void(Target&)>& visit) {
+  const auto visited = visit_targets(targets, where, [&](Target& target) {
+    output.warn_once(target.warnings());
+    if (target.architecture_mismatch()) output.warn_once(target.architecture_mismatch()->message);
+    visit(target);
+    if (const auto whole = check_size(*target.file()); !whole)
+      output.fail(whole.error(), targets.text);
+  });
+  if (visited)
+    output.warn_once(visited->warnings);
+  else
+    output.fail(visited.error(), targets.text);
+  return visited.has_value();
+}
 
 Result<Requests> Requests::typed(const OptionParser& parser,
                                  std::span<const std::string_view> words, WordKind kind) {

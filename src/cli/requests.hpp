@@ -3,6 +3,8 @@
 // a file or from the command line.
 #pragma once
 
+#include "console.hpp"
+#include "debuginfod.hpp"
 #include "option_parser.hpp"
 #include "output/output.hpp"
 #include "target_options.hpp"
@@ -82,6 +84,24 @@ private:
 // Adds to the error of a line, or of one of its words, how its words were read.
 Error explain_line(Error error, const Requests::Line& line, std::string_view word,
                    WordKind kind = WordKind::functions);
+
+// Lists what the words of the lines mean. `fetching`: of debug files.
+using ListRequests = std::function<void(std::span<const Requests::Line>, const TargetOptions&,
+                                        DebugFetching&, Output&)>;
+// Runs a command that lists what words of this kind mean: parses them, checks their TARGETs, and
+// opens the output.
+ExitCode run_listing(const OptionParser& parser, const CommonOptions& options,
+                     const Arguments& words, WordKind kind, TargetArguments&& where,
+                     const ListRequests& list);
+
+// Finds the files of the TARGET of a line, or reports why it fails. `word`: the first behind
+// TARGET; may be empty.
+std::optional<Targets> find_files(const Requests::Line& line, std::string_view word, WordKind kind,
+                                  const TargetOptions& where, Output& output);
+// Visits the files as visit_targets() does, and reports what is wrong with each. Returns false if
+// none could be opened, which is reported, too.
+bool visit_files(const Targets& targets, const TargetOptions& where, Output& output,
+                 const std::function<void(Target&)>& visit);
 
 // Parses a FUNCTION or PROVIDER:NAME that may have a TARGET before it; without one it is in
 // `target`. usage if it is not valid.

@@ -93,27 +93,12 @@ private:
 // `several`: the command has several requests.
 void list_static(const StaticListRequest& request, const TargetOptions& options, bool several,
                  Output& output) {
-  const auto targets = find_targets(request.target(), options);
-  if (!targets) {
-    output.fail(explain_line(targets.error(), request.line, request.typed.value_or(""),
-                             WordKind::static_probes),
-                request.target());
-    return;
-  }
+  const auto targets = find_files(request.line, request.typed.value_or(""), WordKind::static_probes,
+                                  options, output);
+  if (!targets) return;
   StaticListing listing(request, *targets, several || targets->several, output);
-  const auto visited = visit_targets(*targets, options, [&](const Target& target) {
-    output.warn_once(target.warnings());
-    if (target.architecture_mismatch()) output.warn_once(target.architecture_mismatch()->message);
-    listing.add(target);
-    if (const auto whole = check_size(*target.file()); !whole)
-      output.fail(whole.error(), request.target());
-  });
-  if (!visited) {
-    output.fail(visited.error(), request.target());
-    return;
-  }
-  output.warn_once(visited->warnings);
-  listing.finish();
+  if (visit_files(*targets, options, output, [&](const Target& target) { listing.add(target); }))
+    listing.finish();
 }
 
 } // namespace
@@ -126,25 +111,17 @@ ExitCode run_usdt_list(std::span<const std::string_view> arguments, Workstation&
   bind_target_options(parser, where, options);
   const auto parsed = parse_or_finish(parser, options, arguments);
   if (!parsed) return parsed.error();
-  const auto requests = Requests::typed(parser, parsed->views(), WordKind::static_probes);
-  if (!requests) return finish_with(requests.error(), options);
-  const auto target_options = make_target_options(parser, std::move(where), workstation);
-  if (!target_options) return finish_with(target_options.error(), options);
-  if (const auto checked = requests->check_targets(parser, *target_options); !checked)
-    return finish_with(checked.error(), options);
-  const auto output = open_output(options);
-  if (!output) return finish_with(output.error(), options);
-  const DebugFetching fetching(options.debuginfod, **output);
-  std::vector<StaticListRequest> lists;
-  for (const Requests::Line& line : requests->lines()) {
-    if (line.functions.empty()) lists.push_back({.line = line});
-    for (const std::string_view probes : line.functions)
-      lists.push_back({.line = line, .typed = std::string(probes)});
-  }
-  for (const StaticListRequest& each : lists)
-    list_static(each, *target_options, requests->lines().size() > 1, **output);
-  requests->check_unused(*target_options, **output);
-  return finish(**output);
+  return run_listing(parser, options, *parsed, WordKind::static_probes, std::move(where),
+                     [](std::span<const Requests::Line> lines, const TargetOptions& found_by,
+                        const DebugFetching& /*fetching*/, Output& output) {
+                       for (const Requests::Line& line : lines) {
+                         if (line.functions.empty())
+                           list_static({.line = line}, found_by, lines.size() > 1, output);
+                         for (const std::string_view probes : line.functions)
+                           list_static({.line = line, .typed = std::string(probes)}, found_by,
+                                       lines.size() > 1, output);
+                       }
+                     });
 }
 
 } // namespace uprobectl::cli

@@ -33,7 +33,15 @@ bool is_identifier(std::string_view text) {
          std::ranges::all_of(text, [&](char c) { return is_letter(c) || (c >= '0' && c <= '9'); });
 }
 
-std::string in_single_quotes(std::string_view text) { return "'" + std::string(text) + "'"; }
+std::string in_single_quotes(std::string_view text) {
+  constexpr std::size_t most = 200; // of what a user has typed
+  return "'" + shortened(text, most) + "'";
+}
+
+const ArgumentSpec* find_argument(std::span<const ArgumentSpec> list, std::string_view name) {
+  const auto found = std::ranges::find(list, name, &ArgumentSpec::name);
+  return found == list.end() ? nullptr : &*found;
+}
 
 std::optional<ArgumentSource> parse_source_name(std::string_view name) {
   ArgumentSource source;
@@ -379,8 +387,8 @@ Result<ArgumentSpec> parse_argument(std::string_view text, std::uint32_t& positi
 Result<void> check_lengths(const std::vector<ArgumentSpec>& arguments) {
   for (auto spec = arguments.begin(); spec != arguments.end(); ++spec) {
     if (!spec->length_from) continue;
-    const auto length = std::ranges::find(arguments, *spec->length_from, &ArgumentSpec::name);
-    if (length == arguments.end())
+    const ArgumentSpec* const length = find_argument(arguments, *spec->length_from);
+    if (length == nullptr)
       return fail(
           usage(in_single_quotes(*spec->length_from) + ": the list has no argument of this name"));
     if (is_memory(length->type))
@@ -496,9 +504,9 @@ Result<void> check_selectors(const ArgumentList& list) {
   for (std::size_t i = 0; i < list.arguments.size(); ++i) {
     const auto& shown_as = list.arguments[i].shown_as;
     if (shown_as == nullptr || shown_as->selector.empty()) continue;
-    const auto before = std::span(list.arguments).first(i);
-    const auto found = std::ranges::find(before, shown_as->selector, &ArgumentSpec::name);
-    if (found == before.end() || is_memory(found->type))
+    const ArgumentSpec* const found =
+        find_argument(std::span(list.arguments).first(i), shown_as->selector);
+    if (found == nullptr || is_memory(found->type))
       return fail(usage("no integer " + in_single_quotes(shown_as->selector) + " before " +
                         in_single_quotes(list.arguments[i].name)));
   }

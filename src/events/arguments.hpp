@@ -7,6 +7,7 @@
 
 #include <functional>
 #include <memory>
+#include <span>
 #include <vector>
 
 namespace uprobectl {
@@ -116,7 +117,10 @@ std::optional<ArgumentType> parse_type_name(std::string_view name);
 
 bool is_identifier(std::string_view text); // [A-Za-z_][A-Za-z0-9_]*
 
-std::string in_single_quotes(std::string_view text); // 'text'
+// Returns the argument of this name; null if there is none.
+const ArgumentSpec* find_argument(std::span<const ArgumentSpec> list, std::string_view name);
+
+std::string in_single_quotes(std::string_view text); // 'text', for messages: without a long rest
 
 // Returns "a, b": the names that a user can write. Known functions have further ones, such as
 // "&data" of an address. `name_of`: of an element of the list.

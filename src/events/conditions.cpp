@@ -40,9 +40,9 @@ Result<std::uint64_t> find_enumerator(const std::string& name, const ValueType& 
         return static_cast<std::uint64_t>(each.value);
       names.push_back(each.name);
     }
-  Error error{ErrorKind::usage, names.empty()
-                                    ? fmt::format("'{}' is not a number", name)
-                                    : fmt::format("{} has no enumerator '{}'", type.name, name)};
+  Error error{ErrorKind::usage, names.empty() ? in_single_quotes(name) + " is not a number"
+                                              : fmt::format("{} has no enumerator {}", type.name,
+                                                            in_single_quotes(name))};
   if (const auto near = nearest(name.substr(name.rfind(':') + 1), names); !near.empty())
     return fail(std::move(error).hint(did_you_mean(near)));
   return fail(std::move(error));

@@ -4,6 +4,7 @@
 #include "events/arguments.hpp"
 #include "events/conditions.hpp"
 #include "util/arithmetic.hpp"
+#include "util/spelling.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -140,6 +141,68 @@ std::optional<NamedValue> find_part(std::span<const PointValue> values, const Va
   return std::nullopt;
 }
 
+// Returns what the first name of a path means in a record; null if the record does not have it.
+const ValueType* find_record_variable(const ValueType& record, const ValuePath& path) {
+  const bool is_structure = record.use == ValueUse::none && record.element.empty();
+  if (is_structure) return find_member_type(record, path.variable);
+  return path.variable == "value" ? &record : nullptr;
+}
+
+void add_member_names(const ValueType& type, std::vector<std::string>& names) {
+  for (const ValueType& each : type.members)
+    if (each.member_name.empty())
+      add_member_names(each, names);
+    else if (std::ranges::find(names, each.member_name) == names.end())
+      names.push_back(each.member_name);
+}
+
+// `types`: that do not have the member.
+Error no_member(std::string message, std::string_view name, std::span<const ValueType> types) {
+  constexpr std::size_t max_names = 24;
+  std::vector<std::string> names;
+  for (const ValueType& each : types) add_member_names(each, names);
+  Error error{ErrorKind::not_found, std::move(message)};
+  if (const auto near = nearest(name, names); !near.empty())
+    error = std::move(error).hint(did_you_mean(near));
+  if (names.empty()) return error;
+  const bool is_cut = names.size() > max_names;
+  if (is_cut) names.resize(max_names);
+  return std::move(error).hint(fmt::format("{} members: {}{}", types.size() > 1 ? "their" : "its",
+                                           fmt::join(names, ", "), is_cut ? ", …" : ""));
+}
+
+Error no_member_of(const ValueType& type, std::string_view name) {
+  return no_member(fmt::format("{} has no member '{}'", type.name, name), name, {&type, 1});
+}
+
+// Says why the type of a record does not have the member. `followed`: of the path, what it has.
+MissingMember explain_missing(const ValueType& record, const ValuePath& path,
+                              std::size_t& followed) {
+  const ValueType* at = find_record_variable(record, path);
+  if (at == nullptr && record.members.empty())
+    return {.error = {
+                ErrorKind::not_found,
+                fmt::format("a record is {}, without members: its name is 'value'", record.name)}};
+  if (at == nullptr) return {.error = no_member_of(record, path.variable)};
+  for (const Step& step : path.steps) {
+    ++followed;
+    std::string problem;
+    const ValueType* const next = follow_types(*at, {&step, 1}, &problem);
+    if (next != nullptr) {
+      at = next;
+      continue;
+    }
+    if (step.kind == Step::Kind::member)
+      return {.error = no_member_of(*at, step.name), .at = step.at};
+    if (step.kind == Step::Kind::dereference)
+      problem = "a record does not have what an address points to";
+    else if (problem.empty())
+      problem = fmt::format("{} has no elements", at->name);
+    return {.error = {ErrorKind::usage, std::move(problem)}, .at = step.at};
+  }
+  return {.error = {ErrorKind::not_found, fmt::format("no member '{}'", path.text)}};
+}
+
 std::optional<ArgumentValue> find_in_record(std::string_view name, const UserRecord& record) {
   const auto path = parse_value_path(name);
   const Value* const value = path ? find_record_member(record, *path) : nullptr;
@@ -160,11 +223,26 @@ const Value* find_record_member(const UserRecord& record, const ValuePath& path)
 }
 
 const ValueType* find_record_member(const ValueType& record, const ValuePath& path) {
-  const bool is_structure = record.use == ValueUse::none && record.element.empty();
-  const ValueType* const type = is_structure               ? find_member_type(record, path.variable)
-                                : path.variable == "value" ? &record
-                                                           : nullptr;
+  const ValueType* const type = find_record_variable(record, path);
   return type != nullptr ? follow_types(*type, path.steps) : nullptr;
+}
+
+std::optional<MissingMember> find_missing_member(std::span<const ValueType> records,
+                                                 const ValuePath& path) {
+  if (records.empty()) return std::nullopt;
+  std::optional<MissingMember> missing; // of the type that has most of the path
+  std::size_t most = 0;
+  for (const ValueType& record : records) {
+    if (find_record_member(record, path) != nullptr) return std::nullopt;
+    std::size_t steps = 0;
+    MissingMember made = explain_missing(record, path, steps);
+    if (!missing || steps > most) missing = std::move(made);
+    most = std::max(most, steps);
+  }
+  if (most > 0 || records.size() == 1) return missing;
+  return MissingMember{
+      .error = no_member(fmt::format("none of the records has a member '{}'", path.variable),
+                         path.variable, records)};
 }
 
 Error not_saved(const PointDescription& point, const ValuePath& path) {

@@ -32,6 +32,16 @@ const Value* find_record_member(const UserRecord& record, const ValuePath& path)
 // Returns the type of the member; null if the type of the record does not have it.
 const ValueType* find_record_member(const ValueType& record, const ValuePath& path);
 
+// What a path names that no type of records has, and where in the path it is.
+struct MissingMember {
+  Error error;
+  std::size_t at = 0;
+};
+// Returns why none of the types, which are all that the records of a run may have, has the member;
+// nullopt if one of them has it, or no type is known.
+std::optional<MissingMember> find_missing_member(std::span<const ValueType> records,
+                                                 const ValuePath& path);
+
 // A value of the events of a point, or a part of one.
 struct NamedValue {
   std::string name;                            // of the value, in events

@@ -6,6 +6,7 @@
 #include "util/habits.hpp"
 #include "util/numbers.hpp"
 #include "util/text.hpp"
+#include "util/text_cursor.hpp"
 
 #include <algorithm>
 #include <array>
@@ -20,7 +21,6 @@ namespace {
 constexpr int max_filter_depth = 32;        // of parentheses and "!"
 constexpr std::size_t max_quoted_rest = 24; // characters of the input in a message
 constexpr std::size_t max_text = std::size_t{TEXT_CHUNK} * MAX_TEXT_CHUNKS; // bytes
-constexpr std::string_view filter_blanks = " \t\n";
 
 std::optional<filter_subject> find_subject(std::string_view name) {
   const auto* const found = std::ranges::find(built_in_variables, name, &BuiltInVariable::name);
@@ -108,8 +108,7 @@ std::string describe_place(std::string_view text, std::size_t at) {
   const std::string_view rest = text.substr(std::min(at, text.size()));
   if (rest.empty()) return ", at its end";
   return fmt::format(", at character {}, before {}", at + 1,
-                     in_single_quotes(std::string(rest.substr(0, max_quoted_rest)) +
-                                      (rest.size() > max_quoted_rest ? "…" : "")));
+                     in_single_quotes(shortened(rest, max_quoted_rest)));
 }
 
 void negate(FilterNode& node) {
@@ -125,10 +124,10 @@ void negate(FilterNode& node) {
 // expression = every { "||" every }
 // every      = factor { "&&" factor }
 // factor     = "!" factor | "(" expression ")" | value [":" type] [operator constant]
-class FilterParser {
+class FilterParser : TextCursor {
 public:
   FilterParser(Filter& filter, std::string_view text, const ReadSetFile& read_file)
-      : filter_(filter), text_(text), read_file_(read_file) {}
+      : TextCursor(text), filter_(filter), read_file_(read_file) {}
 
   Result<FilterNode> parse() {
     auto node = parse_any(0);
@@ -234,7 +233,7 @@ private:
         error.hints.insert(error.hints.begin(), std::move(*hint));
       return fail(std::move(error));
     }
-    term.text = trimmed(text_.substr(start, at_ - start), filter_blanks);
+    term.text = trimmed(text_.substr(start, at_ - start), expression_blanks);
     filter_.terms.push_back(std::move(term));
     return node;
   }
@@ -277,7 +276,7 @@ private:
       if (rest.starts_with("*=") || starts_set(rest.substr(1), rest.front())) break;
       ++at_;
     }
-    const std::string_view name = trimmed(text_.substr(start, at_ - start), filter_blanks);
+    const std::string_view name = trimmed(text_.substr(start, at_ - start), expression_blanks);
     term.type_at = start;
     term.type = parse_type_name(name);
     if (!term.type) return wrong(colon + 1, "unknown type " + in_single_quotes(name));
@@ -289,8 +288,8 @@ private:
 
   // Whether "in {" or "in @" follows the character `before`.
   static bool starts_set(std::string_view rest, char before) {
-    if (!filter_blanks.contains(before) || !rest.starts_with("in")) return false;
-    const std::string_view set = trimmed(rest.substr(2), filter_blanks);
+    if (!expression_blanks.contains(before) || !rest.starts_with("in")) return false;
+    const std::string_view set = trimmed(rest.substr(2), expression_blanks);
     return set.starts_with('{') || set.starts_with('@');
   }
 
@@ -567,19 +566,8 @@ private:
     return {};
   }
 
-  bool accept(std::string_view token) {
-    if (!text_.substr(at_).starts_with(token)) return false;
-    at_ += token.size();
-    return true;
-  }
-  void skip_blanks() {
-    while (at_ < text_.size() && filter_blanks.contains(text_[at_])) ++at_;
-  }
-
   Filter& filter_;
-  std::string_view text_;
   const ReadSetFile& read_file_;
-  std::size_t at_ = 0;
   bool has_operator_ = false; // of the last comparison
 };
 

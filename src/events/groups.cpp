@@ -2,6 +2,7 @@
 #include "events/groups.hpp"
 
 #include "events/built_in_variables.hpp"
+#include "events/conditions.hpp"
 #include "events/event_values.hpp"
 #include "events/filter.hpp"
 #include "util/text.hpp"
@@ -18,7 +19,7 @@ namespace {
 constexpr std::string_view result_name = "ret";
 
 bool declares(const ArgumentList& list, std::string_view name) {
-  return std::ranges::find(list.arguments, name, &ArgumentSpec::name) != list.arguments.end() ||
+  return find_argument(list.arguments, name) != nullptr ||
          std::ranges::find(list.paths, name, &ValuePath::text) != list.paths.end();
 }
 
@@ -109,6 +110,30 @@ Result<GroupSpec> parse_groups(std::string_view text, std::span<const ArgumentLi
     groups.by.push_back(std::move(value));
   }
   return groups;
+}
+
+Result<void> check_record_groups(const GroupSpec& groups, std::span<const ValueType> records) {
+  for (const std::string& name : groups.names()) {
+    const bool is_key = std::ranges::find(groups.by, name, &GroupValue::text) != groups.by.end();
+    const std::string_view option = is_key ? "--by" : "--measure";
+    const auto path = parse_value_path(name);
+    if (!path) return fail(Error(path.error()).within(option));
+    if (auto missing = find_missing_member(records, *path))
+      return fail(std::move(missing->error).within(fmt::format("{} '{}'", option, name)));
+    if (name != groups.measured) continue;
+    std::optional<Error> problem;
+    bool is_number = records.empty();
+    for (const ValueType& record : records) {
+      const ValueType* const member = find_record_member(record, *path);
+      if (member == nullptr) continue;
+      if (auto checked = check_summed(*member, name); checked)
+        is_number = true;
+      else if (!problem)
+        problem = std::move(checked).error();
+    }
+    if (!is_number && problem) return fail(std::move(*problem).within("--measure"));
+  }
+  return {};
 }
 
 std::uint32_t max_group_string(const GroupSpec& groups) {

@@ -39,6 +39,10 @@ std::vector<std::string> group_names();
 // Fails with `usage`.
 Result<GroupSpec> parse_groups(std::string_view text, std::span<const ArgumentList> declared);
 
+// Fails if none of the types, which are all that the records of a run may have, has a value of the
+// groups, or has numbers to measure. Without types nothing is known before.
+Result<void> check_record_groups(const GroupSpec& groups, std::span<const ValueType> records);
+
 // Returns how many bytes of a string can be in a key with these values.
 std::uint32_t max_group_string(const GroupSpec& groups);
 

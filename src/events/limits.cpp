@@ -3,6 +3,7 @@
 
 #include "bpf/record.h"
 #include "events/arguments.hpp"
+#include "util/text_cursor.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -14,10 +15,10 @@ namespace uprobectl {
 namespace {
 
 // Reads a text from left to right. Its errors name the character where reading has stopped.
-class LimitReader {
+class LimitReader : TextCursor {
 public:
   LimitReader(std::string_view text, std::string_view expected)
-      : text_(text), expected_(expected) {}
+      : TextCursor(text), expected_(expected) {}
 
   // Takes a decimal number from 1 to `most`.
   Result<std::uint32_t> take_number(std::uint32_t most) {
@@ -31,12 +32,7 @@ public:
     return number;
   }
 
-  bool take(std::string_view word) {
-    if (!text_.substr(at_).starts_with(word)) return false;
-    at_ += word.size();
-    return true;
-  }
-
+  using TextCursor::accept;
   bool at_end() const { return at_ == text_.size(); }
   void go_to(std::size_t at) { at_ = at; }
   std::size_t at() const { return at_; }
@@ -50,17 +46,15 @@ public:
   }
 
 private:
-  std::string_view text_;
   std::string_view expected_;
-  std::size_t at_ = 0;
 };
 
 } // namespace
 
 Result<std::uint32_t> parse_sample(std::string_view text) {
   LimitReader reader(text, "1/100");
-  if (!reader.take("1")) return reader.wrong("expected 1/");
-  if (!reader.take("/")) return reader.wrong("expected /");
+  if (!reader.accept("1")) return reader.wrong("expected 1/");
+  if (!reader.accept("/")) return reader.wrong("expected /");
   auto number = reader.take_number(std::numeric_limits<std::uint32_t>::max());
   if (number && !reader.at_end()) return reader.wrong("expected nothing more");
   return number;
@@ -70,14 +64,14 @@ Result<EventRate> parse_rate(std::string_view text) {
   LimitReader reader(text, "5k/s, 100/s or 20/min");
   const auto number = reader.take_number(MAX_WINDOW_COUNT);
   if (!number) return fail(number.error());
-  const std::uint32_t factor = reader.take("k") ? 1000 : reader.take("M") ? 1'000'000 : 1;
+  const std::uint32_t factor = reader.accept("k") ? 1000 : reader.accept("M") ? 1'000'000 : 1;
   if (*number > MAX_WINDOW_COUNT / factor) {
     reader.go_to(0);
     return reader.wrong(fmt::format("expected 1 to {}", MAX_WINDOW_COUNT));
   }
-  if (!reader.take("/")) return reader.wrong("expected /s or /min");
+  if (!reader.accept("/")) return reader.wrong("expected /s or /min");
   using namespace std::chrono;
-  const milliseconds time = reader.take("min") ? minutes(1) : reader.take("s") ? 1s : 0s;
+  const milliseconds time = reader.accept("min") ? minutes(1) : reader.accept("s") ? 1s : 0s;
   if (time == 0s) return reader.wrong("expected s or min");
   if (!reader.at_end()) return reader.wrong("expected nothing more");
   return EventRate{.events = *number * factor, .time = time};

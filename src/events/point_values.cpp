@@ -17,11 +17,6 @@ using Specs = std::span<const ArgumentSpec>;
 // Bytes of strings and memory in the key of a group, beside the results of readings.
 constexpr std::uint32_t max_group_value_bytes = 320;
 
-const ArgumentSpec* find_spec(Specs list, std::string_view name) {
-  const auto found = std::ranges::find(list, name, &ArgumentSpec::name);
-  return found == list.end() ? nullptr : &*found;
-}
-
 // Returns arg0 to arg5, for code with another calling convention than the program assumes.
 std::vector<ArgumentSpec> six_integer_arguments() {
   std::vector<ArgumentSpec> six;
@@ -42,7 +37,7 @@ std::string argument_problem(const ArgumentSpec& spec, const StaticProbe* probe)
 // Returns why the argument with the length of a buffer cannot be read; empty if it can.
 std::string length_problem(const ArgumentSpec& spec, Specs list) {
   if (!spec.length_from) return {};
-  const ArgumentSpec* const length = find_spec(list, *spec.length_from);
+  const ArgumentSpec* const length = find_argument(list, *spec.length_from);
   if (length == nullptr)
     return "its length " + *spec.length_from + " is not an argument of this probe";
   if (!length->problem.empty() || is_floating(length->type))
@@ -95,8 +90,8 @@ std::vector<ArgumentSpec> with_this(std::vector<ArgumentSpec> specs) {
 void add_needed(std::vector<ArgumentSpec>& selected, Specs all) {
   for (std::size_t i = 0; i < selected.size(); ++i)
     for (const auto& needed : {selected[i].length_from, selected[i].address_from})
-      if (needed && find_spec(selected, *needed) == nullptr)
-        if (const ArgumentSpec* const known = find_spec(all, *needed); known != nullptr)
+      if (needed && find_argument(selected, *needed) == nullptr)
+        if (const ArgumentSpec* const known = find_argument(all, *needed); known != nullptr)
           selected.push_back(*known);
 }
 
@@ -105,7 +100,7 @@ void add_needed(std::vector<ArgumentSpec>& selected, Specs all) {
 void add_prototype(std::vector<ArgumentSpec>& named, std::vector<ArgumentSpec> prototype) {
   const std::size_t listed = named.size();
   const auto is_listed = [&](std::string_view name) {
-    return find_spec(Specs(named).first(listed), name) != nullptr;
+    return find_argument(Specs(named).first(listed), name) != nullptr;
   };
   for (ArgumentSpec& each : prototype) {
     const bool depends = (each.length_from && is_listed(*each.length_from)) ||
@@ -181,11 +176,32 @@ Result<PointValues> PointValues::make(const ValueContext& context, const Capture
   made.named_ = declared.arguments;
   if (asked != nullptr && probed.known != nullptr)
     add_prototype(made.named_, with_problems(probed.known->arguments, nullptr));
+  if (asked != nullptr) made.find_listed_names();
   return made;
 }
 
+// A name of the list needs no debug information if it is declared where the list is not: by the
+// prototype, or by the signature of a Java method.
+void PointValues::find_listed_names() {
+  const ProbePoint& point = *probed_.point;
+  std::vector<ArgumentSpec> offered = named_;
+  if (point.java && point.symbol_offset == 0)
+    add_prototype(offered,
+                  java_values(*point.java, probed_.code.kind, phases_of(context_.capture)));
+  for (const ValuePath& path : asked_->paths) {
+    const ArgumentSpec* const spec =
+        path.steps.empty() ? find_argument(offered, path.variable) : nullptr;
+    if (spec == nullptr)
+      paths_.push_back(path);
+    else if (context_.capture.captures_values())
+      declared_.arguments.push_back(*spec);
+  }
+  declared_.shown = declared_.arguments.size();
+  add_needed(declared_.arguments, offered);
+}
+
 bool PointValues::is_declared(std::string_view name) const {
-  return find_spec(named_, name) != nullptr;
+  return find_argument(named_, name) != nullptr;
 }
 
 bool PointValues::needs_types() const {
@@ -202,7 +218,7 @@ bool PointValues::needs_types() const {
     return true;
   if (!capture.captures_values()) return false;
   if (!capture.groups.by.empty()) return std::ranges::any_of(capture.groups.names(), is_open);
-  if (asked_ != nullptr) return !asked_->paths.empty();
+  if (asked_ != nullptr) return !paths_.empty();
   return capture.typed && probed_.known == nullptr && !point.static_probe && point.java == nullptr;
 }
 
@@ -220,7 +236,7 @@ PointValues::FoundName PointValues::find(const ValuePath& path, bool has_type,
                                          std::optional<filter_subject> built_in) const {
   FoundName found;
   if (path.steps.empty()) {
-    found.declared = find_spec(named_, path.variable);
+    found.declared = find_argument(named_, path.variable);
     found.source = parse_source_name(path.variable);
   }
   if (found.declared != nullptr) return found;
@@ -328,6 +344,8 @@ Error PointValues::needs_types_error(const ValuePath& path) const {
   Error error{ErrorKind::not_found, fmt::format("'{}' needs debug information{}", path.text,
                                                 problem_ ? ": " + problem_->message : "")};
   if (problem_) error.hints = problem_->hints;
+  if (const std::string known = list_names(named_, &ArgumentSpec::name); !known.empty())
+    error = std::move(error).hint("its known arguments are: " + known);
   return error;
 }
 
@@ -431,24 +449,26 @@ Result<ValuePlan> PointValues::named_values(std::span<const ValuePath> paths,
 // A value of a list for one function must exist; one of the list for all must exist at some point.
 Result<ValuePlan> PointValues::listed_values(NameProblems& problems) const {
   Result<ValuePlan> made;
-  if (!asked_->paths.empty() && context_.capture.captures_values()) {
+  if (!paths_.empty() && context_.capture.captures_values()) {
     TypedLimits limits = context_.limits();
     limits.max_readings -= std::min(limits.max_readings, asked_->arguments.size());
     limits.adds_result = limits.adds_result && !is_declared("ret");
     std::vector<std::optional<Error>> errors;
-    made = named_values(asked_->paths, limits, errors);
+    made = named_values(paths_, limits, errors);
     if (!made) return made;
     NameProblems own;
     for (std::size_t i = 0; i < errors.size(); ++i) {
       if (errors[i] && types_ == nullptr && !asked_->function)
         errors[i] = std::move(*errors[i]).within(display_name(*probed_.point));
-      (asked_->function ? own : problems)
-          .add("--args", asked_->paths[i].text, std::move(errors[i]));
+      (asked_->function ? own : problems).add("--args", paths_[i].text, std::move(errors[i]));
     }
     if (auto checked = own.check(); !checked) return fail(std::move(checked).error());
   }
+  for (const ValuePath& path : asked_->paths) // those that are declared
+    if (std::ranges::find(paths_, path.text, &ValuePath::text) == paths_.end())
+      problems.add("--args", path.text, std::nullopt);
   if (auto added = made->add(declared_, builder_); !added) return fail(std::move(added).error());
-  if (!asked_->arguments.empty() && !asked_->paths.empty()) made->set_order(asked_->order);
+  if (!asked_->paths.empty()) made->set_order(asked_->order);
   return made;
 }
 

@@ -94,6 +94,7 @@ private:
   Error unknown_name(const ValuePath& path, std::vector<std::string> others) const;
   Error needs_types_error(const ValuePath& path) const;
   bool is_declared(std::string_view name) const;
+  void find_listed_names();
 
   Result<ValuePlan> listed_values(NameProblems& problems) const;
   Result<ValuePlan> grouped_values(NameProblems& problems) const;
@@ -107,6 +108,7 @@ private:
   const ReadingBuilder& builder_;
   DeclaredValues declared_;           // that events have
   std::vector<ArgumentSpec> named_{}; // that a name may mean: also those of a prototype
+  std::vector<ValuePath> paths_{};    // of the list, for debug information
   const TypedPlace* types_ = nullptr;
   std::optional<Error> problem_; // why types are not known, if they were looked for
 };

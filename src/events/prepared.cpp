@@ -91,7 +91,8 @@ std::string_view find_term_defect(const PreparedTerm& prepared, const CapturePha
   if ((term.value.form == READ_INTEGER) == (term.comparison == MATCHES))
     return "numbers are compared with numbers, and texts with patterns";
   if (prepared.length) {
-    if (term.value.form != READ_BYTES) return "a length belongs to buffers";
+    if (term.value.form != READ_BYTES && term.value.form != READ_STRING)
+      return "a length belongs to buffers";
     if (prepared.length->phase != term.value.phase) return "its length is of another phase";
     if (prepared.length->form != READ_INTEGER) return "only integers can be compared or measured";
     if (const auto defect = find_sum_defect(*prepared.length, prepared.offset, phases);

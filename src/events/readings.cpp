@@ -137,12 +137,6 @@ Result<std::uint32_t> register_index(const std::string& name) {
 
 using Kind = ArgumentSource::Kind;
 
-using Specs = std::span<const ArgumentSpec>;
-
-Specs::iterator find_named(Specs list, std::string_view name) {
-  return std::ranges::find(list, name, &ArgumentSpec::name);
-}
-
 std::size_t count_java_parameters(std::span<const JavaArgument> arguments) {
   return static_cast<std::size_t>(std::ranges::count_if(arguments, [](const JavaArgument& each) {
     return each.spec.source.kind == Kind::argument && each.spec.source.number != this_argument;
@@ -567,11 +561,11 @@ Result<reading> ReadingBuilder::value(const ArgumentSource& source, ArgumentType
 Result<reading> ReadingBuilder::value_at_return(const ArgumentSpec& spec,
                                                 std::span<const ArgumentSpec> list,
                                                 std::span<const std::size_t> numbers) const {
-  const auto address = find_named(list, *spec.address_from);
-  if (address == list.end() || !phases_.paired)
+  const ArgumentSpec* const address = find_argument(list, *spec.address_from);
+  if (address == nullptr || !phases_.paired)
     return fail(ErrorKind::usage, spec.name + ": its address is not known at the return");
   const std::uint32_t size = size_of(spec.type, convention_.pointer_size);
-  reading made = based_on(numbers[static_cast<std::size_t>(address - list.begin())], PHASE_RETURN);
+  reading made = based_on(numbers[static_cast<std::size_t>(address - list.data())], PHASE_RETURN);
   made.adds_thread_pointer = spec.adds_thread_pointer ? 1 : 0;
   made.size = static_cast<record_u8>(size);
   made.is_signed = is_signed(spec.type) ? 1 : 0;
@@ -594,8 +588,8 @@ Result<reading> ReadingBuilder::build_argument(const ArgumentSpec& spec,
     read_bytes(*made, spec.length.value_or(most));
   }
   if (!spec.length_from) return made;
-  const auto length = find_named(list, *spec.length_from); // checked by the parser
-  set_length(*made, numbers[static_cast<std::size_t>(length - list.begin())], spec.element_size);
+  const ArgumentSpec* const length = find_argument(list, *spec.length_from); // the parser checks it
+  set_length(*made, numbers[static_cast<std::size_t>(length - list.data())], spec.element_size);
   const auto known = read_phase(length->source);
   if (!known) return fail(known.error());
   const bool comes_later = *known > made->phase;
@@ -737,15 +731,16 @@ Result<ComparedValue> ReadingBuilder::compared(const ArgumentSpec& spec,
     const StaticArgument* const noted = static_argument(spec.source);
     if (type == ArgumentType::bytes && noted != nullptr && is_block(*noted))
       made.type.size = noted->size;
-    if (!spec.length_from) return made;
-    made.length_name = *spec.length_from;
-    const auto units = find_named(list, *spec.length_from);
-    if (units == list.end() || spec.element_size != 1)
-      return fail(ErrorKind::unsupported, "the length of the buffer cannot be compared");
-    auto length = value(units->source, units->type);
-    if (!length) return fail(std::move(length).error());
-    made.length = *length;
+    if (spec.length_from) made.length_name = *spec.length_from;
   }
+  // Of a buffer its length, of a string its maximum: both are compared as they are shown.
+  if (use == ValueUse::number || !spec.length_from) return made;
+  const ArgumentSpec* const units = find_argument(list, *spec.length_from);
+  if (units == nullptr || spec.element_size != 1)
+    return fail(ErrorKind::unsupported, "the length of the buffer cannot be compared");
+  auto length = value(units->source, units->type);
+  if (!length) return fail(std::move(length).error());
+  made.length = *length;
   return made;
 }
 

@@ -94,6 +94,9 @@ RecordFilter::Term RecordFilter::compile(const ConditionSpec& spec, const ValueT
 
 Result<void> RecordFilter::check(std::span<const ValueType> types) {
   for (const ConditionSpec& spec : filter_.terms) {
+    if (spec.path && !is_of_sender(spec.built_in))
+      if (auto missing = find_missing_member(types, *spec.path))
+        return fail(describe_error(spec, {spec.value_at + missing->at, std::move(missing->error)}));
     const bool is_possible = std::ranges::any_of(types, [&](const ValueType& type) {
       const Term::Kind kind = compile(spec, type).kind;
       return kind == Term::Kind::member || kind == Term::Kind::sender;
@@ -121,9 +124,9 @@ Truth RecordFilter::compare(std::size_t number, const Term& term, const Event& e
         fulfils(term.prepared, built_in_variable(*spec.built_in).number(event).value_or(0)));
   }
   if (term.kind != Term::Kind::member) return Truth::unknown;
-  was_found_[number] = true;
   const Value* const value = find_record_member(*event.record, *spec.path);
-  if (value == nullptr) return Truth::unknown; // the record was cut
+  if (value == nullptr) return Truth::unknown; // the record was cut, or has fewer elements
+  was_found_[number] = true;
   return evaluate_condition(term.prepared, texts_[number], term.type, *value);
 }
 

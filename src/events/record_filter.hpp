@@ -18,8 +18,8 @@ public:
   // Fails with usage if a comparison is not one of a member, or of pid, tid or cpu.
   static Result<RecordFilter> make(Filter filter);
 
-  // Fails if a comparison is impossible with each of these types that has its member: those that
-  // records may have.
+  // Fails if none of these types has the member of a comparison, or it is impossible with each of
+  // them that has it: those that records may have. Without types nothing is known before.
   Result<void> check(std::span<const ValueType> types);
   // Whether all expressions hold. A comparison of a member that the record does not have, or that
   // cannot be compared, fails, also if it is negated: as for arguments that cannot be read.

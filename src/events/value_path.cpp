@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "events/value_path.hpp"
 
+#include "events/arguments.hpp"
 #include "util/numbers.hpp"
+#include "util/text_cursor.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -19,9 +21,9 @@ bool is_name_character(char c) { return is_name_start(c) || (c >= '0' && c <= '9
 // unary   = "*" unary | postfix
 // postfix = primary { "." name | "->" name | "[" number "]" }
 // primary = name { "::" name } | "%" register | "(" unary ")"
-class PathParser {
+class PathParser : TextCursor {
 public:
-  explicit PathParser(std::string_view text) : text_(text.substr(0, max_path_length)) {}
+  explicit PathParser(std::string_view text) : TextCursor(text.substr(0, max_path_length)) {}
 
   std::optional<ValuePath> parse() {
     if (!read_unary(0)) return std::nullopt;
@@ -106,17 +108,6 @@ private:
     return true;
   }
 
-  bool accept(std::string_view token) {
-    if (!text_.substr(at_).starts_with(token)) return false;
-    at_ += token.size();
-    return true;
-  }
-  void skip_blanks() {
-    while (at_ < text_.size() && text_[at_] == ' ') ++at_;
-  }
-
-  std::string_view text_;
-  std::size_t at_ = 0;
   ValuePath path_;
 };
 
@@ -136,11 +127,12 @@ Result<ValuePath> parse_value_path(std::string_view text) {
   PathParser parser(text);
   auto path = parser.parse();
   if (!path || parser.end() != text.size())
-    return fail(Error{ErrorKind::usage, fmt::format("'{}' is not a value", text)}.hint(
+    return fail(Error{ErrorKind::usage, in_single_quotes(text) + " is not a value"}.hint(
         "write a name with members, elements or what it points to, for example item.name, "
         "self->items[0].id or *p; or a name with its type, as in fd:s32"));
   if (count_steps(path->steps) > max_path_steps)
-    return fail(ErrorKind::usage, fmt::format("'{}' has more than {} steps", text, max_path_steps));
+    return fail(ErrorKind::usage,
+                fmt::format("{} has more than {} steps", in_single_quotes(text), max_path_steps));
   path->text = text;
   return std::move(*path);
 }

@@ -690,7 +690,7 @@ Result<void> ValuePlan::add(const DeclaredValues& declared, const ReadingBuilder
     }
   for (std::size_t i = 0; i < list.size(); ++i) {
     const ArgumentSpec& spec = list[i];
-    const bool is_shown = known == nullptr || i < known->shown;
+    const bool is_shown = i < declared.shown && (known == nullptr || i < known->shown);
     if (!is_shown && spec.adds_thread_pointer) error_number_ = numbers[i];
     if (!is_shown) continue;
     PlannedValue& value = values_.emplace_back(

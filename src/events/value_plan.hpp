@@ -62,6 +62,7 @@ struct DeclaredValues {
   std::vector<ArgumentSpec> arguments = {};
   bool six_registers = false;                  // the registers of the first six arguments instead
   std::shared_ptr<const KnownCall> known = {}; // whose arguments these are
+  std::size_t shown = SIZE_MAX;                // the first arguments; others are read for them
 };
 
 class ReadingBuilder; // events/readings.hpp

@@ -136,9 +136,10 @@ std::optional<Result<TargetFile>> find_in_archive(std::string_view text) {
   return std::nullopt;
 }
 
-// Returns the library that the command needs, unless the text is the name of a program.
-std::optional<std::string> find_for_command(std::string_view text,
-                                            const std::optional<std::string>& command) {
+// Returns the library that the command needs, unless the text is the name of a program. Fails as
+// find_needed_library().
+Result<std::optional<std::string>> find_for_command(std::string_view text,
+                                                    const std::optional<std::string>& command) {
   if (!command || !is_bare_name(text)) return std::nullopt;
   if (!is_library_name(text) && !locate(text, {.loader_cache = {},
                                                .library_dirs = {},
@@ -165,12 +166,17 @@ Result<TargetFile> find_on_this_machine(std::string_view text,
     return found;
   }
   if (auto found = find_in_archive(text)) return std::move(*found);
-  if (auto path = find_for_command(text, command))
-    return as_typed({std::move(*path), std::nullopt}, text);
+  auto needed = find_for_command(text, command);
+  if (needed && *needed) return as_typed({std::move(**needed), std::nullopt}, text);
   const auto candidates = locate(text, host_search_paths());
   if (candidates.empty()) {
+    // A command that is not there cannot have the library.
+    if (!needed && needed.error().kind == ErrorKind::not_found)
+      return fail(std::move(needed).error());
     Error error = hint_at_function(missing_target(text), text);
-    if (command && is_bare_name(text) && is_library_name(text))
+    if (!needed)
+      error = std::move(error).hint(needed.error().message);
+    else if (command && is_bare_name(text) && is_library_name(text))
       error = std::move(error).hint(fmt::format(
           "'{}' does not need it to start; if it loads it later, give its path", *command));
     return fail(std::move(error));

@@ -53,7 +53,9 @@ public:
     if (auto cache = MappedFile::open(paths_.loader_cache)) cache_.emplace(std::move(*cache));
   }
 
-  std::optional<std::string> find(std::string_view wanted) {
+  // `program`: of errors.
+  Result<std::optional<std::string>> find(std::string_view wanted, const std::string& program) {
+    std::string unfound;                      // the first library that was not found
     constexpr std::size_t max_objects = 4096; // a damaged file may need any number
     std::set<std::string, std::less<>> known;
     for (std::size_t i = 0; i < objects_.size() && i < max_objects; ++i) {
@@ -61,6 +63,12 @@ public:
       for (const std::string_view name : object.file->image().needed_libraries().names) {
         if (!known.emplace(name).second) continue;
         auto path = search(name, object);
+        if (!path && can_mean_library(file_name_of(name), wanted))
+          return fail(ErrorKind::unsupported,
+                      fmt::format("'{}' needs it to start, but no folder that the loader searches "
+                                  "has it",
+                                  program));
+        if (!path && unfound.empty()) unfound = name;
         if (!path) continue;
         if (can_mean_library(file_name_of(name), wanted) ||
             can_mean_library(file_name_of(*path), wanted))
@@ -70,6 +78,10 @@ public:
               {.file = std::move(*file), .origin = folder_of(*path), .loader = &object});
       }
     }
+    if (!unfound.empty())
+      return fail(ErrorKind::unsupported,
+                  fmt::format("'{}' may need it for {}, which was not found: give its path",
+                              program, unfound));
     return std::nullopt;
   }
 
@@ -147,15 +159,23 @@ Result<std::string> find_program_file(const std::string& command) {
   return found.front().path;
 }
 
-std::optional<std::string> find_needed_library(const std::string& program, std::string_view name) {
+Result<std::optional<std::string>> find_needed_library(const std::string& program,
+                                                       std::string_view name) {
   const auto path = find_program_file(program);
-  if (!path) return std::nullopt; // starting it will fail
+  if (!path) return fail(path.error());
   std::error_code error;
   const auto real_path = std::filesystem::canonical(*path, error);
-  if (error || !is_elf_file(*path)) return std::nullopt;
+  if (error == std::errc::no_such_file_or_directory)
+    return fail(ErrorKind::not_found, program + ": no such file or directory");
+  if (error) return fail(ErrorKind::io, fmt::format("{}: {}", program, error.message()));
+  if (!is_elf_file(*path))
+    return fail(ErrorKind::not_elf,
+                fmt::format("'{}' is a script or another file without libraries of its own: give "
+                            "the path of the library",
+                            program));
   auto file = Binary::open(real_path.string());
-  if (!file) return std::nullopt;
-  return NeededFiles(std::move(*file), real_path.parent_path().string()).find(name);
+  if (!file) return fail(Error(file.error()).within(program));
+  return NeededFiles(std::move(*file), real_path.parent_path().string()).find(name, program);
 }
 
 } // namespace uprobectl

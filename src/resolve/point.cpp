@@ -229,19 +229,6 @@ std::string_view shown_file(const ProbePoint& point) {
   return file_name_of(path.entry ? *path.entry : path.file);
 }
 
-// Whether TARGET means the file of the point: as it was typed, by the end of its path, or as the
-// name of a library.
-bool is_in_target(const ProbePoint& point, std::string_view target) {
-  const ProbedBinary& binary = *point.binary;
-  if (target.empty()) return false;
-  const auto is_meant = [&](std::string_view path) {
-    return path == target || path.ends_with(fmt::format("/{}", target)) ||
-           can_mean_library(file_name_of(path), target);
-  };
-  return target == binary.target || is_meant(to_string(binary.path)) ||
-         (!binary.path.entry && is_meant(binary.real_path));
-}
-
 // Returns " (inlined into outer at engine.cpp:33)".
 std::string display_text(const InlinedInto& into) {
   std::string text = " (inlined";
@@ -252,6 +239,17 @@ std::string display_text(const InlinedInto& into) {
 }
 
 } // namespace
+
+bool is_in_target(const ProbePoint& point, std::string_view target) {
+  const ProbedBinary& binary = *point.binary;
+  if (target.empty()) return false;
+  const auto is_meant = [&](std::string_view path) {
+    return path == target || path.ends_with(fmt::format("/{}", target)) ||
+           can_mean_library(file_name_of(path), target);
+  };
+  return target == binary.target || is_meant(to_string(binary.path)) ||
+         (!binary.path.entry && is_meant(binary.real_path));
+}
 
 bool selects(std::string_view word, const ProbePoint& point,
              const std::function<bool(const std::string&)>& has_name) {

@@ -584,6 +584,7 @@ private:
                .pids = known,
                .no_process_reason = no_process ? processes.explain_no_process() : std::string(),
                .only_counted = !request_.program && !request_.capture.send_events,
+               .counted_records = program_.counted_records(),
                .totals = totals,
                .uncounted_losses = program_.uncounted_losses(),
                .left_calls = program_.left_calls(),

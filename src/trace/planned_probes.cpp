@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trace/planned_probes.hpp"
 
+#include "events/argument_lists.hpp"
 #include "trace/binary_cache.hpp"
 #include "trace/known_functions.hpp"
 #include "trace/probe_program.hpp"
@@ -26,7 +27,7 @@ constexpr std::string_view format_hint =
 
 bool is_declared(const CaptureSpec& capture, std::string_view name) {
   return std::ranges::any_of(capture.arguments, [&](const ArgumentList& list) {
-    return std::ranges::find(list.arguments, name, &ArgumentSpec::name) != list.arguments.end();
+    return find_argument(list.arguments, name) != nullptr;
   });
 }
 
@@ -52,6 +53,7 @@ Error needs_debug_info_error(std::string_view what) {
 struct NeededName {
   std::string name;
   std::string option;
+  const ArgumentList* list = nullptr; // whose functions need it; null: all
 };
 
 // What --by, --measure and --weight name.
@@ -72,6 +74,8 @@ std::vector<NeededName> needed_names(const CaptureSpec& capture) {
   for (const ConditionSpec& term : capture.filter.terms)
     if (needs_debug_info(capture, term))
       needed.push_back({std::string(term.name()), fmt::format("--if '{}'", term.text)});
+  for (const ArgumentList& list : capture.arguments)
+    for (const ValuePath& path : list.paths) needed.push_back({path.text, "--args", &list});
   return needed;
 }
 
@@ -155,6 +159,7 @@ private:
     if (needed_.empty()) return {};
     const Prototype* const prototype = find_prototype(prototypes_, point);
     for (const NeededName& each : needed_) {
+      if (each.list != nullptr && !applies_to(*each.list, point)) continue;
       if (prototype != nullptr && has_parameter(*prototype, each.name)) continue;
       Error error = needs_debug_info_error(
           fmt::format("{}: {}: '{}'", display_name(point), each.option, each.name));
@@ -352,7 +357,8 @@ Result<AttachPlan> make_plan(const AttachRequest& request, const ResolvedProbes&
 Result<void> check_plannable(const CaptureSpec& capture) {
   const auto wrong = [](const std::string& what) { return fail(needs_debug_info_error(what)); };
   for (const ArgumentList& list : capture.arguments)
-    if (!list.paths.empty()) return wrong(fmt::format("'{}' of --args", list.paths.front().text));
+    for (const ValuePath& path : list.paths)
+      if (!path.steps.empty()) return wrong(fmt::format("'{}' of --args", path.text));
   for (const ConditionSpec& term : capture.filter.terms)
     if (needs_debug_info(capture, term) && (term.name().empty() || term.needs_types()))
       return wrong(fmt::format("--if '{}'", term.text));

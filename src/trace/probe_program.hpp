@@ -86,6 +86,8 @@ public:
   virtual std::uint64_t without_stack() const { return 0; }
   // The number of hits that were left out because their process is outside of this pid namespace.
   virtual std::uint64_t invisible_hits() const { return 0; }
+  // The number of records that were counted instead of shown; nullopt if none are counted.
+  virtual std::optional<std::uint64_t> counted_records() const { return std::nullopt; }
   // Prints the requested maps at the end of the run.
   virtual void show_maps() {}
 };

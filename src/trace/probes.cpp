@@ -174,18 +174,28 @@ public:
       add_failure(probe_request, function, error);
   }
 
-  // Says which "f@FILE" and "f@VERSION" no function is. Those of a plan have been left out when it
-  // was made.
+  // Says which TARGET is not a probed file, and which "f@FILE" and "f@VERSION" no function is. A
+  // pattern that leaves out nothing is a detail: scripts have them for functions that some builds
+  // lack. What a plan leaves out has been left out when it was made.
   void warn_of_useless_exclusions() const {
+    if (!has_points_) return;
+    const std::vector<std::string> of_plan =
+        selection_.plan ? selection_.plan->options : std::vector<std::string>();
     for (const std::string& pattern : selection_.excluded) {
-      if (!pattern.contains('@') || useful_exclusions_.contains(pattern)) continue;
-      if (!has_planned_points_)
+      if (useful_exclusions_.contains(pattern)) continue;
+      const bool is_of_plan = std::ranges::find(of_plan, "--exclude=" + pattern) != of_plan.end();
+      if (is_of_plan || (has_planned_points_ && !selection_.plan)) continue;
+      const auto split = split_target(pattern, selection_.static_probes);
+      if (split && !split->target.empty() && !known_targets_.contains(std::string(split->target)))
+        output_.warn(fmt::format("--exclude '{}' leaves out nothing: no probed file is '{}'",
+                                 pattern, split->target));
+      else if (!pattern.contains('@'))
+        output_.detail(fmt::format("--exclude '{}' leaves out nothing", pattern));
+      else if (!has_planned_points_)
         output_.warn(fmt::format("--exclude '{}' leaves out nothing: no probed function of this "
                                  "name has this source file or version",
                                  pattern));
-      else if (selection_.plan &&
-               std::ranges::find(selection_.plan->options, "--exclude=" + pattern) ==
-                   selection_.plan->options.end())
+      else
         output_.warn(fmt::format("--exclude '{}' leaves out nothing: source files are known where "
                                  "the plan is written",
                                  pattern));
@@ -204,7 +214,7 @@ private:
     bool for_static_probes;
     std::optional<Target> file;            // the only one, once it was opened
     std::optional<plans::AttachPlan> plan; // of the workstation, for this file
-    std::size_t told_sources = 0;
+    std::size_t reported_sources = 0;
   };
 
   Result<void> find_in_plan(const plans::AttachPlan& plan, const ProbeRequest& probe_request) {
@@ -259,7 +269,7 @@ private:
         add_failure(probe_request, text, std::move(points).error());
     }
     const elf::DebugNotes& notes = target.debug_notes();
-    for (std::size_t& i = found_->told_sources; i < notes.used.size(); ++i)
+    for (std::size_t& i = found_->reported_sources; i < notes.used.size(); ++i)
       output_.detail(probe_request.target + ": symbols from " + notes.used[i]);
     for (const std::string& warning : notes.warnings) warn({probe_request.target + ": " + warning});
     return {};
@@ -375,6 +385,7 @@ private:
       return;
     }
     const std::size_t found = points.size();
+    for (const ProbePoint& point : points) note_targets(point);
     if (probe_request.bounds == 0)
       std::erase_if(points, [&](const ProbePoint& point) { return is_excluded(point); });
     if (points.empty() && found > 0)
@@ -428,6 +439,15 @@ private:
   // Prints each warning once.
   void warn(const std::vector<std::string>& warnings) { output_.warn_once(warnings); }
 
+  // Notes which TARGETs of --exclude mean the file of the point.
+  void note_targets(const ProbePoint& point) {
+    has_points_ = true;
+    for (const std::string& pattern : selection_.excluded) {
+      const auto split = split_target(pattern, selection_.static_probes);
+      if (split && is_in_target(point, split->target)) known_targets_.emplace(split->target);
+    }
+  }
+
   bool is_excluded(const ProbePoint& point) {
     bool excluded = false;
     for (const std::string& pattern : selection_.excluded)
@@ -455,6 +475,8 @@ private:
   bool shows_files_; // see ProbePoint::shows_file
   ResolveOptions resolve_options_;
   std::set<std::string> useful_exclusions_;
+  std::set<std::string> known_targets_; // of --exclude, which probed files have
+  bool has_points_ = false;
   bool has_planned_points_ = false;
   std::optional<FoundTargets> found_;
   BinaryCache& binaries_;

@@ -92,8 +92,8 @@ std::string find_library(const std::string& library, std::span<const pid_t> pids
                                         [](const auto& each) { return std::string(each.first); });
   const bool is_merged = merged != merged_libraries.end();
   const auto find = [&](std::string_view wanted) {
-    return command.empty() ? find_mapped(wanted, pids)
-                           : find_needed_library(command.front(), wanted);
+    if (command.empty()) return find_mapped(wanted, pids);
+    return find_needed_library(command.front(), wanted).value_or(std::nullopt);
   };
   if (auto used = find(name)) return *used;
   if (is_merged)

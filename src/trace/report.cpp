@@ -179,12 +179,15 @@ std::string describe_open_calls(const RunEnd& end) {
   return fmt::format(", {} not returned", counted(*end.open_calls, "call", "calls"));
 }
 
-// "5 events in 1.02s, 0 lost", "80 hits counted in 1.02s"
+// "5 events in 1.02s, 0 lost", "80 hits counted in 1.02s", "9 records counted in 1.02s, 0 lost"
 std::string describe_result(const RunEnd& end, const SummaryRecord& summary) {
   const std::string time = format_duration(rounded(end.duration));
   if (!end.only_counted)
     return fmt::format(
-        "{} in {}, {}", counted(summary.events, "event", "events"), time,
+        "{} in {}, {}",
+        end.counted_records ? counted(*end.counted_records, "record", "records") + " counted"
+                            : counted(summary.events, "event", "events"),
+        time,
         describe_lost(end.totals.lost() - count_over_max_events(end.totals), end.uncounted_losses));
   std::uint64_t hits = 0;
   for (const Probe& probe : end.probes)

@@ -39,6 +39,7 @@ struct RunEnd {
   std::string no_process_reason = {}; // why there are no target processes; empty if there are some,
                                       // or if the run is system-wide
   bool only_counted = false;          // the run counts hits and sends no events
+  std::optional<std::uint64_t> counted_records = {}; // ProbeProgram::counted_records()
   RunTotals totals;
   std::string uncounted_losses = {}; // why further losses are not known; empty if they are
   std::string left_calls = {};       // EventSource::left_calls()

@@ -264,9 +264,7 @@ const std::string* TypedProbes::find_variable(const ProbePoint& point,
 void TypedProbes::prefer_variables(std::span<const CapturePoint> points, GroupSpec& groups) {
   if (!uses_debug_info(capture_) || !phases_.entry || points.size() > max_whole_functions) return;
   const auto has_argument = [](const CapturePoint& probed, std::string_view name) {
-    return probed.known != nullptr &&
-           std::ranges::find(probed.known->arguments, name, &ArgumentSpec::name) !=
-               probed.known->arguments.end();
+    return probed.known != nullptr && find_argument(probed.known->arguments, name) != nullptr;
   };
   for (GroupValue& each : groups.by)
     if (each.built_in && each.built_in != BY_STACK &&

@@ -204,6 +204,9 @@ public:
 
   void count_hits(std::span<Probe> probes) const override;
   const StackTotals* stacks() override { return has_stacks_ ? &stacks_->totals() : nullptr; }
+  std::optional<std::uint64_t> counted_records() const override {
+    return totals_ ? std::optional(counted_records_) : std::nullopt;
+  }
   void report_aggregates(std::chrono::steady_clock::time_point now) override;
   void show_maps() override;
 
@@ -266,6 +269,11 @@ private:
   }
   Result<void> open_maps();
   Result<void> check_unusable_maps() const;
+  Result<void> check_record_options(std::span<const std::string> buffers);
+  bool needs_records() const {
+    return !attach_request_.capture.filter.terms.empty() ||
+           !attach_request_.capture.groups.by.empty();
+  }
   Result<void> select_maps(std::vector<UserMap> known,
                            const std::shared_ptr<const DataTypes>& types);
   void print_maps(bool is_interval);
@@ -291,7 +299,8 @@ private:
   TotalsSpec counted_;
   EventValues members_;               // of records
   std::optional<EventTotals> totals_; // set if records are counted
-  bool has_ended_ = false;            // the run, by stop()
+  std::uint64_t counted_records_ = 0;
+  bool has_ended_ = false; // the run, by stop()
   std::optional<RecordStreams> streams_;
   std::optional<PrintkReader> printk_;
   bool is_silent_ = false; // reported
@@ -441,6 +450,7 @@ bool UserSource::take(std::size_t map, Bytes sent, const Visit& visit) {
                      values_->show_record(value, name, {tags, decoder_->value_type(map)}, sender);
                    });
   if (totals_) {
+    ++counted_records_;
     totals_->add(event);
     return true;
   }
@@ -489,25 +499,43 @@ Result<void> UserSource::open_maps() {
   if (auto selected = select_maps(known ? std::move(*known) : std::vector<UserMap>(), types);
       !selected)
     return fail(std::move(selected).error());
-  if (!buffers.empty() && std::ranges::none_of(maps_, is_buffer))
+  if (!buffers.empty() && std::ranges::none_of(maps_, is_buffer) && !needs_records())
     output_.status("records of the program are not read: request them with --map: " +
                    joined(buffers));
   auto decoder = UserRecordDecoder::make(std::move(types), maps_, request_.record_types);
   if (!decoder) return fail(std::move(decoder).error().within(programs_.name()));
   decoder_ = std::move(*decoder);
   if (auto opened = open_streams(); !opened) return opened;
-  if (const Filter& filter = attach_request_.capture.filter; !filter.terms.empty()) {
-    auto made = RecordFilter::make(filter);
-    if (!made) return fail(std::move(made).error());
-    if (auto checked = made->check(decoder_->list_types()); !checked) return checked;
-    filter_ = std::move(*made);
-  }
+  if (auto checked = check_record_options(buffers); !checked) return checked;
   lost_count_before_ = program_lost_count();
   if (!request_.printk) return {};
   auto printk = PrintkReader::open();
   if (!printk) return fail(std::move(printk).error());
   printk_ = std::move(*printk);
   report_silence();
+  return {};
+}
+
+// Makes the filter. `buffers`: those of the program. Fails if no record can fulfil it or have what
+// records are counted by.
+Result<void> UserSource::check_record_options(std::span<const std::string> buffers) {
+  const CaptureSpec& capture = attach_request_.capture;
+  if (needs_records() && std::ranges::none_of(maps_, is_buffer)) {
+    Error error{ErrorKind::usage,
+                fmt::format("{} needs records, {}", capture.groups.by.empty() ? "--if" : "--by",
+                            buffers.empty() ? "and the program sends none"
+                                            : "and --map selects no map that has them")};
+    if (!buffers.empty())
+      error = std::move(error).hint("add --map with one of: " + joined(buffers));
+    return fail(std::move(error));
+  }
+  const std::vector<ValueType> types = decoder_->list_types();
+  if (auto checked = check_record_groups(capture.groups, types); !checked) return checked;
+  if (capture.filter.terms.empty()) return {};
+  auto made = RecordFilter::make(capture.filter);
+  if (!made) return fail(std::move(made).error());
+  if (auto checked = made->check(types); !checked) return checked;
+  filter_ = std::move(*made);
   return {};
 }
 
@@ -583,7 +611,7 @@ void UserSource::show_maps() {
   if (values_) values_->report_unused();
   if (filter_)
     for (const std::string& comparison : filter_->list_unknown())
-      output_.warn(fmt::format("--if '{}': no record has this member", comparison));
+      output_.warn(fmt::format("--if {}: no record has this member", in_single_quotes(comparison)));
 }
 
 } // namespace

@@ -13,6 +13,17 @@ bool is_in(unsigned byte, unsigned low, unsigned high) { return byte >= low && b
 
 } // namespace
 
+std::string shortened(std::string_view text, std::size_t most) {
+  if (text.size() <= most) return std::string(text);
+  std::size_t end = most;
+  // Not inside of a character; other bytes than UTF-8 are cut anywhere.
+  for (std::size_t begin = most; begin > 0 && most - begin < 4; --begin)
+    if (const std::size_t length = utf8_length(text, begin - 1);
+        length > 1 && begin - 1 + length > most)
+      end = begin - 1;
+  return std::string(text.substr(0, end)) + "…";
+}
+
 void append_code_point(std::string& text, std::uint32_t point) {
   const auto put = [&](std::uint32_t byte) { text += static_cast<char>(byte); };
   const auto tail = [&](unsigned shift) { put(0x80U | ((point >> shift) & 0x3fU)); };

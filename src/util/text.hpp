@@ -45,6 +45,9 @@ inline std::string counted(std::uint64_t count, std::string_view one, std::strin
   return std::to_string(count) + ' ' + std::string(count == 1 ? one : many);
 }
 
+// Returns the text, or as many of its characters as fit in `most` bytes, and "…".
+std::string shortened(std::string_view text, std::size_t most);
+
 // Returns the length in bytes of the UTF-8 sequence at the position, or 0 if it is not well-formed
 // (Unicode 15, table 3-7: no overlong forms, no surrogates, nothing above U+10FFFF).
 std::size_t utf8_length(std::string_view text, std::size_t at);

@@ -370,10 +370,17 @@ private:
     ValueType made{.use = ValueUse::none, .name = "an array"};
     const ByteArray kind = classify_elements(types_, shape->type);
     if (kind == ByteArray::bytes) return bytes(std::move(made), size);
-    if (kind == ByteArray::text)
+    if (kind == ByteArray::text) {
       made.use = ValueUse::text;
-    else
-      made.element.push_back(make(shape->type, depth + 1));
+      return made;
+    }
+    ValueType& element = made.element.emplace_back(make(shape->type, depth + 1));
+    const std::int64_t element_size = btf__resolve_size(types_, shape->type);
+    // Of both sizes the number of elements is made. Texts have none: they are compared by it.
+    if (size > 0 && element_size > 0 && element.use != ValueUse::text) {
+      made.size = static_cast<std::uint64_t>(size);
+      element.size = static_cast<std::uint64_t>(element_size);
+    }
     return made;
   }
 

@@ -4,6 +4,7 @@
 #include "util/text.hpp"
 
 #include <algorithm>
+#include <filesystem>
 #include <fmt/format.h>
 #include <iterator>
 #include <map>
@@ -122,10 +123,17 @@ BinaryPath split_recorded(const RecordedMatch& match) {
   return {.file = match.target, .entry = std::nullopt};
 }
 
+// Returns one path for all spellings of it: "./app" and "app" are one file.
+std::string normalized(const std::string& path) {
+  std::error_code error;
+  const auto absolute = std::filesystem::absolute(path, error);
+  return (error ? std::filesystem::path(path) : absolute).lexically_normal().string();
+}
+
 // Returns the target to resolve a recorded match in.
 std::string current_target(const RecordedMatch& match, const TargetReplacements& targets) {
   BinaryPath path = split_recorded(match);
-  auto found = targets.find(path.file);
+  auto found = targets.find(normalized(path.file));
   if (found == targets.end()) found = targets.find("");
   if (found == targets.end()) return match.target;
   path.file = found->second;
@@ -463,7 +471,7 @@ Result<TargetReplacements> replace_targets(std::span<const RecordedMatch> record
   std::vector<std::string> files;
   for (const RecordedMatch& match : recorded)
     if (std::string file = split_recorded(match).file;
-        std::ranges::find(files, file) == files.end())
+        std::ranges::find(files, normalized(file), normalized) == files.end())
       files.push_back(std::move(file));
   const std::vector<std::string> all = files;
   std::vector<std::string> left(targets.begin(), targets.end());
@@ -476,12 +484,12 @@ Result<TargetReplacements> replace_targets(std::span<const RecordedMatch> record
         std::ranges::count_if(targets, has_its_name) != 1)
       return false;
     const auto file = std::ranges::find_if(files, has_its_name);
-    replacements.emplace(*file, target);
+    replacements.emplace(normalized(*file), target);
     files.erase(file);
     return true;
   });
   if (files.size() == 1 && left.size() == 1) {
-    replacements.emplace(files.front(), left.front());
+    replacements.emplace(normalized(files.front()), left.front());
     return replacements;
   }
   if (files.empty() && left.empty()) return replacements;

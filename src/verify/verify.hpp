@@ -10,8 +10,8 @@
 
 namespace uprobectl {
 
-// The files that are verified instead of recorded ones, by the file of the recorded target. One
-// without a name replaces all.
+// The files that are verified instead of recorded ones, by the normalized path of the recorded
+// target. One without a path replaces all.
 using TargetReplacements = std::map<std::string, std::string>;
 // Pairs the TARGETs of the command line with the recorded files. One TARGET replaces all of them.
 // Each of several replaces the file of its name. If one TARGET and one file are left, they belong

@@ -244,14 +244,19 @@ static __always_inline long read_value(const struct filter* filter, const struct
   return read_number(reading, regs, 0, value);
 }
 
-/* The length of a text that has one of its own. */
+/* The length of a text that has one of its own. That of a string with a NUL is its maximum, and a
+ * negative one is none. */
 static __always_inline __u32 read_length(const struct filter* filter, const struct reading* reading,
                                          struct registers* regs, struct text_match* match) {
   const struct reading* length = find_reading(filter, reading->length_from);
   match->left = 0;
   if (!length || read_value(filter, length, regs, &match->left) != 0) return TERM_UNREAD;
   if (match->left < reading->capacity) return TERM_FALSE;
-  if (match->left == NUL_TERMINATED) match->left--;
+  if (reading->form == READ_STRING) {
+    if ((__s64)match->left < 0) match->left = NUL_TERMINATED;
+  } else if (match->left == NUL_TERMINATED) {
+    match->left--;
+  }
   return TERM_IN_TEXT;
 }
 

@@ -32,7 +32,7 @@ std::string error_of(std::string_view text) {
 }
 
 // As R8 8 writes it.
-constexpr std::string_view till = R"(# compiler: R8
+constexpr std::string_view till_names = R"(# compiler: R8
 # {"id":"com.android.tools.r8.mapping","version":"2.2"}
 org.shop.Till -> a.b:
 # {"id":"sourceFile","fileName":"Till.kt"}
@@ -56,7 +56,7 @@ org.shop.Scale -> a.d:
 } // namespace
 
 TEST_CASE("a mapping has the names of classes in both directions") {
-  const auto mapping = mapping_of(till);
+  const auto mapping = mapping_of(till_names);
   CHECK(mapping->class_in_file("org.shop.Till") == "a.b");
   CHECK(mapping->class_in_source("a.c") == "org.shop.Item");
   CHECK(mapping->class_in_file("org.shop.Other") == std::nullopt);
@@ -64,7 +64,7 @@ TEST_CASE("a mapping has the names of classes in both directions") {
 }
 
 TEST_CASE("overloads that share a name in the file are distinguished by their types") {
-  const auto mapping = mapping_of(till);
+  const auto mapping = mapping_of(till_names);
   CHECK(sources_of(*mapping, {"void", "a.b", "a", {"int", "a.c[]"}}) ==
         Texts{"void org.shop.Till.add(int, org.shop.Item[])"});
   CHECK(sources_of(*mapping, {"void", "a.b", "a", {"long"}}) ==
@@ -74,7 +74,7 @@ TEST_CASE("overloads that share a name in the file are distinguished by their ty
 }
 
 TEST_CASE("a residual signature states the types in the file, for all ranges of the method") {
-  const auto mapping = mapping_of(till);
+  const auto mapping = mapping_of(till_names);
   CHECK(sources_of(*mapping, {"boolean", "a.b", "b", {"a.c", "int"}}) ==
         Texts{"void org.shop.Till.print(org.shop.Item)"});
   const auto renamed = mapping->renamed("org.shop.Till", "print");
@@ -83,14 +83,14 @@ TEST_CASE("a residual signature states the types in the file, for all ranges of 
 }
 
 TEST_CASE("a method without a line keeps its name and gets the types of the source") {
-  const auto mapping = mapping_of(till);
+  const auto mapping = mapping_of(till_names);
   CHECK(sources_of(*mapping, {"a.c[][]", "a.b", "onCreate", {"a.d"}}) ==
         Texts{"org.shop.Item[][] org.shop.Till.onCreate(org.shop.Scale)"});
   CHECK(sources_of(*mapping, {"a.c", "x.Y", "z", {"int"}}) == Texts{"org.shop.Item x.Y.z(int)"});
 }
 
 TEST_CASE("a method is found in the class it was moved to and in those it is inlined into") {
-  const auto mapping = mapping_of(till);
+  const auto mapping = mapping_of(till_names);
   CHECK(sources_of(*mapping, {"int", "a.b", "c", {}}) == Texts{"int org.shop.Drawer.total()"});
   const auto moved = mapping->moved_to("org.shop.Drawer", "total");
   REQUIRE(moved.size() == 1);
@@ -163,8 +163,8 @@ TEST_CASE("an invalid line of a mapping is an error with its number") {
 }
 
 TEST_CASE("a mapping that ends anywhere is read or refused, and names stay within it") {
-  for (std::size_t size = 0; size < till.size(); ++size) {
-    const std::string part(till.substr(0, size));
+  for (std::size_t size = 0; size < till_names.size(); ++size) {
+    const std::string part(till_names.substr(0, size));
     const auto mapping = NameMapping::parse(part, nullptr);
     if (!mapping) continue;
     CHECK((*mapping)->class_in_file("org.shop.Till") == "a.b");

@@ -347,6 +347,17 @@ TEST_CASE("a comparison that cannot be made is refused, and pointed at") {
                        "'hex\"00\"'"));
 }
 
+TEST_CASE("errors show the beginning of a long condition") {
+  const std::string many(100'000, 'x');
+  const auto error = error_of_filter("arg0 == \"" + many + "\" || arg1 ~ ");
+  CHECK(error.starts_with("invalid condition 'arg0 == \"xxx"));
+  CHECK(error.find("xxx…': expected a number, a name or a string") != std::string::npos);
+  CHECK(error.size() < 400);
+  CHECK(error_of_filter("arg0 == " + many).size() < 800);
+  CHECK(error_of_filter("arg0:" + many + " == 1").size() < 800);
+  CHECK(error_of_filter(many + ".a == 1").size() < 800);
+}
+
 TEST_CASE("a name that a comparison does not know is followed by those it may mean") {
   const auto hints = [](std::string_view text) {
     const auto plan = plan_with(text, {.arguments = {parse_arguments("path:str@arg1").value()}});

@@ -43,7 +43,7 @@ bool selects(std::string_view condition, const Event& event = make_record()) {
   REQUIRE(parsed);
   auto filter = RecordFilter::make(std::move(*parsed));
   REQUIRE(filter);
-  return filter->selects(event);
+  return filter->holds(event);
 }
 
 } // namespace
@@ -87,7 +87,7 @@ TEST_CASE("enumerators are numbers of the record's type, and what it cannot have
   const auto test = [&](std::string_view condition, const Event& event) {
     auto filter = RecordFilter::make(*parse_filter(condition));
     REQUIRE(filter);
-    const bool holds = filter->selects(event, &type);
+    const bool holds = filter->holds(event, &type);
     CHECK(filter->take_problems().empty());
     return holds;
   };
@@ -104,14 +104,14 @@ TEST_CASE("enumerators are numbers of the record's type, and what it cannot have
     CAPTURE(condition);
     auto filter = RecordFilter::make(*parse_filter(condition));
     REQUIRE(filter);
-    CHECK_FALSE(filter->selects(named, &type));
+    CHECK_FALSE(filter->holds(named, &type));
     CHECK(filter->take_problems().size() == 1);
-    CHECK_FALSE(filter->selects(unnamed, &type));
+    CHECK_FALSE(filter->holds(unnamed, &type));
     CHECK(filter->take_problems().empty()); // once
     CHECK(filter->list_unknown().empty());
   }
   auto filter = RecordFilter::make(*parse_filter("kind == OPN"));
-  CHECK_FALSE(filter->selects(named, &type));
+  CHECK_FALSE(filter->holds(named, &type));
   CHECK(filter->take_problems().front().hints == std::vector<std::string>{"did you mean 'OPEN'?"});
 }
 
@@ -136,9 +136,69 @@ TEST_CASE("a comparison that is impossible with all types of records is an error
         "--if 'kind == 0x100000000': u32 cannot have this value, at character 9, before "
         "'0x100000000'");
   CHECK(error_of("kind == \"x\"", {number, text}) == "no error");
-  CHECK(error_of("kind == 1 || missing == 2", {number}) == "no error");
   CHECK(error_of("pid == 1", {other}) == "no error");
   CHECK(error_of("kind == \"x\"", {}) == "no error"); // nothing is known before
+}
+
+TEST_CASE("a member that no type of records has is an error, and so is an element") {
+  const auto named = [](std::string_view name, ValueType member) {
+    member.member_name = name;
+    return member;
+  };
+  const ValueType short_type{.name = "short", .bits = 16, .is_signed = true, .size = 2};
+  const ValueType numbers{
+      .use = ValueUse::none, .name = "an array", .size = 6, .element = {short_type}};
+  const ValueType open{.use = ValueUse::none, .name = "an array", .element = {short_type}};
+  const ValueType inner{.use = ValueUse::none, .members = {named("inside", short_type)}};
+  const ValueType point{
+      .use = ValueUse::none, .name = "point", .members = {named("x", short_type)}};
+  const ValueType one{.use = ValueUse::none,
+                      .name = "one",
+                      .members = {named("result", short_type), named("b", numbers),
+                                  named("open", open), inner, named("at", point)}};
+  const ValueType two{
+      .use = ValueUse::none, .name = "two", .members = {named("text", {.use = ValueUse::text})}};
+  const auto error_of = [](std::string_view condition, std::vector<ValueType> types) {
+    auto filter = RecordFilter::make(*parse_filter(condition));
+    REQUIRE(filter);
+    const auto checked = filter->check(types);
+    if (checked) return std::string("no error");
+    std::string text = checked.error().message;
+    for (const std::string& hint : checked.error().hints) text += "; " + hint;
+    return text;
+  };
+  CHECK(error_of("resul > 8", {one}) ==
+        "--if 'resul > 8': one has no member 'resul', at character 1, before 'resul > 8'; did you "
+        "mean 'result'?; its members: result, b, open, inside, at");
+  CHECK(
+      error_of("b[2] == 7 && b[3] == 7", {one}) ==
+      "--if 'b[2] == 7 && b[3] == 7': an array has 3 elements, at character 16, before '3] == 7'");
+  CHECK(error_of("at.y", {one, two}) ==
+        "--if 'at.y': point has no member 'y', at character 4, before 'y'; its members: x");
+  CHECK(error_of("result[0] == 1", {one}) ==
+        "--if 'result[0] == 1': short has no elements, at character 8, before '0] == 1'");
+  CHECK(error_of("result == 1 || zzz == 2", {two, one}) ==
+        "--if 'result == 1 || zzz == 2': none of the records has a member 'zzz', at character "
+        "16, before 'zzz == 2'; their members: text, result, b, open, inside, at");
+  CHECK(error_of("zzz == 2", {short_type}) ==
+        "--if 'zzz == 2': a record is short, without members: its name is 'value', at character 1, "
+        "before 'zzz == 2'");
+  CHECK(error_of("open[9] == 7", {one}) == "no error");
+  CHECK(error_of("text == \"x\" && inside", {one, two}) == "no error");
+  CHECK(error_of("value == 2", {short_type}) == "no error");
+  CHECK(error_of("zzz == 2", {}) == "no error"); // nothing is known before
+}
+
+TEST_CASE("an element that no record had is known at the end") {
+  const ValueType number{.name = "u64"};
+  const ValueType codes{
+      .use = ValueUse::none, .name = "codes", .member_name = "codes", .element = {number}};
+  const ValueType type{.use = ValueUse::none, .name = "event", .members = {codes}};
+  const Event event = make_event({Value::Struct{{"codes", {Value::Array{{std::uint64_t{7}}}}}}});
+  auto filter = RecordFilter::make(*parse_filter("codes[9] == 7 || codes[0] == 7"));
+  REQUIRE(filter);
+  CHECK(filter->holds(event, &type));
+  CHECK(filter->list_unknown() == std::vector<std::string>{"codes[9] == 7"});
 }
 
 TEST_CASE("paths lead to members of structures and to elements") {
@@ -176,7 +236,7 @@ TEST_CASE("comparisons whose member no record has are known at the end") {
   auto filter = RecordFilter::make(*parse_filter("pid == 42 || missing == 1"));
   REQUIRE(filter);
   CHECK(filter->list_unknown().empty());
-  CHECK(filter->selects(make_record()));
+  CHECK(filter->holds(make_record()));
   CHECK(filter->list_unknown() == std::vector<std::string>{"missing == 1"});
 }
 

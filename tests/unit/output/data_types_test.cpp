@@ -151,6 +151,9 @@ TEST_CASE("a type says as what its members can be compared") {
   CHECK(all.members[5].size == 6);
   REQUIRE(all.members[6].element.size() == 1);
   CHECK(all.members[6].element.front().bits == 32);
+  // The number of elements is made of both sizes.
+  CHECK(all.members[6].size == 8);
+  CHECK(all.members[6].element.front().size == 4);
 }
 
 TEST_CASE("truncated bytes give the members and elements that are there") {

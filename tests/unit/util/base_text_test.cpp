@@ -134,3 +134,14 @@ TEST_CASE("raw deflate data fills its room, or is refused") {
   CHECK_FALSE(inflate_into(room, as_bytes(stored)));
   CHECK(inflate_into({}, {}));
 }
+
+TEST_CASE("a long text is shortened at the end of a character") {
+  CHECK(shortened("abc", 3) == "abc");
+  CHECK(shortened("abcd", 3) == "abc…");
+  CHECK(shortened("", 0) == "");
+  CHECK(shortened("aäö", 5) == "aäö");
+  CHECK(shortened("aäöx", 4) == "aä…");
+  CHECK(shortened("aäöx", 5) == "aäö…");
+  CHECK(shortened("x🙂y", 4) == "x…");
+  CHECK(shortened("\xff\xff\xff", 2) == "\xff\xff…");
+}
