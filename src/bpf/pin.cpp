@@ -249,15 +249,19 @@ public:
   Result<void> make_folder(const std::string& folder) {
     constexpr mode_t mode = 0755;
     path_ = folder;
-    do {
+    // Others may remove the folder meanwhile.
+    for (;;) {
       is_made_ = ::mkdir(folder.c_str(), mode) == 0;
       if (!is_made_ && errno != EEXIST)
         return fail(system_error(errno, folder + ": cannot be created"));
       auto opened = open_folder_to_pin(folder);
+      if (!opened && ::faccessat(AT_FDCWD, folder.c_str(), F_OK, AT_SYMLINK_NOFOLLOW) != 0)
+        continue;
       if (!opened) return fail(std::move(opened).error());
       folder_ = std::move(*opened);
       if (auto locked = lock_folder(folder_, folder); !locked) return locked;
-    } while (!is_still_at(folder_, folder));
+      if (is_still_at(folder_, folder)) break;
+    }
     if (auto checked = check_content(folder_, folder); !checked) return checked;
     auto list = open_pin_list(folder);
     if (!list) return fail(std::move(list).error());
@@ -497,9 +501,12 @@ Result<std::vector<Pin>> pin(const BpfObject& object, const MappedFile& file,
 
 Result<Unpinned> unpin(const std::string& named_folder) {
   const std::string folder = without_end_slashes(named_folder);
-  const auto opened = open_own_folder(folder);
-  if (!opened) return fail(opened.error());
-  if (auto locked = lock_folder(*opened, folder); !locked) return fail(std::move(locked).error());
+  Result<UniqueFd> opened;
+  do {
+    opened = open_own_folder(folder);
+    if (!opened) return fail(opened.error());
+    if (auto locked = lock_folder(*opened, folder); !locked) return fail(std::move(locked).error());
+  } while (!is_still_at(*opened, folder));
   const std::string list_path = folder + "/" + std::string(pin_list_name);
   const auto list = open_pin_list(folder);
   if (!list) return fail(list.error());

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "events/point_values.hpp"
 
+#include "events/presentation.hpp"
 #include "events/value_places.hpp"
 #include "util/spelling.hpp"
 
@@ -167,6 +168,7 @@ Result<PointValues> PointValues::make(const ValueContext& context, const Capture
         with_problems(point.java ? with_this(asked->arguments) : asked->arguments, nullptr);
   } else if (probed.known != nullptr) {
     declared.known = probed.known;
+    declared.conditions = probed.known->conditions;
     declared.arguments = with_problems(probed.known->arguments, nullptr);
   } else if (point.java && point.symbol_offset == 0) {
     declared.arguments = java_values(*point.java, probed.code.kind, phases);
@@ -176,13 +178,14 @@ Result<PointValues> PointValues::make(const ValueContext& context, const Capture
   made.named_ = declared.arguments;
   if (asked != nullptr && probed.known != nullptr)
     add_prototype(made.named_, with_problems(probed.known->arguments, nullptr));
-  if (asked != nullptr) made.find_listed_names();
+  if (asked != nullptr)
+    if (auto found = made.find_listed_names(); !found) return fail(std::move(found).error());
   return made;
 }
 
 // A name of the list needs no debug information if it is declared where the list is not: by the
 // prototype, or by the signature of a Java method.
-void PointValues::find_listed_names() {
+Result<void> PointValues::find_listed_names() {
   const ProbePoint& point = *probed_.point;
   std::vector<ArgumentSpec> offered = named_;
   if (point.java && point.symbol_offset == 0)
@@ -191,13 +194,37 @@ void PointValues::find_listed_names() {
   for (const ValuePath& path : asked_->paths) {
     const ArgumentSpec* const spec =
         path.steps.empty() ? find_argument(offered, path.variable) : nullptr;
-    if (spec == nullptr)
+    if (spec == nullptr) {
       paths_.push_back(path);
-    else if (context_.capture.captures_values())
-      declared_.arguments.push_back(*spec);
+    } else if (context_.capture.captures_values()) {
+      if (auto added = add_listed(*spec); !added) return added;
+    }
   }
   declared_.shown = declared_.arguments.size();
   add_needed(declared_.arguments, offered);
+  return {};
+}
+
+// A parameter that is passed, or has names, only with certain values of another one is shown behind
+// that one.
+Result<void> PointValues::add_listed(const ArgumentSpec& spec) {
+  std::string_view deciding;
+  if (spec.shown_as != nullptr) deciding = spec.shown_as->selector;
+  if (probed_.known != nullptr) {
+    const auto& all = probed_.known->arguments;
+    for (KnownCall::Condition condition : probed_.known->conditions) {
+      if (condition.argument >= all.size() || all[condition.argument].name != spec.name) continue;
+      deciding = find_argument(all, condition.name)->name;
+      condition.argument = declared_.arguments.size();
+      declared_.conditions.push_back(std::move(condition));
+    }
+  }
+  if (!deciding.empty() && find_argument(declared_.arguments, deciding) == nullptr)
+    return fail(Error{ErrorKind::usage,
+                      fmt::format("--args: what '{}' means depends on '{}'", spec.name, deciding)}
+                    .hint(fmt::format("list both: {},{}", deciding, spec.name)));
+  declared_.arguments.push_back(spec);
+  return {};
 }
 
 bool PointValues::is_declared(std::string_view name) const {
@@ -451,7 +478,7 @@ Result<ValuePlan> PointValues::listed_values(NameProblems& problems) const {
   Result<ValuePlan> made;
   if (!paths_.empty() && context_.capture.captures_values()) {
     TypedLimits limits = context_.limits();
-    limits.max_readings -= std::min(limits.max_readings, asked_->arguments.size());
+    limits.max_readings -= std::min(limits.max_readings, declared_.arguments.size());
     limits.adds_result = limits.adds_result && !is_declared("ret");
     std::vector<std::optional<Error>> errors;
     made = named_values(paths_, limits, errors);

@@ -94,7 +94,8 @@ private:
   Error unknown_name(const ValuePath& path, std::vector<std::string> others) const;
   Error needs_types_error(const ValuePath& path) const;
   bool is_declared(std::string_view name) const;
-  void find_listed_names();
+  Result<void> find_listed_names();
+  Result<void> add_listed(const ArgumentSpec& spec);
 
   Result<ValuePlan> listed_values(NameProblems& problems) const;
   Result<ValuePlan> grouped_values(NameProblems& problems) const;

@@ -397,6 +397,10 @@ std::vector<ValueType> UserRecordDecoder::list_types() const {
     for (const auto* const may_be : {&each.candidates, &each.variables})
       for (const DataTypes::Type& type : *may_be) listed.push_back(types_->value_type(type.id));
   }
+  // A longer record than a number becomes a structure, whose names depend on the record:
+  // add_rest().
+  if (std::ranges::any_of(listed, [](const ValueType& type) { return type.members.empty(); }))
+    return {};
   return listed;
 }
 

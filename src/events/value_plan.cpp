@@ -701,9 +701,9 @@ Result<void> ValuePlan::add(const DeclaredValues& declared, const ReadingBuilder
     value.is_result = spec.source.kind == ArgumentSource::Kind::returned;
     value.phase = value.is_result ? PHASE_RETURN : PHASE_ENTRY;
     if (spec.problem.empty()) value.phase = readings_[numbers[i]].phase;
-    if (known == nullptr) continue;
-    const auto condition = std::ranges::find(known->conditions, i, &KnownCall::Condition::argument);
-    if (condition != known->conditions.end()) value.passed_if = *condition;
+    const auto condition =
+        std::ranges::find(declared.conditions, i, &KnownCall::Condition::argument);
+    if (condition != declared.conditions.end()) value.passed_if = *condition;
   }
   return {};
 }

@@ -63,6 +63,8 @@ struct DeclaredValues {
   bool six_registers = false;                  // the registers of the first six arguments instead
   std::shared_ptr<const KnownCall> known = {}; // whose arguments these are
   std::size_t shown = SIZE_MAX;                // the first arguments; others are read for them
+  // Of the arguments: by their positions here.
+  std::vector<KnownCall::Condition> conditions = {};
 };
 
 class ReadingBuilder; // events/readings.hpp

@@ -5,8 +5,8 @@
 //   io(3, "since_ns", record.since_ns);             // a key, and field 3
 //   io.null_unless(is_timed, 1, "pid", event.pid);  // the key is null if it is not
 //   io.optional(7, "program", record.program);      // there is no key without a value
-//   io.keys_of(point.source);                       // its keys are keys of the record, if it is
-//   there io.keys_or_nulls(record.task);                  // they are null if it is not
+//   io.keys_of(point.source);                       // its keys are keys of the record
+//   io.keys_or_nulls(record.task);                  // they are null if it is not there
 //   io.key("file", file);                           // only a key
 //   io.key_if(is_shown, "depth", depth);            // a key that is there if it is shown
 //   io.saved(6, "probe", event.probe);              // only a field
@@ -238,6 +238,7 @@ void describe(auto& io, Described<DriftRecord> auto& drift) {
 }
 void describe(auto& io, Described<InstalledProbe> auto& probe) {
   std::vector<std::uint32_t> holders;
+  holders.reserve(probe.holders.size());
   for (const ProbeHolder& holder : probe.holders)
     holders.push_back(static_cast<std::uint32_t>(holder.pid));
   io.key("mechanism", probe.mechanism);

@@ -15,8 +15,10 @@ inline std::optional<std::string_view> to_optional_view(const std::optional<std:
 
 // An optional or a pointer.
 template <typename T>
-concept MayBeMissing = !std::convertible_to<T, std::string_view> &&
-                       requires(const T& value) { value ? *value : *value; };
+concept MayBeMissing = !std::convertible_to<T, std::string_view> && requires(const T& value) {
+  static_cast<bool>(value);
+  *value;
+};
 
 // Writes a JSON object. Values may be optional or pointers; those that are not there are null.
 // Other values are a function that returns the value, or one that appends its JSON to a text.

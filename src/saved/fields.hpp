@@ -120,6 +120,8 @@ public:
   }
 
 private:
+  friend Io;
+  FieldsOfKeys() = default;
   Io& io() { return static_cast<Io&>(*this); }
 };
 

@@ -159,6 +159,9 @@ public:
         found_->for_static_probes != probe_request.static_probes) {
       auto targets = find_targets(probe_request.target, options_);
       if (!targets) return fail(targets.error());
+      // The points keep the file open, but the debug information of many would not fit into memory.
+      if (found_ && found_->file)
+        if (const auto& opened = found_->file->binary().opened) opened->close_debug_info();
       found_.emplace(std::move(*targets), probe_request.static_probes);
     }
     const Targets& targets = found_->targets;

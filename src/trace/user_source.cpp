@@ -506,6 +506,8 @@ Result<void> UserSource::open_maps() {
   if (!decoder) return fail(std::move(decoder).error().within(programs_.name()));
   decoder_ = std::move(*decoder);
   if (auto opened = open_streams(); !opened) return opened;
+  if (!known && needs_records() && std::ranges::none_of(maps_, is_buffer))
+    return fail(std::move(known).error());
   if (auto checked = check_record_options(buffers); !checked) return checked;
   lost_count_before_ = program_lost_count();
   if (!request_.printk) return {};

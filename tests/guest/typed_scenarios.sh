@@ -549,25 +549,30 @@ shows_go_types() {
 
 # At another address than it is linked for. The types are those that the debug information has at the
 # address of the runtime's description.
+# On arm64 nothing tells that a function of Go begins again because its stack was moved.
+shown_once() { # FUNCTION
+  shown "$1" | uniq
+}
+
 shows_go_interfaces() {
   program=$FIXTURES/types/types-go-interfaces
   [ -e "$program" ] || skip 'no Go compiler was there when the fixtures were built'
   attach_to types-go-interfaces "$program" main.wrapped main.opened main.numbered main.valued main.other main.anything \
     main.tables main.converted main.many
   expect_equal 'an error that begins with a text' 'main.wrapped(err=*fmt.wrapError{msg="reading: broken", …})' \
-    "$(shown main.wrapped)"
-  expect_equal 'one with several texts' 'main.opened(err=*io/fs.PathError{Op="open", …})' "$(shown main.opened)"
-  expect_equal 'a number' 'main.numbered(err=syscall.Errno(2))' "$(shown main.numbered)"
+    "$(shown_once main.wrapped)"
+  expect_equal 'one with several texts' 'main.opened(err=*io/fs.PathError{Op="open", …})' "$(shown_once main.opened)"
+  expect_equal 'a number' 'main.numbered(err=syscall.Errno(2))' "$(shown_once main.numbered)"
   expect_match 'a structure' '^main\.valued\(err=main\.failure\{text="a value", …\}, same=0x[0-9a-f]+\)$' \
-    "$(shown main.valued)"
+    "$(shown_once main.valued)"
   expect_match 'one without a text in front, and a null pointer' \
-    '^main\.other\(err=\*main\.counted\(0x[1-9a-f][0-9a-f]*\), none=\*main\.counted\(0x0\)\)$' "$(shown main.other)"
+    '^main\.other\(err=\*main\.counted\(0x[1-9a-f][0-9a-f]*\), none=\*main\.counted\(0x0\)\)$' "$(shown_once main.other)"
   expect_equal 'any' 'main.anything(number=int(-5), text=string("some text"), flag=bool(true), none=nil)' \
-    "$(shown main.anything)"
-  expect_match 'a number that is not an integer' 'real=float64\(-1\.5\)\)$' "$(shown main.tables)"
-  expect_equal 'methods that no symbol has' 'main.converted(s=main.named("called"))' "$(shown main.converted)"
+    "$(shown_once main.anything)"
+  expect_match 'a number that is not an integer' 'real=float64\(-1\.5\)\)$' "$(shown_once main.tables)"
+  expect_equal 'methods that no symbol has' 'main.converted(s=main.named("called"))' "$(shown_once main.converted)"
   expect_equal 'several' 'main.many(a=*errors.errorString{s="first"}, b=nil, c=*errors.errorString{s="third"}, d=*errors.errorString{s=""})' \
-    "$(shown main.many)"
+    "$(shown_once main.many)"
   attach_to types-go-interfaces -j "$program" main.wrapped main.numbered
   expect_match 'words, type and value in JSON' \
     '"value":\{"tab":"0x[0-9a-f]+","data":"0x[1-9a-f][0-9a-f]*","type":"\*fmt\.wrapError","value":\{"msg":"reading: broken"\}\},"error":null,"truncated":true' \
@@ -578,7 +583,7 @@ shows_go_interfaces() {
   [ -e "$FIXTURES/types/types-go-stripped" ] || return 0
   attach_to types-go-stripped --debug-dir "$program" "$FIXTURES/types/types-go-stripped" main.wrapped
   expect_equal 'symbols of a debug file' 'main.wrapped(err=*fmt.wrapError{msg="reading: broken", …})' \
-    "$(shown main.wrapped)"
+    "$(shown_once main.wrapped)"
 }
 
 shows_rust_texts() {

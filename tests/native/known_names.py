@@ -21,11 +21,17 @@ TAP = Tap()
 LIMIT = 60  # seconds
 
 PROGRAM = r"""
+__attribute__((noinline, noclone)) int make(int flags, int mode) {
+  __asm__ volatile("" ::"r"(flags), "r"(mode) : "memory");
+  return 1;
+}
 __attribute__((noinline, noclone)) int put(const char* text, int size, int kind) {
   __asm__ volatile("" ::"r"(text), "r"(size), "r"(kind) : "memory");
   return 1;
 }
 int main(void) {
+  make(1, 0644);
+  make(0x40, 0644);
   put("abcdef", 3, 1);
   put("abcdef", 6, 2);
   put("abcdef", -1, 3);
@@ -35,7 +41,10 @@ int main(void) {
   return 0;
 }
 """
-PROTOTYPES = "library put-app\nput(text:str[..size], size:s32, kind:s32) = s32\n"
+PROTOTYPES = """library put-app
+put(text:str[..size], size:s32, kind:s32) = s32
+make(flags:x32, mode:oct if flags&0x40) = s32
+"""
 # What is shown of each kind.
 TEXTS = {1: "abc", 2: "abcdef", 3: "abcdef", 4: "ab", 5: "",
          6: "abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyzabcdefghijklmnopqr"}
@@ -87,6 +96,14 @@ def check_names():
     said = done.stderr
     TAP.check("--args with another name lists the parameters",
               [] if done.returncode == 1 and "its known arguments are: text, size, kind" in said else [said])
+    done = run("attach", "-d", "20s", "--prototypes", "prototypes", "--args", "mode", "./put-app", "make", "--", "./put-app")
+    TAP.check("a parameter that is not always passed is listed behind what says so",
+              [] if done.returncode != 0 and "list both: flags,mode" in done.stderr else [done.stderr])
+    done = run("attach", "-j", "-d", "20s", "--prototypes", "prototypes", "--args", "flags,mode", "./put-app", "make", "--",
+               "./put-app")
+    shown = [values(event) for event in events(done)]
+    TAP.check("it is shown if it is passed",
+              [] if [set(each) for each in shown] == [{"flags"}, {"flags", "mode"}] else [f"{shown} {done.stderr}"])
     attach("--args", "kind,text", "--save", "saved")
     conditions = {
         'text == "abc"': lambda text: text == "abc", 'text == "abcdef"': lambda text: text == "abcdef",
