@@ -4,7 +4,7 @@
 //
 //   io(3, "since_ns", record.since_ns);             // a key, and field 3
 //   io.null_unless(is_timed, 1, "pid", event.pid);  // the key is null if it is not
-//   io.optional(7, "program", record.program);      // there is no key without a value
+//   io.optional(7, "program", record.program);      // no key without a value
 //   io.keys_of(point.source);                       // its keys are keys of the record
 //   io.keys_or_nulls(record.task);                  // they are null if it is not there
 //   io.key("file", file);                           // only a key

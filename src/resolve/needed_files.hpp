@@ -12,9 +12,9 @@ namespace uprobectl {
 Result<std::string> find_program_file(const std::string& command);
 
 // Returns the library that the program needs, directly or for another library, and that a name
-// without a folder means (can_mean_library()); nullopt if it needs none of this name. Fails if this
-// is not known: not_found if there is no such program, not_elf if it is a script, unsupported if it
-// needs a library that was not found. Searches as ld.so(8) says: DT_RPATH, LD_LIBRARY_PATH,
+// without a folder means (can_mean_library()); nullopt if it needs none of this name. Errors:
+// not_found if there is no such program; not_elf if it is a script; unsupported if a library that
+// it needs was not found. Searches as ld.so(8) says: DT_RPATH, LD_LIBRARY_PATH,
 // DT_RUNPATH, ld.so.cache, the folders of the system; without glibc-hwcaps, $LIB and $PLATFORM.
 Result<std::optional<std::string>> find_needed_library(const std::string& program,
                                                        std::string_view name);

@@ -266,15 +266,7 @@ by_process	entry
 on_entry	entry
 on_return	return' "$(cut -f 4,5 planned | LC_ALL=C sort)"
   start_attach -j -d 120 -p "$started_pid" --program pins/w --map counts "$FIXTURES/workload" work_six work_count
-  let_it_call target "$started_pid"
-  stop_attach
-  for expected in ON_ENTRY:14 ON_RETURN:14 BY_FUNCTION:7 BY_PROCESS:7; do
-    expect_equal "counted by ${expected%:*}" "${expected#*:}" "$(count_of "${expected%:*}")"
-  done
-  for each in on_entry:work_six on_entry:work_count on_return:work_six on_return:work_count \
-    by_function:work_six by_process:work_six; do
-    expect_equal "hits of $each" 7 "$(hits_of "${each%:*}" "${each#*:}")"
-  done
+  expect_seven_calls
   expect_equal 'path of the program' pins/w "$(records attached | field program)"
 }
 

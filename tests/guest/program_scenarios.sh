@@ -361,14 +361,8 @@ hits_of() { # PROGRAM FUNCTION
   records probe "program=$1" | grep "\"symbol\": *\"$2\"" | field hits
 }
 
-runs_each_program() {
-  start_workload target --calls 7
-  start_attach -j -d 120 -p "$started_pid" --object "$FIXTURES/whole.bpf.o" --map counts \
-    "$FIXTURES/workload" work_six work_count
-  expect_match 'caution' 'replace return addresses' "$(cat err)"
-  for skipped in by_registers set_up; do
-    expect_match "$skipped" "program '$skipped' .*is skipped: its section begins with" "$(cat err)"
-  done
+# Lets the program call each function seven times, and ends the run of whole.bpf.o, as an object or as its pins.
+expect_seven_calls() {
   let_it_call target "$started_pid"
   stop_attach
   for expected in ON_ENTRY:14 ON_RETURN:14 BY_FUNCTION:7 BY_PROCESS:7; do
@@ -378,6 +372,17 @@ runs_each_program() {
     by_function:work_six by_process:work_six; do
     expect_equal "hits of $each" 7 "$(hits_of "${each%:*}" "${each#*:}")"
   done
+}
+
+runs_each_program() {
+  start_workload target --calls 7
+  start_attach -j -d 120 -p "$started_pid" --object "$FIXTURES/whole.bpf.o" --map counts \
+    "$FIXTURES/workload" work_six work_count
+  expect_match 'caution' 'replace return addresses' "$(cat err)"
+  for skipped in by_registers set_up; do
+    expect_match "$skipped" "program '$skipped' .*is skipped: its section begins with" "$(cat err)"
+  done
+  expect_seven_calls
   expect_equal 'records of programs' 6 "$(count_records probe)"
 }
 
