@@ -210,6 +210,25 @@ Result<UserMap> open_pinned_map(const std::string& path) {
   return map;
 }
 
+std::optional<std::uint32_t> find_map_id(int map) {
+  bpf_map_info info{};
+  std::uint32_t size = sizeof(info);
+  if (::bpf_obj_get_info_by_fd(map, &info, &size) != 0) return std::nullopt;
+  return info.id;
+}
+
+std::optional<std::uint32_t> find_program_id(int program) {
+  bpf_prog_info info{};
+  std::uint32_t size = sizeof(info);
+  if (::bpf_obj_get_info_by_fd(program, &info, &size) != 0) return std::nullopt;
+  return info.id;
+}
+
+Error may_not_list_maps() {
+  return Error{ErrorKind::not_permitted, "this user may not list the maps of the program"}.hint(
+      "needs CAP_SYS_ADMIN, or name the pinned maps: --map /sys/fs/bpf/…");
+}
+
 Result<std::vector<std::uint32_t>> list_map_ids(int program) {
   bpf_prog_info info{};
   std::uint32_t size = sizeof(info);
@@ -232,10 +251,7 @@ Result<std::vector<UserMap>> find_program_maps(int program) {
   std::vector<UserMap> maps;
   for (const std::uint32_t id : *ids) {
     auto map = open_map_by_id(id);
-    if (!map && map.error().kind == ErrorKind::not_permitted)
-      return fail(
-          Error{ErrorKind::not_permitted, "this user may not list the maps of the program"}.hint(
-              "needs CAP_SYS_ADMIN, or name the pinned maps: --map /sys/fs/bpf/…"));
+    if (!map && map.error().kind == ErrorKind::not_permitted) return fail(may_not_list_maps());
     if (!map) return fail(std::move(map).error());
     maps.push_back(std::move(*map));
   }
@@ -376,7 +392,7 @@ Result<RecordStreams> RecordStreams::open(std::span<const UserMap> maps,
   auto state = std::make_unique<State>();
   for (std::size_t i = 0; i < maps.size(); ++i) {
     const UserMap& map = maps[i];
-    if (map.use != MapUse::ring_buffer && map.use != MapUse::perf_buffer) continue;
+    if (!is_buffer(map.use)) continue;
     state->sources.push_back(std::unique_ptr<BufferSource>(new BufferSource{state->draining, i}));
     BufferSource* const source = state->sources.back().get();
     if (map.use == MapUse::perf_buffer) {

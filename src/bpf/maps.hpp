@@ -25,6 +25,10 @@ enum class MapUse {
 };
 
 MapUse map_use_for_type(std::uint32_t type); // BPF_MAP_TYPE_*
+// Whether a program sends records through it.
+constexpr bool is_buffer(MapUse use) {
+  return use == MapUse::ring_buffer || use == MapUse::perf_buffer;
+}
 
 // Returns the distance of the values of two CPUs: the kernel aligns them to eight bytes.
 constexpr std::size_t cpu_stride(std::size_t value_size) { return (value_size + 7) / 8 * 8; }
@@ -51,6 +55,11 @@ struct UserMap {
 Result<UserMap> describe_map(UniqueFd fd);
 // Opens a pinned map. not_found if there is no pin, unsupported if it is not a map.
 Result<UserMap> open_pinned_map(const std::string& path);
+// The ids of a map and of a program in the kernel; nullopt if the descriptor is not that of one.
+std::optional<std::uint32_t> find_map_id(int map);
+std::optional<std::uint32_t> find_program_id(int program);
+// The Error of a user who may not open maps by their ids.
+Error may_not_list_maps();
 // Returns the ids of the maps that a loaded program uses.
 Result<std::vector<std::uint32_t>> list_map_ids(int program);
 // Opens the maps that a loaded program uses. not_permitted names the capability that map ids

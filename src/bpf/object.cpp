@@ -488,7 +488,7 @@ Result<void> BpfObject::use_pins(std::vector<OpenedPin> programs, std::vector<Op
       const MapUse use = map_use_for_type(bpf_map__type(map));
       described.pin_problem = std::move(pin->problem);
       described.pinned_id = pin->id;
-      described.is_buffer = use == MapUse::ring_buffer || use == MapUse::perf_buffer;
+      described.is_buffer = is_buffer(use);
       continue;
     }
     if (const int error = bpf_map__reuse_fd(map, pin->fd.get()); error != 0)
@@ -644,6 +644,17 @@ Result<Bytes> BpfObject::type_information() const {
         Error{ErrorKind::not_found, state_->path + ": the object has no BTF type information"}.hint(
             "compile it with -g"));
   return Bytes{static_cast<const std::byte*>(blob), size};
+}
+
+Result<std::set<std::uint32_t>> find_used_maps(const BpfObject& object) {
+  std::set<std::uint32_t> used;
+  for (const ObjectProgram& program : object.programs()) {
+    if (program.loaded.fd < 0) continue;
+    const auto ids = list_map_ids(program.loaded.fd);
+    if (!ids) return fail(ids.error());
+    used.insert(ids->begin(), ids->end());
+  }
+  return used;
 }
 
 void ObjectLink::Destroy::operator()(bpf_link* link) const { bpf_link__destroy(link); }

@@ -6,6 +6,8 @@
 #include "bpf/maps.hpp"
 #include "bpf/section.hpp"
 
+#include <set>
+
 struct bpf_link;
 
 namespace uprobectl {
@@ -149,6 +151,9 @@ private:
 
 // Makes each setting in all objects that have a variable or map of the name, before they are
 // loaded. not_found if none has it.
+// Returns the ids of the maps that the loaded programs of an object use.
+Result<std::set<std::uint32_t>> find_used_maps(const BpfObject& object);
+
 Result<void> apply_settings(std::span<BpfObject> objects, const ObjectSettings& settings);
 
 } // namespace uprobectl

@@ -4,6 +4,7 @@
 #include "bpf/kernel_types.hpp"
 #include "bpf/load_error.hpp"
 #include "bpf/test_program.hpp"
+#include "util/rooted_path.hpp"
 
 #include <array>
 #include <cerrno>
@@ -34,12 +35,9 @@ Result<bool> has_id_helper() {
 
 std::optional<PidNamespace> read_pid_namespace(const std::string& process) {
   const std::string link = process + "/ns/pid";
-  std::array<char, 64> name{};
-  const ssize_t size = ::readlink(link.c_str(), name.data(), name.size());
+  const auto name = read_link(link);
   // Linux include/linux/proc_ns.h: PROC_PID_INIT_INO, 0xEFFFFFFC.
-  if (size <= 0 ||
-      std::string_view(name.data(), static_cast<std::size_t>(size)) == "pid:[4026531836]")
-    return std::nullopt;
+  if (!name || *name == "pid:[4026531836]") return std::nullopt;
   struct stat status{};
   if (::stat(link.c_str(), &status) != 0) return std::nullopt;
   return PidNamespace{

@@ -5,10 +5,10 @@
 #include "bpf/load_error.hpp"
 #include "bpf/maps.hpp"
 #include "bpf/pin_list.hpp"
+#include "util/rooted_path.hpp"
 #include "util/text.hpp"
 
 #include <algorithm>
-#include <array>
 #include <bpf/bpf.h>
 #include <cerrno>
 #include <chrono>
@@ -56,13 +56,8 @@ std::string parent_folder(const std::string& folder) {
   return slash == 0 ? "/" : folder.substr(0, slash);
 }
 
-std::string file_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
-
 std::string descriptor_name(int fd) {
-  std::array<char, 64> text{};
-  const std::string path = "/proc/self/fd/" + std::to_string(fd);
-  const ssize_t size = ::readlink(path.c_str(), text.data(), text.size());
-  return {text.data(), size < 0 ? 0 : static_cast<std::size_t>(size)};
+  return read_link("/proc/self/fd/" + std::to_string(fd)).value_or("");
 }
 
 bool is_pin_of(int fd, std::string_view what) {
@@ -78,32 +73,20 @@ std::string pin_name(std::string_view text) {
   return name;
 }
 
-// The ids of the maps that the loaded programs use.
-Result<std::set<std::uint32_t>> find_used_maps(const BpfObject& object) {
-  std::set<std::uint32_t> used;
-  for (const ObjectProgram& program : object.programs()) {
-    if (program.loaded.fd < 0) continue;
-    const auto ids = list_map_ids(program.loaded.fd);
-    if (!ids) return fail(ids.error());
-    used.insert(ids->begin(), ids->end());
-  }
-  return used;
-}
-
 std::uint32_t find_id(const PlannedPin& pinned) {
-  bpf_prog_info program{};
-  bpf_map_info map{};
   const bool is_map = (pinned.flags & listed_map) != 0;
-  std::uint32_t size = is_map ? sizeof(map) : sizeof(program);
-  void* const info = is_map ? static_cast<void*>(&map) : &program;
-  if (::bpf_obj_get_info_by_fd(pinned.fd, info, &size) != 0) return 0; // no program or map has it
-  return is_map ? map.id : program.id;
+  const auto id = is_map ? find_map_id(pinned.fd) : find_program_id(pinned.fd);
+  return id.value_or(0); // no program or map has it
 }
 
 Result<std::vector<PlannedPin>> plan_pins(const BpfObject& object, const PinRequest& request) {
   const bool android = request.naming == PinNaming::uprobestats;
-  const auto used = find_used_maps(object);
-  if (!used) return fail(used.error());
+  std::set<std::uint32_t> used; // ids of maps
+  if (request.only_used_maps) {
+    auto found = find_used_maps(object);
+    if (!found) return fail(std::move(found).error());
+    used = std::move(*found);
+  }
   std::vector<PlannedPin> pins;
   const auto add = [&](Pin pin, const std::string& pinned, int fd, std::uint32_t flags) {
     pin.path = request.folder + "/" + pin_name(pinned);
@@ -116,7 +99,7 @@ Result<std::vector<PlannedPin>> plan_pins(const BpfObject& object, const PinRequ
           program.loaded.fd, 0);
   for (const ObjectMap& map : object.maps()) {
     const Pin pin{.kind = "map", .name = map.name, .path = {}, .section = {}};
-    if (request.only_used_maps && !used->contains(find_id({pin, map.fd, listed_map}))) continue;
+    if (request.only_used_maps && !used.contains(find_map_id(map.fd).value_or(0))) continue;
     add(pin, android ? "map_" + object.name() + "_" + map.name : map.name, map.fd, listed_map);
     if (!map.wanted_pin.empty())
       pins.push_back({{.kind = "map", .name = map.name, .path = map.wanted_pin, .section = {}},
@@ -416,13 +399,8 @@ std::optional<std::string> remove_folder(const std::string& folder) {
   constexpr std::size_t most = 10;
   if (::rmdir(folder.c_str()) == 0) return std::nullopt;
   const int reason = errno;
-  std::vector<std::string> names;
-  std::error_code failure;
-  for (std::filesystem::directory_iterator each(folder, failure), end; !failure && each != end;
-       each.increment(failure))
-    names.push_back(each->path().filename().string());
+  std::vector<std::string> names = list_folder(folder);
   if (names.empty()) return system_error(reason, folder + " is left").message;
-  std::ranges::sort(names);
   const bool is_cut = names.size() > most;
   if (is_cut) names.resize(most);
   return fmt::format("{} is left, because it has what uprobectl load has not pinned: {}{}", folder,

@@ -67,6 +67,8 @@ std::string without_end_slashes(std::string folder) {
   return folder;
 }
 
+std::string file_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+
 Error pin_error(int errnum, const std::string& path) {
   if (errnum == EACCES)
     return Error{ErrorKind::not_permitted, path + ": this user may not use the pin"}.hint(

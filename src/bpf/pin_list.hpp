@@ -39,6 +39,8 @@ struct ListedPin {
   bool is(ListedFlag flag) const { return (flags & flag) != 0; }
 };
 
+// The last part of a path.
+std::string file_name(const std::string& path);
 // The path of a folder as in messages: without slashes at its end, unless it is "/".
 std::string without_end_slashes(std::string folder);
 

@@ -3,6 +3,7 @@
 
 #include "bpf/pin.hpp"
 #include "bpf/pin_list.hpp"
+#include "util/rooted_path.hpp"
 #include "util/text.hpp"
 
 #include <algorithm>
@@ -33,32 +34,13 @@ Result<bool> is_pin_folder(const std::string& path) {
   if (::stat(path.c_str(), &status) != 0 || ::statfs(path.c_str(), &system) != 0)
     return fail(system_error(errno, path));
   if (system.f_type != BPF_FS_MAGIC)
-    return fail(Error{ErrorKind::unsupported, path + ": not a pin, because it is not in a bpf "
-                                                     "file system"}
+    return fail(pin_error(EINVAL, path)
                     .hint("pin an object: uprobectl load OBJECT.o --pin /sys/fs/bpf/NAME"));
   return S_ISDIR(status.st_mode);
 }
 
-// The names in a folder, sorted.
-std::vector<std::string> list_names(const std::string& folder) {
-  std::vector<std::string> names;
-  std::error_code failure;
-  for (std::filesystem::directory_iterator each(folder, failure), end; !failure && each != end;
-       each.increment(failure))
-    names.push_back(each->path().filename().string());
-  std::ranges::sort(names);
-  return names;
-}
-
 std::string path_in(const std::string& folder, std::string_view name) {
   return fmt::format("{}{}{}", folder, folder.ends_with('/') ? "" : "/", name);
-}
-
-std::optional<std::uint32_t> find_map_id(int map) {
-  bpf_map_info info{};
-  std::uint32_t size = sizeof(info);
-  if (::bpf_obj_get_info_by_fd(map, &info, &size) != 0) return std::nullopt;
-  return info.id;
 }
 
 // Why a program is left out, which has to be one line.
@@ -221,11 +203,7 @@ private:
     if (find_map_id(map.get()) != kept.id)
       return fail(damaged(fmt::format("'{}' is another map", kept_object_pin(kept.object))));
     // libbpf derives the names of the maps of global variables from the name of the file.
-    return read_kept_object(map.get(), path_in(folder_, base_name(kept.name)));
-  }
-
-  static std::string_view base_name(std::string_view path) {
-    return path.substr(path.rfind('/') + 1);
+    return read_kept_object(map.get(), path_in(folder_, file_name(kept.name)));
   }
 
   // The only program that was requested.
@@ -287,7 +265,7 @@ Result<std::optional<ListedFolder>> open_listed_folder(const std::string& folder
 std::vector<OpenedPin> open_loader_maps(const std::string& folder, const std::string& object) {
   std::vector<OpenedPin> maps;
   const std::string prefix = fmt::format("{}{}_", loader_map, object);
-  for (const std::string& name : list_names(folder)) {
+  for (const std::string& name : list_folder(folder)) {
     if (!name.starts_with(prefix)) continue;
     const std::string path = path_in(folder, name);
     if (auto map = open_pin(path, "map"))
@@ -320,7 +298,7 @@ PinnedObject make_loader_object(const std::string& path, const std::string& fold
 // Opens the programs for uprobes that Android's loader has pinned in the folder.
 std::vector<PinnedObject> open_loader_objects(const std::string& folder) {
   std::map<std::string, std::vector<LoaderProgram>> found;
-  for (const std::string& pin : list_names(folder)) {
+  for (const std::string& pin : list_folder(folder)) {
     const auto name = parse_loader_name(pin);
     if (!name) continue;
     OpenedPin opened{.name = name->program, .path = path_in(folder, pin), .fd = {}};
@@ -360,7 +338,7 @@ Error nothing_known(const std::string& folder) {
   Error error{ErrorKind::not_found,
               folder + ": neither uprobectl load nor Android's loader has pinned programs here"};
   std::vector<std::string> pins;
-  for (const std::string& name : list_names(folder))
+  for (const std::string& name : list_folder(folder))
     if (open_pin(path_in(folder, name), "program")) pins.push_back(path_in(folder, name));
   if (pins.empty()) return error;
   const bool is_cut = pins.size() > most;
@@ -370,24 +348,16 @@ Error nothing_known(const std::string& folder) {
 
 } // namespace
 
-std::optional<std::uint32_t> find_program_id(int program) {
-  bpf_prog_info info{};
-  std::uint32_t size = sizeof(info);
-  if (::bpf_obj_get_info_by_fd(program, &info, &size) != 0) return std::nullopt;
-  return info.id;
-}
-
 std::optional<LoaderName> parse_loader_name(std::string_view pin) {
   if (!pin.starts_with(loader_program)) return std::nullopt;
   pin.remove_prefix(loader_program.size());
-  for (const std::string_view section : {"_uprobe", "_uretprobe"}) {
-    const auto at = pin.find(section);
-    if (at == std::string_view::npos || at == 0) continue;
-    return LoaderName{.object = std::string(pin.substr(0, at)),
-                      .program = std::string(pin.substr(at + 1)),
-                      .on_return = section == "_uretprobe"};
-  }
-  return std::nullopt;
+  const auto entry = pin.find("_uprobe");
+  const auto on_return = pin.find("_uretprobe");
+  const auto at = std::min(entry, on_return);
+  if (at == std::string_view::npos || at == 0) return std::nullopt;
+  return LoaderName{.object = std::string(pin.substr(0, at)),
+                    .program = std::string(pin.substr(at + 1)),
+                    .on_return = on_return < entry};
 }
 
 Result<PinnedObjects> open_pinned_objects(const std::string& named_path) {
@@ -423,30 +393,22 @@ Result<PinnedObjects> open_pinned_objects(const std::string& named_path) {
 
 Result<std::vector<UserMap>>
 find_pinned_maps(const BpfObject& object, std::span<const OpenedPin> pins, std::uint32_t btf_id) {
-  std::set<std::uint32_t> ids;
-  for (const ObjectProgram& program : object.programs()) {
-    if (program.loaded.fd < 0) continue;
-    auto used = list_map_ids(program.loaded.fd);
-    if (!used) return fail(std::move(used).error());
-    ids.insert(used->begin(), used->end());
-  }
+  auto ids = find_used_maps(object);
+  if (!ids) return fail(std::move(ids).error());
   std::vector<UserMap> maps;
   for (const OpenedPin& pin : pins) {
     auto map = describe_map(UniqueFd{::fcntl(pin.fd.get(), F_DUPFD_CLOEXEC, 0)});
     if (!map) return fail(std::move(map).error());
-    if (ids.erase(map->id) == 0) continue; // of another program
+    if (ids->erase(map->id) == 0) continue; // of another program
     map->name = pin.name;
-    map->pin = pin.path.substr(pin.path.rfind('/') + 1);
+    map->pin = file_name(pin.path);
     maps.push_back(std::move(*map));
   }
   std::vector<UserMap> others;
-  for (const std::uint32_t id : ids) {
+  for (const std::uint32_t id : *ids) {
     auto map = open_map_by_id(id);
     if (!map && map.error().kind == ErrorKind::not_permitted && !maps.empty()) break;
-    if (!map && map.error().kind == ErrorKind::not_permitted)
-      return fail(
-          Error{ErrorKind::not_permitted, "this user may not list the maps of the program"}.hint(
-              "needs CAP_SYS_ADMIN, or name the pinned maps: --map /sys/fs/bpf/…"));
+    if (!map && map.error().kind == ErrorKind::not_permitted) return fail(may_not_list_maps());
     if (!map) return fail(std::move(map).error());
     others.push_back(std::move(*map));
   }

@@ -39,9 +39,6 @@ struct PinnedObjects {
 // the rights of this user. One pin is opened without it then.
 Result<PinnedObjects> open_pinned_objects(const std::string& path);
 
-// The id of a program in the kernel; nullopt if the descriptor is not that of one.
-std::optional<std::uint32_t> find_program_id(int program);
-
 // Opens the maps of an object without its file: those of `pins` that its programs use, and others
 // if this user may open them by their ids. `btf_id`: of the programs' types; 0: none.
 Result<std::vector<UserMap>>

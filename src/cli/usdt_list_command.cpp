@@ -3,7 +3,6 @@
 #include "debuginfod.hpp"
 #include "requests.hpp"
 #include "target_options.hpp"
-#include "util/mapped_file.hpp"
 
 namespace uprobectl::cli {
 

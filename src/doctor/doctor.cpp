@@ -7,6 +7,7 @@
 #include "process/proc.hpp"
 #include "uprobectl/arch.hpp"
 #include "util/numbers.hpp"
+#include "util/rooted_path.hpp"
 #include "util/text.hpp"
 
 #include <algorithm>
@@ -72,10 +73,8 @@ std::size_t count_entries(const std::string& folder) {
 
 // Linux include/linux/proc_ns.h: PROC_USER_INIT_INO, 0xEFFFFFFD. Returns false if it is unknown.
 bool is_in_user_namespace(const std::string& root) {
-  char text[64] = {};
-  const auto length = ::readlink((root + "/proc/self/ns/user").c_str(), text, sizeof(text));
-  return length > 0 &&
-         std::string_view(text, static_cast<std::size_t>(length)) != "user:[4026531837]";
+  const auto name = read_link(root + "/proc/self/ns/user");
+  return name && *name != "user:[4026531837]";
 }
 
 // Returns an empty string if the property is not set or this is not Android.

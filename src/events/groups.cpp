@@ -8,7 +8,6 @@
 #include "util/text.hpp"
 
 #include <algorithm>
-#include <array>
 #include <fmt/format.h>
 #include <utility>
 
@@ -122,7 +121,7 @@ Result<void> check_record_groups(const GroupSpec& groups, std::span<const ValueT
       return fail(std::move(missing->error).within(fmt::format("{} '{}'", option, name)));
     if (name != groups.measured) continue;
     std::optional<Error> problem;
-    bool is_number = records.empty();
+    bool is_number = false;
     for (const ValueType& record : records) {
       const ValueType* const member = find_record_member(record, *path);
       if (member == nullptr) continue;

@@ -102,7 +102,7 @@ private:
     bool is_wrapped = false; // the last record has a value of it and other bytes
     bool is_explained = false;
 
-    bool is_buffer() const { return use == MapUse::ring_buffer || use == MapUse::perf_buffer; }
+    bool is_buffer() const { return uprobectl::is_buffer(use); }
   };
   const DataTypes::Type* find_type(const Stream& stream, std::size_t size) const;
   static Result<void> apply(const RecordTypeRequest& request, const DataTypes* types,

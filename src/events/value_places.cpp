@@ -374,8 +374,7 @@ std::optional<ComparedValue> find_text(const ReadingBuilder& readings, const Val
                         std::string_view otherwise, std::uint32_t most = 0) {
     if (!address) problem = otherwise;
     if (address) made.value = *address;
-    made.value.form = static_cast<record_u8>(form);
-    made.value.capacity = most;
+    read_text(made.value, form, most);
     return made;
   };
   if (const auto form = find_string_form(type))

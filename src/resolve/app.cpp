@@ -5,6 +5,7 @@
 #include "resolve/find_file.hpp"
 #include "resolve/locate.hpp"
 #include "uprobectl/archive.hpp"
+#include "util/rooted_path.hpp"
 #include "util/shell_words.hpp"
 #include "util/spelling.hpp"
 #include "util/text.hpp"

@@ -141,11 +141,7 @@ std::optional<Result<TargetFile>> find_in_archive(std::string_view text) {
 Result<std::optional<std::string>> find_for_command(std::string_view text,
                                                     const std::optional<std::string>& command) {
   if (!command || !is_bare_name(text)) return std::nullopt;
-  if (!is_library_name(text) && !locate(text, {.loader_cache = {},
-                                               .library_dirs = {},
-                                               .program_dirs = host_search_paths().program_dirs})
-                                     .empty())
-    return std::nullopt;
+  if (!is_library_name(text) && find_program_file(std::string(text))) return std::nullopt;
   return find_needed_library(*command, text);
 }
 

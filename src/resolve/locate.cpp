@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <dirent.h>
 #include <fmt/format.h>
 #include <set>
 #include <sys/stat.h>
@@ -22,15 +21,6 @@ bool is_elf_file(const std::string& path) {
   char magic[4] = {};
   return file && ::read(file->fd.get(), magic, sizeof(magic)) == sizeof(magic) &&
          elf::looks_like_elf(as_bytes(std::string_view(magic, sizeof(magic))));
-}
-
-std::vector<std::string> list_folder(const std::string& folder) {
-  std::vector<std::string> names;
-  const std::unique_ptr<DIR, int (*)(DIR*)> stream(opendir(folder.c_str()), closedir);
-  if (!stream) return names;
-  while (const dirent* found = readdir(stream.get())) names.emplace_back(found->d_name);
-  std::ranges::sort(names);
-  return names;
 }
 
 bool is_library_name(std::string_view name) {

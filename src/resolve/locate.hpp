@@ -12,10 +12,7 @@ namespace uprobectl {
 // Whether the file can be read and begins with the ELF magic.
 bool is_elf_file(const std::string& path);
 
-// Returns the names in a folder, sorted. Empty if the folder cannot be read.
-std::vector<std::string> list_folder(const std::string& folder);
-
-// Whether an entry of an archive is a library: "*.so" or "*.so.1".
+// Whether a name is that of a library: "*.so" or "*.so.1".
 bool is_library_name(std::string_view name);
 
 // Whether the file name is the stem ("libfoo.so") or the stem with a version ("libfoo.so.1").

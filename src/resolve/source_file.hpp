@@ -23,8 +23,8 @@ bool is_declared_in(const ProbePoint& point, std::string_view file, Binary& bina
 
 // Where one of several symbols is that have one name.
 struct SymbolSource {
-  std::string
-      file; // its end of a path, as short as it tells the symbol from the others; may be empty
+  // The end of its path, as short as it tells the symbol from the others; may be empty.
+  std::string file;
   std::string name; // "f@FILE"; empty if the file does not tell the symbol from the others
 };
 std::vector<SymbolSource> find_sources(const Query& query, std::span<const elf::Symbol> symbols);

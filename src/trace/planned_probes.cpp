@@ -12,7 +12,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <fmt/format.h>
-#include <set>
+#include <map>
 
 namespace uprobectl {
 

@@ -90,7 +90,7 @@ const UserMapPrinter::Shape& UserMapPrinter::shape_of(const UserMap& map) {
 }
 
 void UserMapPrinter::print(const UserMap& map, const MapPrinting& how) {
-  if (map.use == MapUse::ring_buffer || map.use == MapUse::perf_buffer) return;
+  if (is_buffer(map.use)) return;
   if (map.use == MapUse::bloom || map.use == MapUse::other)
     return output_.warn_once(explain_unlisted(map));
   const bool is_queue = map.use == MapUse::queue;

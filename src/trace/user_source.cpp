@@ -395,9 +395,7 @@ Result<void> UserSource::select_maps(std::vector<UserMap> known,
   return {};
 }
 
-bool is_buffer(const UserMap& map) {
-  return map.use == MapUse::ring_buffer || map.use == MapUse::perf_buffer;
-}
+bool is_buffer(const UserMap& map) { return uprobectl::is_buffer(map.use); }
 
 // Returns the names of maps that have what a program without buffers has collected.
 std::vector<std::string> list_collecting(std::span<const UserMap> maps) {

@@ -132,7 +132,7 @@ TaskRecords::TaskRecords(const TaskPrograms& programs, Output& output,
 
 Result<TaskRecords::Stream> TaskRecords::open(UserMap map, const std::string& path,
                                               std::uint32_t btf) {
-  if (map.use != MapUse::ring_buffer && map.use != MapUse::perf_buffer)
+  if (!is_buffer(map.use))
     return fail(ErrorKind::unsupported, path + ": not a ring buffer or perf event array");
   Stream stream;
   stream.map.push_back(std::move(map));

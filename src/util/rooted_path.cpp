@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <climits>
 #include <fcntl.h>
+#include <filesystem>
 #include <linux/magic.h>
 #include <linux/openat2.h>
 #include <sys/syscall.h>
@@ -249,6 +250,16 @@ Result<std::string> real_path_in_root(const RootedPath& rooted) {
   const auto walked = walk_in_root(folder.get(), rooted.path);
   if (!walked) return fail(open_error(walked.error(), rooted.root + rooted.path));
   return rooted.root + walked->path;
+}
+
+std::vector<std::string> list_folder(const std::string& folder) {
+  std::vector<std::string> names;
+  std::error_code failure;
+  for (std::filesystem::directory_iterator each(folder, failure), end; !failure && each != end;
+       each.increment(failure))
+    names.push_back(each->path().filename().string());
+  std::ranges::sort(names);
+  return names;
 }
 
 std::optional<std::string> read_link(const std::string& path) {

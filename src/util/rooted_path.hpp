@@ -6,6 +6,7 @@
 #include "uprobectl/util.hpp"
 
 #include <sys/stat.h>
+#include <vector>
 
 namespace uprobectl {
 
@@ -44,6 +45,9 @@ std::expected<RootedFile, int> walk_in_root(int root, std::string_view path);
 
 // Resolves the symbolic links of the path. The result is below the root, too.
 Result<std::string> real_path_in_root(const RootedPath& rooted);
+
+// Returns the names in a folder, sorted. Empty if the folder cannot be read.
+std::vector<std::string> list_folder(const std::string& folder);
 
 // Returns the text of a symbolic link. nullopt and errno on failure.
 std::optional<std::string> read_link(const std::string& path);

@@ -48,6 +48,7 @@ TEST_CASE("pins of Android's loader tell object, program and direction") {
   CHECK(on_return->program == "uretprobe_x");
   CHECK(on_return->on_return);
   CHECK(parse_loader_name("prog_calls_uprobe")->program == "uprobe");
+  CHECK(parse_loader_name("prog_x_uretprobe_on_uprobe")->on_return);
   for (const char* const other : {"prog_netd_skfilter_egress_xtbpf", "map_calls_uprobe_x", "prog_",
                                   "prog__uprobe_x", "uprobe_x", ""})
     CHECK_FALSE(parse_loader_name(other));
