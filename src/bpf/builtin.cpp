@@ -6,6 +6,7 @@
 #include "bpf/load_error.hpp"
 #include "bpf/map_entries.hpp"
 #include "bpf/record_reader.hpp"
+#include "bpf/scheduler_programs.hpp"
 #include "bpf/thread_stack.hpp"
 #include "util/clock.hpp"
 
@@ -58,9 +59,11 @@ std::expected<UniqueFd, int> load_copy_with_cookie(const bpf_program* program,
 
 // Open calls of one run: 12 MiB without stacks.
 constexpr std::uint32_t max_calls = 65536;
+constexpr std::uint32_t max_jumped_calls = 16384; // that are open
 // Threads for which lost records are counted one by one.
 constexpr std::uint32_t max_losing_threads = 16384;
 constexpr std::uint32_t max_call_bytes = 64U << 20;
+constexpr std::uint32_t max_span_bytes = 128U << 20; // of the hits that began the open ones
 constexpr std::uint32_t max_hits = 2048; // whose record is being built, one for each thread
 constexpr std::uint32_t max_process_counts = 65536; // also of those by stack
 constexpr std::uint32_t max_stacks = 16384;
@@ -74,6 +77,7 @@ public:
 
   int map(const char* name) const;               // its descriptor, owned by the object
   std::uint32_t entries(const char* name) const; // the most that the map holds
+  Result<void> attach_to_scheduler(const builtin_settings& run);
   const bpf_program* program(ProbeRole role) const {
     return programs_[static_cast<std::size_t>(role)];
   }
@@ -88,6 +92,7 @@ private:
   std::unique_ptr<bpf_object, CloseObject> object_;
   std::array<const bpf_program*, 4> programs_{}; // by role; owned by object_
   std::array<std::map<std::uint64_t, UniqueFd>, 4> copies_;
+  std::vector<UniqueFd> tracepoints_; // links of programs
 };
 
 Bytes image_for(const BuiltinProgram::Settings& settings) {
@@ -140,11 +145,20 @@ public:
     bpf_map__set_value_size(find("plans"), plan_bytes(run_));
     size_filter_maps();
     resize("exits", std::max(static_cast<std::uint32_t>(settings_.exit_rules.size()), 1U));
+    if (run_.follows_tail_calls != 0) resize_table("jumped_calls", max_jumped_calls);
     resize("places", shares_places(settings_) ? probes : 1);
     if (run_.sample > 0 || run_.max_in_window > 0) resize("limits", probes);
     if (has(HAS_BOUNDS)) resize("trigger_flags", probes);
     if (has(NEST_CALLS)) resize_table("thread_losses", max_losing_threads);
-    if (has(MEASURE_LATENCY | MEASURE_VALUE)) resize("histograms", probes);
+    prepare_scheduler_programs(object_, run_, share);
+    if (has(MEASURE_LATENCY | MEASURE_VALUE))
+      resize("histograms", std::max(probes, settings_.spans));
+    if (has(SPANS)) {
+      bpf_map__set_value_size(find("spans"), run_.half_size);
+      resize_table("spans", std::min(settings_.max_open_spans, max_span_bytes / run_.half_size));
+      resize("span_counts", settings_.spans);
+    }
+    if (has(SPAN_STACKS)) resize_table("stacks", max_stacks);
     if (has(COUNT_BY_PROCESS)) resize_table("process_counts", max_process_counts);
     if (has(COUNT_STACKS)) {
       resize_table("stacks", max_stacks);
@@ -160,7 +174,7 @@ public:
     // Records for a perf buffer and of sleepable programs, and keys of groups, are built in this
     // map too. It is limited in entries and in memory.
     const bool is_builder = settings_.buffer == RecordBuffer::perf || settings_.sleepable;
-    const bool builds = (is_builder && has(SEND_RECORDS)) || run_.group_by != 0;
+    const bool builds = (is_builder && has(SEND_RECORDS)) || run_.group_by != 0 || has(SPANS);
     if (has(PAIR_CALLS) || builds)
       resize_table("calls", std::min(has(PAIR_CALLS) ? max_calls : max_hits,
                                      max_call_bytes / run_.kept_size));
@@ -233,6 +247,7 @@ Result<BuiltinObject> BuiltinObject::load(const BuiltinProgram::Settings& settin
   }
   bpf_program* program = nullptr;
   bpf_object__for_each_program(program, object) {
+    if (bpf_program__type(program) != BPF_PROG_TYPE_KPROBE) continue;
     bpf_program__set_expected_attach_type(
         program, static_cast<bpf_attach_type>(expected_attach_type(settings.kind)));
     if (settings.sleepable)
@@ -252,6 +267,13 @@ int BuiltinObject::map(const char* name) const {
 std::uint32_t BuiltinObject::entries(const char* name) const {
   const bpf_map* const map = bpf_object__find_map_by_name(object_.get(), name);
   return map != nullptr ? bpf_map__max_entries(map) : 0;
+}
+
+Result<void> BuiltinObject::attach_to_scheduler(const builtin_settings& run) {
+  auto links = attach_scheduler_programs(object_.get(), run);
+  if (!links) return fail(std::move(links).error());
+  tracepoints_ = std::move(*links);
+  return {};
 }
 
 Result<void> BuiltinObject::make_copy(ProbeRole role, std::uint64_t cookie) {
@@ -277,6 +299,15 @@ struct BuiltinProgram::State {
   std::size_t cpus = 1;                     // possible ones
   run_state state{};                        // as the program has it
   std::optional<CallRoom> room;             // with PAIR_CALLS
+
+  // Empty if the map of stacks was full.
+  std::vector<std::uint64_t> find_frames(std::int64_t stack, std::uint64_t caller) const {
+    std::array<std::uint64_t, MAX_FRAMES> frames{};
+    const auto number = static_cast<std::uint32_t>(stack);
+    if (stack < 0 || bpf_map_lookup_elem(object.map("stacks"), &number, frames.data()) != 0)
+      return {};
+    return walked_frames(frames, caller);
+  }
 
   Result<void> make_copies() {
     raise_descriptor_limit();
@@ -444,6 +475,12 @@ Result<BuiltinProgram> BuiltinProgram::load(const Settings& settings) {
   unsigned& flags = state->settings.run.flags;
   if (settings.probes.size() == 1 && settings.cookie) flags |= ONLY_PROBE;
   if (settings.exit_rules.size() > 1) flags |= EXIT_RULES;
+  if (std::ranges::any_of(settings.exit_rules,
+                          [](const exit_rule& rule) { return rule.role != EXIT_ENDS_CALL; }))
+    state->settings.run.follows_tail_calls = 1;
+  // A record for a perf buffer is in one piece.
+  if (settings.buffer == RecordBuffer::perf && settings.run.longest_offset != 0)
+    state->settings.run.kept_size = settings.run.record_size;
   for (const Probe& probe : settings.probes) {
     if (probe.bounds != 0) flags |= HAS_BOUNDS;
     if ((probe.bounds & STARTS_RECORDING) != 0) flags |= STARTS_LATER;
@@ -460,6 +497,8 @@ Result<BuiltinProgram> BuiltinProgram::load(const Settings& settings) {
   if (auto stored = state->store_exit_rules(); !stored) return fail(std::move(stored).error());
   if ((flags & HAS_BOUNDS) != 0)
     if (auto stored = state->store_bounds(); !stored) return fail(std::move(stored).error());
+  if (auto attached = state->object.attach_to_scheduler(state->settings.run); !attached)
+    return fail(std::move(attached).error());
   if (settings.cgroup >= 0)
     if (auto set = state->set_cgroup(); !set) return fail(std::move(set).error());
   if (!settings.cookie)
@@ -599,6 +638,37 @@ BuiltinProgram::ForgottenCalls BuiltinProgram::forget_calls(const CallRoom::HasE
 bool BuiltinProgram::recording_has_started() const { return state_->read_bounds().started != 0; }
 bool BuiltinProgram::recording_has_stopped() const { return state_->read_bounds().stopped != 0; }
 
+std::vector<span_counts> BuiltinProgram::counts_of_spans() const {
+  std::vector<span_counts> result(state_->settings.spans);
+  for (std::uint32_t span = 0; span < result.size(); ++span)
+    for (const span_counts& each : state_->on_all_cpus<span_counts>("span_counts", span))
+      for (std::size_t i = 0; i < SPAN_COUNTERS; ++i) result[span].counters[i] += each.counters[i];
+  return result;
+}
+
+std::vector<std::vector<std::byte>>
+BuiltinProgram::take_open_spans(const std::function<bool(std::uint32_t process)>& is_taken) const {
+  const int map = state_->object.map("spans");
+  std::vector<span_key> keys;
+  std::vector<std::vector<std::byte>> begins;
+  visit_entries(map, sizeof(span_key), state_->settings.run.half_size,
+                [&](Bytes bytes, Bytes begin) {
+                  span_key key;
+                  std::memcpy(&key, bytes.data(), sizeof(key));
+                  if (!is_taken(key.process)) return true;
+                  keys.push_back(key);
+                  begins.emplace_back(begin.begin(), begin.end());
+                  return true;
+                });
+  for (const span_key& key : keys) bpf_map_delete_elem(map, &key);
+  return begins;
+}
+
+std::vector<std::uint64_t> BuiltinProgram::frames_of(std::int64_t stack,
+                                                     std::uint64_t caller) const {
+  return state_->find_frames(stack, caller);
+}
+
 std::vector<ProbeCounts> BuiltinProgram::counts() const {
   std::vector<ProbeCounts> result(state_->settings.probes.size());
   for (std::uint32_t probe = 0; probe < result.size(); ++probe)
@@ -614,6 +684,7 @@ std::vector<ProbeCounts> BuiltinProgram::counts() const {
       result[probe].outside += counters[COUNTED_OUTSIDE];
       result[probe].bounds += counters[COUNTED_BOUNDS];
       result[probe].no_return += counters[COUNTED_NO_RETURN];
+      result[probe].passed += counters[COUNTED_PASSED];
     }
   return result;
 }
@@ -637,29 +708,22 @@ std::vector<ProcessCount> BuiltinProgram::process_counts() const {
 
 std::vector<StackCount> BuiltinProgram::stack_counts() const {
   const int counts = state_->object.map("stack_counts");
-  const int stacks = state_->object.map("stacks");
   std::vector<StackCount> result;
   stack_key key{};
   const stack_key* previous = nullptr;
   for (; bpf_map_get_next_key(counts, previous, &key) == 0; previous = &key) {
     process_count value{};
     if (bpf_map_lookup_elem(counts, &key, &value) != 0) continue;
-    StackCount stack{.probe = key.probe,
-                     .pid = key.process,
-                     .comm = std::string(value.comm, ::strnlen(value.comm, sizeof(value.comm))),
-                     .frames = {},
-                     .count = value.count};
-    std::array<std::uint64_t, MAX_FRAMES> frames{};
-    const auto number = static_cast<std::uint32_t>(key.stack);
-    if (key.stack >= 0 && bpf_map_lookup_elem(stacks, &number, frames.data()) == 0)
-      stack.frames = walked_frames(frames, key.caller);
-    result.push_back(std::move(stack));
+    result.push_back({.probe = key.probe,
+                      .pid = key.process,
+                      .comm = std::string(value.comm, ::strnlen(value.comm, sizeof(value.comm))),
+                      .frames = frames_of(key.stack, key.caller),
+                      .count = value.count});
   }
   return result;
 }
 
 std::vector<GroupCount> BuiltinProgram::group_counts(const GroupChoice& is_wanted) const {
-  const int stacks = state_->object.map("stacks");
   const builtin_settings& run = state_->settings.run;
   std::vector<GroupCount> result;
   const auto add = [&](Bytes bytes, Bytes value) {
@@ -667,26 +731,12 @@ std::vector<GroupCount> BuiltinProgram::group_counts(const GroupChoice& is_wante
     group_sums sums{};
     std::memcpy(&sums, value.data(), sizeof(sums));
     if (!is_wanted(key, sums)) return true;
-    GroupCount group;
-    group.record.assign(bytes.begin(), bytes.end());
-    group.sums = sums;
-    group_head head{};
-    std::memcpy(&head, bytes.data(), sizeof(head));
-    group.key = std::move(key);
-    probe_record record{};
-    record.cookie = head.probe;
-    if ((run.group_by & BY_PROCESS_ID) != 0) record.pid = head.process;
-    record.tid = head.thread;
-    record.kind = static_cast<record_u16>(head.kind);
-    record.left_by = static_cast<record_u16>(head.left_by);
-    std::ranges::copy(head.comm, record.comm);
-    std::memcpy(group.record.data(), &record, sizeof(record));
-    std::array<std::uint64_t, MAX_FRAMES> frames{};
-    const auto number = static_cast<std::uint32_t>(head.stack);
-    group.pid = head.process;
-    if ((run.group_by & BY_STACK) != 0 && head.stack >= 0 &&
-        bpf_map_lookup_elem(stacks, &number, frames.data()) == 0)
-      group.frames = walked_frames(frames, head.caller);
+    GroupCount group{.key = std::move(key), .frames = {}, .sums = sums};
+    if ((run.group_by & BY_STACK) != 0)
+      if (const auto stack = structure_at<stack_key>(bytes, run.stack_offset)) {
+        group.pid = stack->process;
+        group.frames = frames_of(stack->stack, stack->caller);
+      }
     result.push_back(std::move(group));
     return true;
   };

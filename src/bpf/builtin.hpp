@@ -27,6 +27,7 @@ struct ProbeCounts {
   std::uint64_t outside = 0;   // hits before the recording started or after it stopped
   std::uint64_t bounds = 0;    // hits of an entry that starts or stops the recording
   std::uint64_t no_return = 0; // calls that were left without a return
+  std::uint64_t passed = 0;    // hits at exits of functions that are jumped to, which ended no call
 };
 
 // The hits of one process at one probe.
@@ -50,9 +51,7 @@ struct StackCount {
 
 // The hits of one probe with the same values.
 struct GroupCount {
-  std::string key; // its bytes in the kernel
-  // As a record of the run, without what hits are not counted by.
-  std::vector<std::byte> record;
+  std::string key; // a record of the run, without what hits are not counted by
   // With BY_STACK: of this process, as in StackCount.
   std::uint32_t pid = 0;
   std::vector<std::uint64_t> frames;
@@ -103,6 +102,9 @@ struct FilterTables {
 // program and maps from the kernel.
 class BuiltinProgram {
 public:
+  // Some 200 bytes each.
+  static constexpr std::uint32_t default_open_spans = 262144;
+
   struct Probe {
     std::uint32_t plan = 0; // of Settings::plans
     // The file offset. If all probes have one, entry probes may share cookies and perf events.
@@ -118,7 +120,9 @@ public:
     // Waits for memory that is not resident. For a ring buffer, cookies, and a mechanism with which
     // sleepable_programs_run() (probe/sleepable.hpp); without `cgroup` and COUNT_STACKS.
     bool sleepable = false;
-    std::vector<Probe> probes = {};         // by number
+    std::vector<Probe> probes = {}; // by number
+    std::uint32_t spans = 0;        // with SPANS: how many
+    std::uint32_t max_open_spans = default_open_spans;
     std::vector<exit_rule> exit_rules = {}; // by number; the first is that of return instructions
     std::vector<ProbeExit> exits = {};      // all of them, without repeats
     // Those of all sites. Programs for other roles are not loaded: the kernel verifies each for
@@ -190,6 +194,15 @@ public:
   ForgottenCalls forget_calls(const CallRoom::HasEnded& has_ended);
   bool recording_has_started() const; // false only before a hit of a probe with STARTS_RECORDING
   bool recording_has_stopped() const;
+  // With SPANS: the counters of each span, by enum span_counter.
+  std::vector<span_counts> counts_of_spans() const;
+  // Removes the open spans of the processes for which `is_taken` holds, and returns the hits that
+  // began them, in any order. Their stacks are those of SPAN_STACKS. Requires that no hit of these
+  // processes follows.
+  std::vector<std::vector<std::byte>>
+  take_open_spans(const std::function<bool(std::uint32_t process)>& is_taken) const;
+  // Returns the frames of a stack as in StackCount; none if the map of stacks was full.
+  std::vector<std::uint64_t> frames_of(std::int64_t stack, std::uint64_t caller) const;
   std::vector<ProbeCounts> counts() const;          // by number
   std::vector<ProcessCount> process_counts() const; // with COUNT_BY_PROCESS
   std::vector<StackCount> stack_counts() const;     // with COUNT_STACKS

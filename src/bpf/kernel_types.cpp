@@ -90,6 +90,23 @@ std::optional<thread_layout> read_thread_layout(const btf* kernel_types) {
 #endif
 }
 
+// Linux commit 2f064a59a11f ("sched: Change task_struct::state") in v5.14 has renamed the member,
+// and 9c2136be0878 ("sched/tracing: Append prev_state to tp args instead") in v5.18 has added the
+// argument. The type of what a tracepoint calls has a first parameter of its own.
+std::optional<task_state_layout> read_task_state_layout(const btf* kernel_types) {
+  auto state = member_offset(kernel_types, "task_struct", "__state");
+  if (!state) state = member_offset(kernel_types, "task_struct", "state");
+  if (!state) return std::nullopt;
+  const int id = btf__find_by_name_kind(kernel_types, "btf_trace_sched_switch", BTF_KIND_TYPEDEF);
+  const btf_type* type =
+      id < 0 ? nullptr : btf__type_by_id(kernel_types, static_cast<std::uint32_t>(id));
+  while (type != nullptr && (btf_is_typedef(type) || btf_is_ptr(type)))
+    type = btf__type_by_id(kernel_types, type->type);
+  constexpr std::uint32_t parameters = 5; // data, preempt, prev, next, prev_state
+  const bool has_state = type != nullptr && btf_is_func_proto(type) && btf_vlen(type) >= parameters;
+  return task_state_layout{.state = *state, .has_prev_state = has_state ? 1U : 0U};
+}
+
 // Linux commit 2c4704756cab ("pids: Move the pgrp and session pid pointers from task_struct to
 // signal_struct") in v4.19 has the names of today.
 std::optional<id_namespace> read_id_layout(const btf* kernel_types) {
@@ -139,6 +156,10 @@ std::optional<process_name_layout> find_process_name_layout() {
 }
 
 std::optional<thread_layout> find_thread_layout() { return find_layout(read_thread_layout); }
+
+std::optional<task_state_layout> find_task_state_layout() {
+  return find_layout(read_task_state_layout);
+}
 
 std::optional<id_namespace> find_id_layout() { return find_layout(read_id_layout); }
 

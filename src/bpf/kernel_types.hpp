@@ -21,12 +21,13 @@ struct BtfDeleter {
 using OwnedBtf = std::unique_ptr<btf, BtfDeleter>; // null if libbpf could not read them
 
 // Where the kernel stores the return addresses that uretprobes replaced, the number of pending
-// uretprobes, the name of a process, and the thread pointer of user space. Nullopt if a structure
-// or a member is missing.
+// uretprobes, the name of a process, the thread pointer of user space, and the state of a task.
+// Nullopt if a structure or a member is missing.
 std::optional<return_instance_layout> read_return_instance_layout(const btf* kernel_types);
 std::optional<nesting_layout> read_nesting_layout(const btf* kernel_types);
 std::optional<process_name_layout> read_process_name_layout(const btf* kernel_types);
 std::optional<thread_layout> read_thread_layout(const btf* kernel_types);
+std::optional<task_state_layout> read_task_state_layout(const btf* kernel_types);
 // Where it stores the ids of a task in each pid namespace; sets no namespace.
 std::optional<id_namespace> read_id_layout(const btf* kernel_types);
 
@@ -36,6 +37,7 @@ std::optional<return_instance_layout> find_return_instance_layout();
 std::optional<nesting_layout> find_nesting_layout();
 std::optional<process_name_layout> find_process_name_layout();
 std::optional<thread_layout> find_thread_layout();
+std::optional<task_state_layout> find_task_state_layout();
 std::optional<id_namespace> find_id_layout();
 
 } // namespace uprobectl

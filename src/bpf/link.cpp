@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bpf/link.hpp"
 
+#include "bpf/load_error.hpp"
+
 #include <bpf/bpf.h>
+#include <bpf/libbpf.h>
 #include <cerrno>
 #include <climits>
+#include <fmt/format.h>
 #include <linux/bpf.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -144,6 +148,15 @@ std::expected<UniqueFd, int> create_perf_event_link(int program, int perf_event,
   attributes.attach_type = attach_type_perf_event;
   attributes.perf_event.cookie = cookie;
   return create_link(attributes);
+}
+
+Result<UniqueFd> attach_to_tracepoint(const bpf_program* program, const char* tracepoint,
+                                      std::string_view purpose) {
+  const int link = bpf_raw_tracepoint_open(tracepoint, bpf_program__fd(program));
+  if (link < 0)
+    return fail(bpf_load_error(
+        -link, fmt::format("cannot attach to the tracepoint {}, {}", tracepoint, purpose)));
+  return UniqueFd(link);
 }
 
 int impossible_multi_link_error(int program, std::uint32_t attach_type, std::int32_t pid) {

@@ -9,7 +9,10 @@
 #include "bpf/bpf.hpp"
 #include "uprobectl/util.hpp"
 
+#include <string_view>
 #include <sys/types.h>
+
+struct bpf_program; // libbpf
 
 namespace uprobectl {
 
@@ -38,6 +41,11 @@ struct UprobeMultiTarget {
 std::expected<UniqueFd, int> create_uprobe_multi_link(int program, const UprobeMultiTarget& target);
 std::expected<UniqueFd, int> create_perf_event_link(int program, int perf_event,
                                                     std::uint64_t cookie);
+
+// Returns the link of a loaded program to a raw tracepoint of the kernel. `purpose` follows its
+// name in the error.
+Result<UniqueFd> attach_to_tracepoint(const bpf_program* program, const char* tracepoint,
+                                      std::string_view purpose);
 
 // The errno for a multi link in "/", which always fails because that is not a regular file. It
 // shows what the kernel supports and what the program was loaded for.

@@ -4,7 +4,9 @@
 #include "bpf/kernel_types.hpp"
 #include "bpf/test_program.hpp"
 #include "util/descriptor_io.hpp"
+#include "util/text.hpp"
 
+#include <algorithm>
 #include <array>
 #include <bpf/bpf.h>
 #include <bpf/btf.h>
@@ -16,10 +18,12 @@
 #include <linux/bpf.h>
 #include <linux/capability.h>
 #include <linux/seccomp.h>
+#include <ranges>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#include <vector>
 
 namespace uprobectl {
 
@@ -85,6 +89,31 @@ bool is_locked_down() {
       .contains("[confidentiality]");
 }
 
+// "1: (61) r0 = *(u32 *)(r1 +0)", "1: <invalid CO-RE relocation>"
+bool is_instruction(std::string_view line) {
+  const auto end = line.find_first_not_of("0123456789");
+  return end != 0 && end != std::string_view::npos &&
+         (line.substr(end).starts_with(": (") || line.substr(end).starts_with(": <"));
+}
+
+// Whether a line of the verifier's log is empty or shows what it knows (Linux
+// kernel/bpf/verifier.c), so that it does not name an error.
+bool is_state_of_program(std::string_view line) {
+  constexpr std::array<std::string_view, 7> states = {"processed ", "cur state:", "old state:", " ",
+                                                      ";",          "last_idx ",  "regs="};
+  return line.empty() ||
+         std::ranges::any_of(states, [&](std::string_view each) { return line.starts_with(each); });
+}
+
+// Returns the paragraph "Reason:" of the rest of a log, in one line; empty if there is none.
+std::string take_reason(std::string_view log) {
+  while (!log.empty() && take_line(log) != "Reason:") {
+  }
+  std::vector<std::string_view> lines;
+  while (log.starts_with("  ")) lines.push_back(trimmed(take_line(log)));
+  return joined(lines, " ");
+}
+
 // capget(2) has no function in libc.
 bool may_administer() {
   __user_cap_header_struct header{.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};
@@ -144,25 +173,36 @@ LibbpfLog::~LibbpfLog() {
 }
 
 std::string LibbpfLog::cause() const {
-  // libbpf raises the limit of locked memory if its test for Linux 5.11 fails, for a reason that
-  // the next message gives.
+  // libbpf raises the limit of locked memory if its test for Linux 5.11 fails, and makes a map
+  // again without its types. The next message says why that has failed, too.
   std::string_view text = text_;
-  if (text.starts_with("libbpf: Failed to bump RLIMIT_MEMLOCK") &&
-      text.find('\n') + 1 < text.size())
-    text.remove_prefix(text.find('\n') + 1);
-  std::string line(text.substr(0, text.find('\n')));
+  std::string line(take_line(text));
+  while (!text.empty() && (line.starts_with("libbpf: Failed to bump RLIMIT_MEMLOCK") ||
+                           line.ends_with("Retrying without BTF.")))
+    line = take_line(text);
   constexpr std::string_view prefix = "libbpf: ";
   if (line.starts_with(prefix)) line.erase(0, prefix.size());
   return line;
 }
 
-std::string last_lines(std::string_view log, int count) {
-  while (log.ends_with('\n')) log.remove_suffix(1);
-  if (log.empty()) return {};
-  auto start = log.size();
-  while (count-- > 0 && start != std::string_view::npos && start > 0)
-    start = log.rfind('\n', start - 1);
-  return std::string(start == std::string_view::npos ? log : log.substr(start + 1));
+std::string find_rejection(std::string_view log) {
+  constexpr std::size_t max_lines = 4; // in `lines`: where the error is
+  std::vector<std::string_view> lines;
+  std::string reason;
+  while (!log.empty()) {
+    const std::string_view line = take_line(log);
+    if (line.starts_with("Verification failed: ")) {
+      reason = take_reason(log);
+      break;
+    }
+    if (!is_state_of_program(line)) lines.push_back(line);
+  }
+  auto first = std::ranges::find_if(lines | std::views::reverse, is_instruction).base();
+  if (first != lines.begin()) --first;
+  if (static_cast<std::size_t>(lines.end() - first) > max_lines) first = lines.end() - 2;
+  std::string rejection = joined(std::ranges::subrange(first, lines.end()), "\n");
+  if (!reason.empty()) rejection += rejection.empty() ? reason : '\n' + reason;
+  return rejection;
 }
 
 bool is_shortage(int errnum) { return errnum == ENOMEM || errnum == EMFILE || errnum == ENFILE; }
@@ -222,8 +262,12 @@ Error bpf_load_error(int errnum, std::string_view what, std::string_view verifie
                    std::string(what) + ": this kernel does not let BPF programs read its memory"}
           .hint(
               "boot without lockdown=confidentiality, or use --stack=fp instead of --stack=dwarf");
-  Error error = bpf_load_error(errnum, what);
-  if (const std::string verifier = last_lines(verifier_log, 3); !verifier.empty())
+  // libbpf names the map or program: the kernel itself has all that it needs for others.
+  Error error =
+      errnum == EINVAL && !libbpf_message.empty()
+          ? Error{ErrorKind::unsupported, std::string(what) + ": not supported by this kernel"}
+          : bpf_load_error(errnum, what);
+  if (const std::string verifier = find_rejection(verifier_log); !verifier.empty())
     return std::move(error).hint("the verifier said: " + verifier);
   return libbpf_message.empty() ? error : std::move(error).hint("libbpf said: " + libbpf_message);
 }

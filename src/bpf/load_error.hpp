@@ -18,8 +18,8 @@ bool is_shortage(int errnum);
 // The Error for a failed BPF_PROG_LOAD or BPF_MAP_CREATE, with hints.
 Error bpf_load_error(int errnum, std::string_view what);
 
-// The same with the end of the verifier's log or libbpf's first message as a hint. A lack of memory
-// or descriptors has no such hint, because the messages are only its consequences.
+// The same with find_rejection() of the verifier's log or libbpf's first message as a hint. A lack
+// of memory or descriptors has no such hint, because the messages are only its consequences.
 Error bpf_load_error(int errnum, std::string_view what, std::string_view verifier_log,
                      const std::string& libbpf_message);
 
@@ -52,8 +52,10 @@ private:
   std::string text_;
 };
 
-// The last lines of a log, without the line end. The verifier ends its log with the error.
-std::string last_lines(std::string_view log, int count);
+// The lines of the verifier's log that say why it rejects a program: the last instruction and what
+// is wrong with it. Empty if the log is. Newer kernels explain the error behind these lines, in
+// paragraphs: of these only the reason is taken.
+std::string find_rejection(std::string_view log);
 
 // Raises the limit of locked memory as far as this user may.
 void raise_memory_limit();

@@ -261,6 +261,32 @@ std::string unknown_helper(std::string_view verifier) {
   return names[*number];
 }
 
+// The first releases of Linux with types of maps and programs that objects for uprobes may have.
+struct TypeRelease {
+  std::string_view type; // as libbpf names it
+  std::string_view release;
+};
+constexpr std::array type_releases = {
+    TypeRelease{"ringbuf", "5.8"},       TypeRelease{"inode_storage", "5.10"},
+    TypeRelease{"task_storage", "5.11"}, TypeRelease{"bloom_filter", "5.16"},
+    TypeRelease{"user_ringbuf", "6.1"},  TypeRelease{"cgrp_storage", "6.2"},
+    TypeRelease{"arena", "6.9"},         TypeRelease{"tracing", "5.5"},
+    TypeRelease{"ext", "5.6"},           TypeRelease{"struct_ops", "5.6"},
+    TypeRelease{"lsm", "5.7"},           TypeRelease{"syscall", "5.14"}};
+
+// `what`: "map" or "program". `type`: null if libbpf does not know it either.
+Error missing_type(const std::string& path, std::string_view what, std::string_view name,
+                   const char* type) {
+  const std::string_view shown = type == nullptr ? "unknown" : type;
+  const auto known = std::ranges::find(type_releases, shown, &TypeRelease::type);
+  return Error{ErrorKind::unsupported,
+               fmt::format("{}: {} '{}': this kernel has no {}s of type '{}'{}", path, what, name,
+                           what, shown,
+                           known == type_releases.end()
+                               ? std::string()
+                               : fmt::format(" (Linux {} or later)", known->release))};
+}
+
 // Machine code: only the JIT compiler sets private stacks up.
 bool has_machine_code(int program) {
   bpf_prog_info info{};
@@ -302,9 +328,32 @@ struct BpfObject::State {
         "use one of: " + joined(maps | std::views::transform(&ObjectMap::name))));
   }
   Result<PendingEntry> parse_entry(const MapFill& fill);
+  // After loading has failed: the error if a map or a program that was to be loaded is of a type
+  // that this kernel does not have. It rejects both with EINVAL, and says nothing more.
+  std::optional<Error> find_missing_type() const;
   // Makes the entries, after all programs and maps are loaded.
   Result<void> make_entries() const;
 };
+
+std::optional<Error> BpfObject::State::find_missing_type() const {
+  bpf_map* map = nullptr;
+  bpf_object__for_each_map(map, object.get()) {
+    const bpf_map_type type = bpf_map__type(map);
+    if (bpf_map__autocreate(map) && libbpf_probe_bpf_map_type(type, nullptr) == 0)
+      return missing_type(path, "map", bpf_map__name(map), libbpf_bpf_map_type_str(type));
+  }
+  bpf_program* program = nullptr;
+  bpf_object__for_each_program(program, object.get()) {
+    const bpf_prog_type type = bpf_program__type(program);
+    if (!bpf_program__autoload(program) || libbpf_probe_bpf_prog_type(type, nullptr) != 0) continue;
+    Error error =
+        missing_type(path, "program", bpf_program__name(program), libbpf_bpf_prog_type_str(type));
+    return type == BPF_PROG_TYPE_KPROBE
+               ? std::move(error).hint("needs CONFIG_BPF_EVENTS and CONFIG_UPROBE_EVENTS")
+               : std::move(error).hint("load others: --program-name NAME");
+  }
+  return std::nullopt;
+}
 
 Result<void> BpfObject::State::make_entries() const {
   for (const PendingEntry& entry : entries) {
@@ -609,18 +658,20 @@ Result<void> BpfObject::load(const ObjectLoading& loading) {
   const int error = bpf_object__load(state_->object.get());
   state_->log.resize(state_->log.find('\0'));
   if (error != 0) {
-    const std::string verifier = last_lines(state_->log, 3);
+    const std::string verifier = find_rejection(state_->log);
     if (!verifier.empty() && -error != EPERM && -error != ESRCH && !is_shortage(-error)) {
       Error rejected{ErrorKind::unsupported, state_->path + ": rejected by the kernel's verifier"};
-      if (const std::string helper = unknown_helper(verifier); !helper.empty())
+      if (const std::string helper = unknown_helper(state_->log); !helper.empty())
         rejected.hints.push_back("this kernel does not have the helper " + helper);
       if (verifier.contains("invalid CO-RE relocation"))
         rejected.hints.emplace_back("the kernel's types do not have one that the object reads: "
                                     "--btf FILE has others");
       return fail(std::move(rejected).hint("the verifier said: " + verifier));
     }
-    return fail(bpf_load_error(-error, state_->path + ": cannot be loaded", state_->log,
-                               libbpf_log.cause()));
+    const std::string cause = libbpf_log.cause();
+    if (error == -EINVAL)
+      if (auto missing = state_->find_missing_type()) return fail(std::move(*missing));
+    return fail(bpf_load_error(-error, state_->path + ": cannot be loaded", state_->log, cause));
   }
   index = 0;
   bpf_object__for_each_program(program, state_->object.get()) {

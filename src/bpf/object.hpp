@@ -47,6 +47,10 @@ struct MapFill {
   LinePosition position = {};
 };
 
+// The value of a global variable that stands for the pid of the traced process, as
+// bpf_get_current_pid_tgid() returns it.
+constexpr std::string_view pid_value = "%pid";
+
 // What to set in an object before it is loaded, by name.
 struct ObjectSettings {
   std::vector<std::pair<std::string, std::string>> globals = {};       // values of global variables
@@ -149,11 +153,11 @@ private:
   std::unique_ptr<State> state_;
 };
 
-// Makes each setting in all objects that have a variable or map of the name, before they are
-// loaded. not_found if none has it.
 // Returns the ids of the maps that the loaded programs of an object use.
 Result<std::set<std::uint32_t>> find_used_maps(const BpfObject& object);
 
+// Makes each setting in all objects that have a variable or map of the name, before they are
+// loaded. not_found if none has it.
 Result<void> apply_settings(std::span<BpfObject> objects, const ObjectSettings& settings);
 
 } // namespace uprobectl

@@ -17,6 +17,7 @@
 #include <fmt/format.h>
 #include <linux/bpf.h>
 #include <linux/magic.h>
+#include <map>
 #include <set>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -73,6 +74,12 @@ std::string pin_name(std::string_view text) {
   return name;
 }
 
+// Android's bpfloader chooses between objects "NAME@VERSION.o" and sections "NAME$SUFFIX" by the
+// versions of the system and of the kernel, and pins them as NAME.
+std::string without_suffix(const std::string& name, char mark) {
+  return name.substr(0, name.rfind(mark));
+}
+
 std::uint32_t find_id(const PlannedPin& pinned) {
   const bool is_map = (pinned.flags & listed_map) != 0;
   const auto id = is_map ? find_map_id(pinned.fd) : find_program_id(pinned.fd);
@@ -81,6 +88,7 @@ std::uint32_t find_id(const PlannedPin& pinned) {
 
 Result<std::vector<PlannedPin>> plan_pins(const BpfObject& object, const PinRequest& request) {
   const bool android = request.naming == PinNaming::uprobestats;
+  const std::string object_name = without_suffix(object.name(), '@');
   std::set<std::uint32_t> used; // ids of maps
   if (request.only_used_maps) {
     auto found = find_used_maps(object);
@@ -95,17 +103,26 @@ Result<std::vector<PlannedPin>> plan_pins(const BpfObject& object, const PinRequ
   for (const ObjectProgram& program : object.programs())
     if (program.loaded.fd >= 0)
       add({.kind = "program", .name = program.name, .path = {}, .section = program.section},
-          android ? "prog_" + object.name() + "_" + program.section : program.name,
+          android ? "prog_" + object_name + "_" + without_suffix(program.section, '$')
+                  : program.name,
           program.loaded.fd, 0);
   for (const ObjectMap& map : object.maps()) {
     const Pin pin{.kind = "map", .name = map.name, .path = {}, .section = {}};
     if (request.only_used_maps && !used.contains(find_map_id(map.fd).value_or(0))) continue;
-    add(pin, android ? "map_" + object.name() + "_" + map.name : map.name, map.fd, listed_map);
+    add(pin, android ? "map_" + object_name + "_" + map.name : map.name, map.fd, listed_map);
     if (!map.wanted_pin.empty())
       pins.push_back({{.kind = "map", .name = map.name, .path = map.wanted_pin, .section = {}},
                       map.fd,
                       listed_map | listed_by_name});
   }
+  // Sections of one name, such as SEC("uprobe"), and those that differ in their $SUFFIX.
+  std::map<std::string, std::string> names; // of pins, and of what is pinned
+  for (const PlannedPin& each : pins)
+    if (const auto [other, is_new] = names.emplace(each.pin.path, each.pin.name); !is_new)
+      return fail(Error{ErrorKind::duplicated,
+                        fmt::format("'{}' and '{}' would both be pinned as {}, nothing was pinned",
+                                    other->second, each.pin.name, each.pin.path)}
+                      .hint("load one of them with --program-name, or use --naming plain"));
   return pins;
 }
 

@@ -4,23 +4,11 @@
 #pragma once
 
 #include "id_namespace.h"
+#include "record_types.h"
+#include "waits_record.h"
 
 #ifdef __cplusplus
-#include <cstdint>
 namespace uprobectl {
-using record_u8 = std::uint8_t;
-using record_u16 = std::uint16_t;
-using record_u32 = std::uint32_t;
-using record_u64 = std::uint64_t;
-using record_s32 = std::int32_t;
-using record_s64 = std::int64_t;
-#else
-typedef unsigned char record_u8;
-typedef unsigned short record_u16;
-typedef unsigned int record_u32;
-typedef unsigned long long record_u64;
-typedef int record_s32;
-typedef long long record_s64;
 #endif
 
 /* The reader is woken only when this many bytes are pending, because a wakeup for each record cuts
@@ -81,7 +69,8 @@ struct reading {
   record_u8 phase; /* enum phase */
   record_u8 base;  /* a register, numbered as in pt_regs.h, or NO_REGISTER */
   /* 1 + the earlier reading of the same plan that replaces the register; 0: none. At a return it
-   * may be a reading of the entry if calls are paired. Not in filters and measurements. */
+   * may be a reading of the entry if calls are paired. In a filter only such a reading, of the
+   * plan of the probe; not in measurements. */
   record_u8 base_from;
   record_u8 steps;      /* at most MAX_STEPS */
   record_u8 size;       /* bytes of the value, which the last step loads: 1, 2, 4 or 8 */
@@ -103,7 +92,11 @@ struct reading {
   /* 1 + the earlier reading of the same plan whose value is added; 0: none. In a filter 1 + the
    * index of the term that has the reading, see filter_term::value. Not in measurements. */
   record_u8 offset_from;
-  record_u32 offset_step;  /* at most `steps` */
+  record_u8 offset_step; /* at most `steps` */
+  /* 1 + the earlier reading of the same plan by which the number is multiplied, modulo 2^64; 0:
+   * none. Not in filters. In `measured` of a plan 1: by `factor`. */
+  record_u8 factor_from;
+  record_u16 unused;
   record_s32 offset_scale; /* 0: 1 */
   record_u32 element_size; /* bytes for each unit of that reading; 0: 1 */
   record_u32 capacity;     /* maximum bytes read of a string or buffer; 0 for integers */
@@ -159,7 +152,16 @@ enum filter_subject {
   COMPARE_THREAD_NAME = 6,
   COMPARE_PROCESS_NAME = 7,
   /* The return address, in the code that `callers` has of the process. */
-  COMPARE_CALLER = 8
+  COMPARE_CALLER = 8,
+  /* Of a call of a known function: readings of its result and of errno. */
+  COMPARE_FAILED = 9,
+  COMPARE_ERRNO = 10,
+  /* Of a paired call, at its return: the parts of its latency. */
+  COMPARE_ON_CPU = 11,
+  COMPARE_WAITING = 12,
+  COMPARE_PREEMPTED = 13,
+  COMPARE_SLEPT = 14,
+  COMPARE_BLOCKED = 15
 };
 
 #define MAX_FILTER_TERMS 32
@@ -252,18 +254,43 @@ enum filter_feature {
   FILTERS_LENGTHS = 1 << 20, /* texts have a length that is read */
   FILTERS_TEXT_SETS = 1 << 21,
   FILTERS_OFFSETS = 1 << 22, /* values have an offset that is read */
-  FILTERS_FLOATS = 1 << 23
+  FILTERS_FLOATS = 1 << 23,
+  FILTERS_KEPT = 1 << 24 /* values at the return have the base_from of a reading of the entry */
 };
 
 #define MAX_READINGS 32
+
+/* What a point does with a key. */
+enum span_role_flag {
+  ENDS_SPAN = 1,       /* otherwise it begins one */
+  NO_NULL_KEY = 2,     /* a key of 0 is none: it is an address, or its type is not known */
+  NO_NEGATIVE_KEY = 4, /* a negative key is none: it is a signed number */
+  RETURNED_KEY = 8,    /* the key is in a register of the result, not known after a tail call */
+  ONLY_IF_ZERO = 16,   /* at a return: calls with another result, of 32 bits, have no key */
+  KEY_OF_THREAD = 32   /* the key belongs to the thread */
+};
+/* A span that a point begins or ends: --span. */
+struct span_role {
+  record_u16 span;
+  record_u8 phase; /* enum phase */
+  record_u8 flags; /* enum span_role_flag */
+  record_u8 key;   /* 1 + the reading of the key; 0: the thread */
+  record_u8 unused[3];
+};
+#define MAX_SPAN_ROLES 16
 
 /* What is captured at a probe: a value of the map `plans`, there without unused readings at the
  * end. */
 struct capture_plan {
   record_u32 flags; /* those of PLAN_FLAGS */
   record_u32 reading_count;
-  record_u32 filters[2]; /* by enum phase: 1 + the index in the map `filters`; 0: none */
+  record_u32 filters[2];     /* by enum phase: 1 + the index in the map `filters`; 0: none */
+  record_u32 end_filters[2]; /* likewise, of spans that a hit ends: with SPAN_CONDITIONS */
+  record_u32 role_count;
+  record_u32 pairs_calls;                 /* in a run with SPANS: roles are of the return, too */
+  struct span_role roles[MAX_SPAN_ROLES]; /* those that end a span come first */
   struct reading measured;
+  struct reading factor; /* of `measured`, if it has factor_from */
   struct reading readings[MAX_READINGS];
 };
 
@@ -280,20 +307,28 @@ enum builtin_flag {
   COUNT_STACKS = 512,     /* keep stack_counts */
   /* Entry probes are at the start of the function, where the return address is known. */
   AT_FUNCTION_START = 1024,
-  COPY_STACK = 2048,       /* records have a copy of the user stack, and the registers */
-  WALK_STACK = 4096,       /* records have the addresses found by frame pointers */
-  EXIT_RULES = 8192,       /* some exits have a rule, see exit_rule */
-  BY_TRAMPOLINE = 1 << 16, /* returns are probed by uretprobes */
-  BY_GOROUTINE = 1 << 17,  /* identify calls by goroutine: Go moves stacks to other addresses */
-  SIX_ARGUMENTS = 1 << 18, /* there are no readings: record the six integer arguments */
-  POINTERS_32 = 1 << 19,   /* the probed code has pointers of 4 bytes */
-  ONLY_CALLER = 1 << 20,   /* with WALK_STACK: only the probed address and the caller */
-  HAS_BOUNDS = 1 << 21,    /* a hit starts or stops recording, see trigger_flag */
-  STARTS_LATER = 1 << 22,  /* with HAS_BOUNDS: nothing is recorded before a hit */
-  NEST_CALLS = 1 << 23     /* records have a call_position; losses are also counted by thread */
+  COPY_STACK = 2048,         /* records have a copy of the user stack, and the registers */
+  WALK_STACK = 4096,         /* records have the addresses found by frame pointers */
+  EXIT_RULES = 8192,         /* some exits have a rule, see exit_rule */
+  BY_TRAMPOLINE = 1 << 16,   /* returns are probed by uretprobes */
+  BY_GOROUTINE = 1 << 17,    /* identify calls by goroutine: Go moves stacks to other addresses */
+  SIX_ARGUMENTS = 1 << 18,   /* there are no readings: record the six integer arguments */
+  POINTERS_32 = 1 << 19,     /* the probed code has pointers of 4 bytes */
+  ONLY_CALLER = 1 << 20,     /* with WALK_STACK: only the probed address and the caller */
+  HAS_BOUNDS = 1 << 21,      /* a hit starts or stops recording, see trigger_flag */
+  STARTS_LATER = 1 << 22,    /* with HAS_BOUNDS: nothing is recorded before a hit */
+  NEST_CALLS = 1 << 23,      /* records have a call_position; losses are also counted by thread */
+  ONLY_TRIGGER = 1 << 24,    /* the probe only tells when its function is entered (--until) */
+  STOPS_PROCESS = 1 << 25,   /* a hit whose record is sent stops its process */
+  SPANS = 1 << 26,           /* hits begin and end spans, records are pairs of them: span_part */
+  SPAN_STACKS = 1 << 27,     /* with SPANS: both ends have their stack in the map `stacks` */
+  TRACKS_WAITS = 1 << 28,    /* records have call_waits */
+  SPAN_CONDITIONS = 1 << 29, /* with SPANS: some plans have end_filters */
+  TRACKS_CAUSES = 1 << 30    /* with TRACKS_WAITS and PAIR_CALLS: also why threads wait */
 };
 /* Flags that may differ between the plans of a run. */
-#define PLAN_FLAGS (AT_FUNCTION_START | COPY_STACK | BY_GOROUTINE | SIX_ARGUMENTS | POINTERS_32)
+#define PLAN_FLAGS                                                                                 \
+  (AT_FUNCTION_START | COPY_STACK | BY_GOROUTINE | SIX_ARGUMENTS | POINTERS_32 | ONLY_TRIGGER)
 
 /* What the readings of a run use, besides 1 << form of each. */
 enum reading_feature {
@@ -301,7 +336,8 @@ enum reading_feature {
   USES_BASE_FROM = 1 << 9,
   USES_LENGTH_FROM = 1 << 10,
   USES_THREAD_POINTER = 1 << 11,
-  USES_OFFSET_FROM = 1 << 12
+  USES_OFFSET_FROM = 1 << 12,
+  USES_FACTOR = 1 << 13
 };
 
 /* Where the kernel stores the return addresses that uretprobes replaced: offsets of members in
@@ -337,6 +373,17 @@ struct thread_layout {
  * The kernel has the addresses of both. */
 #define PTHREAD_TID_TO_ROBUST_HEAD 16
 
+/* The times of a call. */
+enum call_time {
+  TIME_LATENCY = 0,
+  TIME_ON_CPU = 1,  /* while its thread ran */
+  TIME_WAITING = 2, /* the rest */
+  /* The parts of TIME_WAITING, in the order of wait_cause. */
+  TIME_PREEMPTED = 3,
+  TIME_SLEPT = 4,
+  TIME_BLOCKED = 5
+};
+
 /* The program's read-only data: what is the same at all probes of a run. It is frozen before the
  * program is loaded, so that the verifier removes the code of unused features, and knows the sizes
  * and limits. */
@@ -349,9 +396,9 @@ struct builtin_settings {
   record_u32 record_size;      /* of all records of a run, a multiple of 8 */
   record_u32 kept_size;        /* bytes of the record while it is kept in `calls` */
   record_u32 registers_offset; /* of the registers in the record; 0: no registers */
-  record_u32 stack_offset;     /* of the stack_head in the record; 0: no stack */
-  record_u32 stack_size;       /* maximum bytes after the stack_head, a multiple of 8 */
-  record_u32 returns_offset;   /* of the replaced_returns in the record; 0: none */
+  record_u32 stack_offset; /* of the stack_head in the record, or of a group's stack_key; 0: none */
+  record_u32 stack_size;   /* maximum bytes after the stack_head, a multiple of 8 */
+  record_u32 returns_offset; /* of the replaced_returns in the record; 0: none */
   /* Maxima over all plans. */
   record_u32 max_readings;
   record_u32 max_terms; /* of a filter */
@@ -372,6 +419,19 @@ struct builtin_settings {
   record_u32 position_offset; /* of the call_position in the record; 0: none */
   record_u32 group_by;        /* enum group_feature; 0: hits are not counted by values */
   struct id_namespace ids;
+  record_u32 span_offset;   /* of the span_part in a half of the record; 0: no spans */
+  record_u32 half_size;     /* of a record with SPANS: bytes of the hit that ends the span, behind
+                             * which is the hit that began it */
+  record_u32 max_roles;     /* over all plans */
+  record_u32 waits_offset;  /* of the call_waits in the record, or in a half of it; 0: none */
+  record_u32 measured_time; /* enum call_time, of MEASURE_LATENCY and SUMS_LATENCY */
+  record_u32 follows_tail_calls; /* some exits have a role, see exit_role */
+  record_u64 max_duration_ns;    /* of spans; 0: no maximum */
+  struct task_state_layout task_state;
+  record_u32 longest_offset;      /* of the kept_wait in the record; 0: none */
+  record_u32 kept_wait_size;      /* bytes of a kept_wait with what follows it, a multiple of 8 */
+  record_u32 wait_returns_offset; /* of the replaced_returns in it; 0: none */
+  record_u32 wait_stack_offset;   /* of the stack in it, which has `stack_size` bytes */
 };
 
 /* The program's writable data. */
@@ -389,7 +449,8 @@ struct run_state {
 enum trigger_flag {
   STARTS_RECORDING = 1,
   STOPS_RECORDING = 2, /* once it has started */
-  IS_ONLY_BOUND = 4    /* the entry is not recorded */
+  IS_ONLY_BOUND = 4,   /* the entry is not recorded */
+  ENDS_WAITING = 8     /* user space writes the events around it (--until); not in the map */
 };
 /* The value of the map `run_bounds`. Both only change from 0 to 1. */
 struct run_bounds {
@@ -442,6 +503,14 @@ enum exit_test {
   EXIT_IF_OUTSIDE = 6    /* `tested` is the function's start, or outside of `code_ranges` */
 };
 
+/* What an exit has to do with tail calls that are followed: the call then ends where the function
+ * returns that was jumped to. */
+enum exit_role {
+  EXIT_ENDS_CALL = 0,
+  EXIT_JUMPS_ON = 1, /* a jump to a function whose exits are probed: the call goes on there */
+  EXIT_OF_CALLEE = 2 /* an exit of such a function: ends a call that has jumped there */
+};
+
 /* Whether the instruction at an exit leaves the function, given the registers before it runs. */
 #define MAX_CODE_RANGES 4
 struct exit_rule {
@@ -450,6 +519,11 @@ struct exit_rule {
   record_u32 code;
   record_u32 range_count;
   record_u64 raises_stack; /* bytes that the stack pointer is raised by before the return */
+  record_u32 role;         /* enum exit_role */
+  record_u32 through_slot; /* 1: the jump is followed only if the word at `slot` has `callee` */
+  /* Addresses relative to the probed instruction, modulo 2^64. */
+  record_u64 slot;
+  record_u64 callee;
   struct reading tested;
   /* The function's code: start and size of each range, in bytes. Starts are relative to the probed
    * instruction, modulo 2^64. The function starts at the first range. */
@@ -459,8 +533,8 @@ struct exit_rule {
 /* The head of a record. These follow it:
  * - a reading_result for each reading, or with SIX_ARGUMENTS RECORD_VALUES integer arguments; there
  *   is room for as many as any plan of the run has;
- * - the registers, the call_position, then the bytes of strings and buffers;
- * - replaced_returns, then a stack_head with the stack.
+ * - the registers, the call_position, the call_waits, then the bytes of strings and buffers;
+ * - replaced_returns, then a stack_head with the stack; or instead, of RECORD_CALL, the kept_wait.
  */
 struct probe_record {
   record_u64 time_ns; /* CLOCK_MONOTONIC; for RECORD_CALL of the return */
@@ -483,6 +557,7 @@ struct call_position {
   record_u64 goroutine;   /* the address of the runtime's g; 0: none */
   record_u64 lost_before; /* records of this thread that have been lost so far, or more */
 };
+
 /* The value of the map `losses_state`. */
 struct thread_losses_state {
   record_u64 any;    /* a record was lost */
@@ -516,6 +591,40 @@ struct stack_head {
 #define MIN_STACK_BYTES 256
 #define MAX_STACK_BYTES 65528U /* as in perf_event_attr.sample_stack_user */
 
+/* What each half of a record with SPANS has of the span. */
+struct span_part {
+  record_u64 key;
+  record_u32 span;
+  record_u32 unused;
+  record_s64 stack;  /* with SPAN_STACKS, as in a stack_key */
+  record_u64 caller; /* likewise */
+};
+/* A key of the map `spans`, whose values are the hits that began the open spans. */
+struct span_key {
+  record_u64 value;
+  record_u32 process;
+  record_u32 span;
+  record_u32 thread; /* with KEY_OF_THREAD, otherwise 0 */
+  record_u32 unused;
+};
+/* Indexes of span_counts::counters. Of the spans that began, each has ended, was replaced, or is
+ * open. */
+enum span_counter {
+  SPANS_BEGUN = 0,
+  SPANS_ENDED = 1,
+  SPANS_REPLACED = 2,   /* began again with the same key, and did not end */
+  SPANS_FULL = 3,       /* did not begin: the map was full */
+  SPANS_NO_BEGIN = 4,   /* ends of spans that were not open */
+  SPANS_NULL_KEY = 5,   /* hits without a key: a null pointer, a negative number, a failed call */
+  SPANS_NO_KEY = 6,     /* hits whose key could not be read */
+  SPANS_EXCLUDED = 7,   /* among those that ended: shorter than the minimum */
+  SPANS_UNSELECTED = 8, /* among those that ended: a condition on the end or the duration fails */
+  SPAN_COUNTERS = 9
+};
+struct span_counts {
+  record_u64 counters[SPAN_COUNTERS];
+};
+
 #define RECORD_VALUES 6 /* integer arguments, recorded if there are no readings */
 
 /* Indexes of the map `lost`: hits without a record and calls without one of their ends, summed over
@@ -534,7 +643,9 @@ enum lost_reason {
   SKIPPED_CALLS = 6,
   LOST_UNDECIDED = 7, /* hits that a filter excluded because a value was not read */
   LOST_UNMAPPED = 8,  /* the same, because the mappings of the process are not known */
-  LOST_REASONS = 9
+  /* Not a loss: hits of threads that the full map `thread_waits` does not have. */
+  LOST_THREADS_FULL = 9,
+  LOST_REASONS = 10
 };
 
 /* Indexes of probe_counts::counters. */
@@ -549,10 +660,11 @@ enum probe_counter {
   COUNTED_SAMPLED_OUT = 5,
   COUNTED_RATE_LIMITED = 6,
   COUNTED_OUTSIDE = 7,    /* hits before the start or after the stop of recording */
-  COUNTED_BOUNDS = 8,     /* hits of an entry that starts or stops recording */
+  COUNTED_BOUNDS = 8,     /* hits of an entry that starts or stops recording, or of a trigger */
   COUNTED_INVISIBLE = 9,  /* hits in processes outside of uprobectl's pid namespace */
   COUNTED_NO_RETURN = 10, /* calls that were left without a return, as LOST_NO_RETURN counts them */
-  PROBE_COUNTERS = 11
+  COUNTED_PASSED = 11,    /* hits at exits of other functions (EXIT_OF_CALLEE) that ended no call */
+  PROBE_COUNTERS = 12
 };
 struct probe_counts {
   record_u64 counters[PROBE_COUNTERS];
@@ -573,24 +685,19 @@ enum group_feature {
   BY_PROCESS_ID = 2,
   BY_THREAD_ID = 4,
   BY_THREAD_NAME = 8,
-  BY_STACK = 16,    /* and by the process, because the addresses are its own */
-  SUMS_LATENCY = 32 /* instead of a reading with GROUP_SUMMED */
+  BY_STACK = 16,     /* and by the process, because the addresses are its own */
+  SUMS_LATENCY = 32, /* instead of a reading with GROUP_SUMMED */
+  BY_CPU = 64,
+  /* By readings, as GROUPS. */
+  BY_FAILED = 128,
+  BY_ERRNO = 256
 };
 
-/* A key of the map `groups`: this head, then what follows the head of a record of the run. Members
- * by which hits are not counted are 0. A Linux limit: the key has at most MAX_GROUP_BYTES. */
+/* A key of the map `groups` is a record of the run in which everything is 0 by which hits are not
+ * counted: of its head the members that are not asked for, except `cookie`, `kind` and, if it is
+ * LEFT_BY_TAIL_CALL, `left_by`. With BY_STACK it has a stack_key at stack_offset. A Linux limit: a
+ * key has at most MAX_GROUP_BYTES. */
 #define MAX_GROUP_BYTES 512 /* MAX_BPF_STACK (include/linux/filter.h) */
-struct group_head {
-  record_u64 probe;
-  record_u32 process;
-  record_u32 thread;
-  char comm[16];
-  record_s64 stack;   /* as in a stack_key */
-  record_u64 caller;  /* likewise */
-  record_u32 kind;    /* enum record_kind */
-  record_u32 left_by; /* LEFT_BY_TAIL_CALL, if the return value is not known for this reason */
-  record_u64 unused;
-};
 struct group_sums {
   record_u64 count;
   record_u64 measured; /* hits whose value was read and added to the sum */
@@ -627,9 +734,10 @@ static_assert(sizeof(filter_term) == 136);
 static_assert(sizeof(filter) == 80 + 136 * MAX_FILTER_TERMS);
 static_assert(sizeof(set_member) == 16);
 static_assert(sizeof(text_chunk) == 72);
-static_assert(sizeof(capture_plan) == 16 + 88 + 88 * MAX_READINGS);
-static_assert(sizeof(builtin_settings) == 184);
-static_assert(sizeof(group_head) == sizeof(probe_record));
-static_assert(sizeof(exit_rule) == 24 + 88 + 16 * MAX_CODE_RANGES);
+static_assert(sizeof(stack_key) == 24);
+static_assert(sizeof(span_part) == 32);
+static_assert(sizeof(capture_plan) == 32 + 8 * MAX_SPAN_ROLES + 2 * 88 + 88 * MAX_READINGS);
+static_assert(sizeof(builtin_settings) == 240);
+static_assert(sizeof(exit_rule) == 48 + 88 + 16 * MAX_CODE_RANGES);
 } // namespace uprobectl
 #endif

@@ -11,8 +11,12 @@
 #include "exits.h"
 #include "groups.h"
 #include "limits.h"
+#include "off_cpu.h"
+#include "spans.h"
 #include "stacks.h"
+#include "tail_calls.h"
 #include "thread_stack.h"
+#include "waits.h"
 
 #if defined(WITHOUT_RING) || defined(SLEEPABLE)
 #define IN_CALLS 1 // all records are built in `calls`
@@ -33,9 +37,12 @@ static __always_inline int passes_filters(void) {
   return 1;
 }
 
+// Whether the process is outside of uprobectl's pid namespace.
+static __always_inline int has_no_ids(void) { return settings.ids.inode && current_ids() == 0; }
+
 /* Counts a hit in a process that is not to be traced, and returns whether it is one. */
 static __always_inline int is_of_others(__u64 number) {
-  if (settings.ids.inode && current_ids() == 0) {
+  if (has_no_ids()) {
     count(number, COUNTED_INVISIBLE);
     return 1;
   }
@@ -111,9 +118,13 @@ static __always_inline void fill_position(struct probe_record* record, struct re
 }
 
 #ifndef WITHOUT_RING
-static __always_inline void submit(struct probe_record* record) {
+static __always_inline __u64 wakeup_flag(void) {
   __u64 waiting = bpf_ringbuf_query(&records, BPF_RB_AVAIL_DATA);
-  bpf_ringbuf_submit(record, waiting >= WAKEUP_WATERMARK ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP);
+  return waiting >= WAKEUP_WATERMARK ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP;
+}
+
+static __always_inline void submit(struct probe_record* record) {
+  bpf_ringbuf_submit(record, wakeup_flag());
 }
 
 // Sends a record from `calls` with the stack, which does not fit into the map.
@@ -131,6 +142,37 @@ static __always_inline void send_with_stack(struct registers* regs, const struct
   copy_stack(record, regs, plan);
   submit(record);
 }
+
+// Sends a record from `calls`, of a call, with its longest wait if it has one: that is not in the
+// map. A function of its own, because its callers have no stack left.
+static __noinline int send_with_wait(struct probe_record* kept) {
+  struct kept_wait* wait = find_reported_wait();
+  if (!wait) {
+    if (bpf_ringbuf_output(&records, kept, settings.kept_size, wakeup_flag()) != 0)
+      count_lost_record(LOST_BUFFER_FULL);
+    return 0;
+  }
+  struct probe_record* record = bpf_ringbuf_reserve(&records, settings.record_size, 0);
+  if (!record) {
+    count_lost_record(LOST_BUFFER_FULL);
+    return 0;
+  }
+  bpf_probe_read_kernel(record, settings.kept_size, kept);
+  bpf_probe_read_kernel((void*)record + settings.longest_offset, settings.kept_wait_size, wait);
+  submit(record);
+  return 0;
+}
+#endif
+
+#ifdef WITHOUT_RING
+// Copies the longest wait of a call into its record. Likewise a function.
+static __noinline int copy_longest_wait(struct probe_record* record) {
+  struct kept_wait* wait = find_reported_wait();
+  struct kept_wait* longest = (void*)record + settings.longest_offset;
+  longest->duration_ns = 0;
+  if (wait) bpf_probe_read_kernel(longest, settings.kept_wait_size, wait);
+  return 0;
+}
 #endif
 
 // Sends a record from `calls`.
@@ -138,6 +180,7 @@ static __always_inline void send_copy(struct registers* regs, const struct captu
                                       struct probe_record* record) {
 #ifdef WITHOUT_RING
   (void)plan;
+  if (settings.longest_offset) copy_longest_wait(record);
   // The wakeup_watermark of the perf events limits the wakeups.
   if (bpf_perf_event_output(regs, &records, BPF_F_CURRENT_CPU, record, settings.kept_size) != 0)
     count_lost_record(LOST_BUFFER_FULL);
@@ -146,10 +189,21 @@ static __always_inline void send_copy(struct registers* regs, const struct captu
     send_with_stack(regs, plan, record);
     return;
   }
-  __u64 waiting = bpf_ringbuf_query(&records, BPF_RB_AVAIL_DATA);
-  if (bpf_ringbuf_output(&records, record, settings.kept_size,
-                         waiting >= WAKEUP_WATERMARK ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP) != 0)
+  if (settings.longest_offset) {
+    send_with_wait(record);
+    return;
+  }
+  if (bpf_ringbuf_output(&records, record, settings.kept_size, wakeup_flag()) != 0)
     count_lost_record(LOST_BUFFER_FULL);
+#endif
+}
+
+// Stops the process of this hit: all of its threads, before they run in user space again. The
+// helper exists since Linux 5.3, so that one of the five programs is without it.
+static __always_inline void stop_process(void) {
+#if !defined(WITHOUT_COOKIE) || !defined(WITHOUT_RING)
+  const __u32 stop_signal = 19; // SIGSTOP of x86 and arm
+  if (settings.flags & STOPS_PROCESS) bpf_send_signal(stop_signal);
 #endif
 }
 
@@ -157,6 +211,7 @@ static __always_inline void send_copy(struct registers* regs, const struct captu
 static __always_inline void send(struct registers* regs, const struct capture_plan* plan,
                                  __u64 number, __u32 phase, __u64 popped, __u32 left_by) {
   __u64 now = bpf_ktime_get_ns();
+  stop_process();
 #ifdef IN_CALLS
   struct call_key key = make_call_key(regs, plan, number, 0);
   int existed;
@@ -177,6 +232,7 @@ static __always_inline void send(struct registers* regs, const struct capture_pl
   fill_values(record, regs, plan, phase);
   fill_registers(record, regs);
   fill_position(record, regs, plan, popped);
+  if (settings.waits_offset) note_waits(record, now);
   init_stack(record, regs, plan, phase, left_by);
   walk_stack(record, regs);
 #ifdef IN_CALLS
@@ -210,6 +266,17 @@ static __always_inline void count_no_return(__u64 number) {
   count(number, COUNTED_NO_RETURN);
 }
 
+// A function of its own, because its caller has no stack left.
+static __noinline int complete_with_waits(struct probe_record* record, struct call_key* key) {
+  struct thread_waits* waits = find_thread_waits();
+  complete_call(record, key);
+  if (settings.flags & TRACKS_CAUSES)
+    begin_causes((struct thread_causes*)waits, record);
+  else
+    waits_of(record)->waited_ns = waited_at(waits, record->time_ns);
+  return 0;
+}
+
 // Saves the values of an entry until its return.
 static __always_inline void begin_call(struct registers* regs, const struct capture_plan* plan,
                                        __u64 number, __u64 known) {
@@ -221,19 +288,24 @@ static __always_inline void begin_call(struct registers* regs, const struct capt
     count_lost(SKIPPED_CALLS);
     return;
   }
+  if (settings.longest_offset) *(__u64*)record->comm = (__u64)regs; // until the entry is complete
   if (existed && is_restarted(regs, &key, record->latency_ns))
     uncount(number, COUNTED_ENTRIES);
   else if (existed)
     count_no_return(number);
   record->latency_ns = stack_end(regs, &key);             // holds the stack end until the return
   if (filters_use(FILTERS_CALLS)) record->cookie = known; // likewise
-  if ((settings.flags & SEND_RECORDS) || settings.group_by != 0) {
+  if ((settings.flags & SEND_RECORDS) || settings.group_by != 0 || filters_use(FILTERS_KEPT))
     fill_values(record, regs, plan, PHASE_ENTRY);
+  if ((settings.flags & SEND_RECORDS) || settings.group_by != 0) {
     fill_registers(record, regs);
     init_stack(record, regs, plan, PHASE_ENTRY, LEFT_UNKNOWN);
     walk_stack(record, regs);
   }
-  complete_call(record, &key);
+  if (settings.waits_offset)
+    complete_with_waits(record, &key);
+  else
+    complete_call(record, &key);
 }
 
 // Skips a call that a filter excludes. Removes an earlier call with the same key, which ended
@@ -250,8 +322,13 @@ static __always_inline void report_call(struct registers* regs, const struct cap
                                         __u64 number, __u64 popped, __u32 left_by,
                                         struct probe_record* record, __u64 now) {
   __u64 latency = now - record->time_ns;
+  record->latency_ns = latency;
+  if (settings.flags & TRACKS_CAUSES)
+    end_causes(record, now);
+  else if (settings.waits_offset)
+    end_waits(record, now);
   if (latency < settings.min_latency_ns ||
-      !filter_holds(regs, plan, PHASE_RETURN, left_by, record->cookie, latency)) {
+      !filter_holds(regs, plan, PHASE_RETURN, left_by, record->cookie, record)) {
     count(number, COUNTED_EXCLUDED);
     return;
   }
@@ -259,7 +336,7 @@ static __always_inline void report_call(struct registers* regs, const struct cap
   if (limits_at_return(plan) && is_left_out(number, PHASE_RETURN)) return;
   count_process(number);
   count_stack(regs, plan, number, PHASE_RETURN, left_by);
-  if (settings.flags & MEASURE_LATENCY) measure(number, latency);
+  if (settings.flags & MEASURE_LATENCY) measure_time(number, record, latency);
   measure_reading(regs, plan, number, PHASE_RETURN, left_by);
   if (!(settings.flags & SEND_RECORDS) && settings.group_by == 0) return;
   fill_values(record, regs, plan, PHASE_RETURN);
@@ -267,9 +344,9 @@ static __always_inline void report_call(struct registers* regs, const struct cap
     count_group(record, regs, plan, number, RECORD_CALL, left_by, latency);
     return; // no record is sent
   }
+  stop_process();
   fill_header(record, number, RECORD_CALL, left_by);
   record->time_ns = now;
-  record->latency_ns = latency;
   restore_caller(record, regs, plan, popped);
   send_copy(regs, plan, record);
 }
@@ -285,14 +362,122 @@ static __always_inline void end_call(struct registers* regs, const struct captur
     return;
   }
   report_call(regs, plan, number, popped, left_by, record, now);
+  if (settings.longest_offset) end_report();
   close_call(&key);
 }
 
-static __always_inline int at_entry(struct registers* regs, __u64 number) {
-  if (is_of_others(number)) return 0;
-  if (!is_within_bounds(number, PHASE_ENTRY)) return 0;
-  const struct capture_plan* plan = find_plan(number);
-  if (settings.plan_count > 0 && !plan) return 0; // impossible
+// What the filters say about the spans of a hit: whether it begins any, and the decision about
+// those that it ends. A mode of WALK.
+#define SPAN_MODE(begins, ends) ((__u32)(begins) | ((ends) & 7) << 1)
+
+// Ends and begins the spans of a hit, whose values and time are in `record`. `how`: made by WALK,
+// with SPAN_MODE. A function of its own, because its callers have no
+// stack left. Returns 0.
+static __noinline int run_roles(struct registers* regs, const struct capture_plan* plan,
+                                struct probe_record* record, __u32 how) {
+  __u32 phase = WALK_PHASE(how) & 1; // an index, as the verifier sees it
+  __u32 left_by = WALK_LEFT_BY(how);
+  __u64 now = record->time_ns;
+  keep_stack(record, regs, plan, phase, left_by);
+#pragma clang loop unroll(disable)
+  for (__u32 i = 0; i < MAX_SPAN_ROLES; i++) {
+    if (i >= settings.max_roles || i >= plan->role_count) break;
+    const struct span_role* role = &plan->roles[i];
+    int ends = role->flags & ENDS_SPAN;
+    struct span_key key;
+    if (role->phase != phase || (!ends && !(WALK_MODE(how) & 1))) continue;
+    if (!find_key(record, role, left_by, &key)) continue;
+    struct span_part* part = get_span_part(record);
+    part->key = key.value;
+    part->span = key.span;
+    record->time_ns = now;
+    if (!ends)
+      begin_span(record, &key);
+    else if (end_span(record, &key, record->cookie, phase, now, WALK_MODE(how) >> 1))
+      send_copy(regs, plan, record);
+  }
+  return 0;
+}
+
+// The entry of a point with spans. Its values are kept for those of the return.
+static __always_inline int at_span_entry(struct registers* regs, const struct capture_plan* plan,
+                                         __u64 number) {
+  __u64 now = bpf_ktime_get_ns();
+  if (!plan) return 0; // impossible
+  count(number, COUNTED_ENTRIES);
+  __u64 known = 0;
+  int begins = filter_holds(regs, plan, PHASE_ENTRY, LEFT_UNKNOWN, 0, 0) &&
+               collect_terms(regs, plan, &known);
+  if (!begins) count(number, COUNTED_EXCLUDED);
+  __u32 mode = SPAN_MODE(begins, decide_ends(regs, plan, PHASE_ENTRY, LEFT_UNKNOWN, 0, 0));
+  __u64 known_of_ends = collect_end_terms(regs, plan);
+  int keeps = plan->pairs_calls;
+  if (keeps && is_nested_too_deep()) {
+    count_lost(LOST_NESTED);
+    keeps = 0;
+  }
+  struct call_key key = make_call_key(regs, plan, number, 0);
+  int existed;
+  struct probe_record* record = open_call(&key, &existed);
+  if (!record) {
+    count_lost(LOST_CALLS_FULL);
+    if (keeps) count_lost(SKIPPED_CALLS);
+    return 0;
+  }
+  if (existed && plan->pairs_calls) count_no_return(number);
+  fill_header(record, number, RECORD_ENTRY, LEFT_UNKNOWN);
+  fill_values(record, regs, plan, PHASE_ENTRY);
+  fill_registers(record, regs);
+  record->time_ns = now;
+  if (settings.waits_offset) note_waits(record, now);
+  run_roles(regs, plan, record, WALK(mode, PHASE_ENTRY, LEFT_UNKNOWN));
+  if (!keeps) {
+    close_call(&key);
+    return 0;
+  }
+  // Until the return:
+  if (filters_use(FILTERS_CALLS)) {
+    record->cookie = known;
+    *(__u64*)record->comm = known_of_ends;
+  }
+  record->left_by = (__u16)mode;
+  complete_call(record, &key);
+  return 0;
+}
+
+static __always_inline int at_span_return(struct registers* regs, const struct capture_plan* plan,
+                                          __u64 number, __u64 popped, __u32 left_by) {
+  __u64 now = bpf_ktime_get_ns();
+  struct call_key key = make_call_key(regs, plan, number, popped);
+  struct probe_record* record = find_open_call(&key);
+  if (!plan || !record) {
+    count(number, COUNTED_UNPAIRED);
+    if (!(settings.flags & STARTS_LATER)) count_lost(LOST_NO_ENTRY);
+    return 0;
+  }
+  count(number, COUNTED_RETURNS);
+  __u32 mode = record->left_by;
+  if ((mode & 1) && !filter_holds(regs, plan, PHASE_RETURN, left_by, record->cookie, record)) {
+    count(number, COUNTED_EXCLUDED);
+    mode &= ~1U;
+  }
+  if (mode >> 1 == TERM_TRUE)
+    mode = SPAN_MODE(mode & 1,
+                     decide_ends(regs, plan, PHASE_RETURN, left_by, *(__u64*)record->comm, record));
+  fill_values(record, regs, plan, PHASE_RETURN);
+  fill_header(record, number, RECORD_CALL, left_by);
+  record->latency_ns = now - record->time_ns;
+  record->time_ns = now;
+  if (settings.waits_offset) note_waits(record, now);
+  run_roles(regs, plan, record, WALK(mode, PHASE_RETURN, left_by));
+  close_call(&key);
+  return 0;
+}
+
+// Filters, counts and measures an entry. Returns whether it is sent now: with PAIR_CALLS its call
+// is.
+static __always_inline int takes_entry(struct registers* regs, const struct capture_plan* plan,
+                                       __u64 number) {
   __u64 known = 0;
   if (!filter_holds(regs, plan, PHASE_ENTRY, LEFT_UNKNOWN, 0, 0) ||
       !collect_terms(regs, plan, &known)) {
@@ -318,6 +503,20 @@ static __always_inline int at_entry(struct registers* regs, __u64 number) {
   count_stack(regs, plan, number, PHASE_ENTRY, LEFT_UNKNOWN);
   measure_reading(regs, plan, number, PHASE_ENTRY, LEFT_UNKNOWN);
   count_values(regs, plan, number, PHASE_ENTRY, LEFT_UNKNOWN);
+  return 1;
+}
+
+static __always_inline int at_entry(struct registers* regs, __u64 number) {
+  if (is_of_others(number)) return 0;
+  if (!is_within_bounds(number, PHASE_ENTRY)) return 0;
+  const struct capture_plan* plan = find_plan(number);
+  if (settings.plan_count > 0 && !plan) return 0; // impossible
+  if (has(plan, ONLY_TRIGGER))
+    count(number, COUNTED_BOUNDS);
+  else if (settings.flags & SPANS)
+    return at_span_entry(regs, plan, number);
+  else if (!takes_entry(regs, plan, number))
+    return 0;
   if (settings.flags & SEND_RECORDS) send(regs, plan, number, PHASE_ENTRY, 0, LEFT_UNKNOWN);
   return 0;
 }
@@ -331,6 +530,7 @@ static __always_inline int at_return(struct registers* regs, __u64 number, int h
   const struct capture_plan* plan = find_plan(number);
   if (settings.plan_count > 0 && !plan) return 0; // impossible
   __u64 popped = has_run ? POPPED_BY_RETURN(pointer_size(plan)) : -raised;
+  if (settings.flags & SPANS) return at_span_return(regs, plan, number, popped, left_by);
   if (settings.flags & PAIR_CALLS) {
     end_call(regs, plan, number, popped, left_by);
     return 0;
@@ -349,10 +549,35 @@ static __always_inline int at_return(struct registers* regs, __u64 number, int h
   return 0;
 }
 
+// Returns whether a call ends at an exit that leaves its function. A function of its own, because
+// its callers have no stack left.
+static __noinline int follow_tail_call(struct registers* regs, struct exit_rule* rule,
+                                       __u32 number) {
+  if (rule->role == EXIT_ENDS_CALL) return 1;
+  // at_return() counts the hit.
+  if (rule->role == EXIT_JUMPS_ON && (has_no_ids() || !passes_filters())) return 1;
+  const struct capture_plan* plan = find_plan(number);
+  if (settings.plan_count > 0 && !plan) return 0; // impossible
+  struct call_key key = make_call_key(regs, plan, number, -rule->raises_stack);
+  struct jumped_call call = {.return_address = jumped_return_address(regs, plan, rule)};
+  if (rule->role == EXIT_JUMPS_ON)
+    return !leads_to_callee(regs, rule) ||
+           bpf_map_update_elem(&jumped_calls, &key, &call, BPF_ANY) != 0;
+  struct jumped_call* known = bpf_map_lookup_elem(&jumped_calls, &key);
+  if (!known || !is_same_address(known->return_address, call.return_address)) {
+    count(number, COUNTED_PASSED);
+    return 0;
+  }
+  if (rule->through_slot && leads_to_callee(regs, rule)) return 0;
+  bpf_map_delete_elem(&jumped_calls, &key);
+  return 1;
+}
+
 static __always_inline int at_exit(struct registers* regs, __u64 cookie) {
   __u32 index = cookie >> EXIT_RULE_SHIFT;
   struct exit_rule* rule = bpf_map_lookup_elem(&exits, &index);
   if (!rule || !leaves_function(regs, rule)) return 0;
+  if (settings.follows_tail_calls && !follow_tail_call(regs, rule, (__u32)cookie)) return 0;
   return at_return(regs, (__u32)cookie, 0, rule->raises_stack, rule->left_by);
 }
 
@@ -386,9 +611,67 @@ SEC("uprobe")
 int on_entry_and_exit(struct registers* regs) {
   stay_on_thread_stack();
   if (!run_state.armed) return 0;
-  __u64 cookie = probe_cookie(regs);
-  at_entry(regs, (__u32)cookie);
-  return at_exit(regs, cookie);
+  at_entry(regs, (__u32)probe_cookie(regs));
+  return at_exit(regs, probe_cookie(regs)); // asked for again: keeping it would need stack
+}
+
+// A thread leaves a CPU to another one. Arguments of the tracepoint: whether it was preempted, both
+// tasks. Other arguments differ between kernels.
+SEC("raw_tp/sched_switch")
+int on_switch(struct bpf_raw_tracepoint_args* context) {
+  stay_on_thread_stack();
+  __u64 task = context->args[1];
+  struct thread_waits* leaves = bpf_map_lookup_elem(&thread_waits, &task);
+  task = context->args[2];
+  struct thread_waits* comes = bpf_map_lookup_elem(&thread_waits, &task);
+  if (leaves) leaves->left_ns = bpf_ktime_get_ns();
+  if (comes && comes->left_ns > comes->came_ns) {
+    comes->came_ns = bpf_ktime_get_ns();
+    comes->waited_ns += comes->came_ns - comes->left_ns;
+  }
+  return 0;
+}
+
+// The same with the causes of waits. The thread that leaves is the running one.
+SEC("raw_tp/sched_switch")
+int on_caused_switch(struct bpf_raw_tracepoint_args* context) {
+  stay_on_thread_stack();
+  __u64 task = context->args[1];
+  struct thread_causes* leaves = bpf_map_lookup_elem(&thread_waits, &task);
+  if (leaves) {
+    leaves->cause = find_cause(context);
+    leaves->waits.left_ns = bpf_ktime_get_ns();
+    keep_wait(leaves);
+  }
+  task = context->args[2];
+  struct thread_causes* comes = bpf_map_lookup_elem(&thread_waits, &task);
+  if (comes && comes->waits.left_ns > comes->waits.came_ns) end_wait(comes);
+  return 0;
+}
+
+// A thread is woken, by the running one or by an interrupt.
+SEC("raw_tp/sched_waking")
+int on_waking(struct bpf_raw_tracepoint_args* context) {
+  stay_on_thread_stack();
+  __u64 task = context->args[0];
+  struct thread_causes* wakes = bpf_map_lookup_elem(&thread_waits, &task);
+  if (!wakes || wakes->depth == 0) return 0;
+  wakes->woken_ns = bpf_ktime_get_ns();
+  wakes->waker = (__u32)current_ids();
+  if (bpf_get_current_pid_tgid() == 0) // an idle CPU
+    wakes->waker_comm[0] = 0;
+  else
+    bpf_get_current_comm(wakes->waker_comm, sizeof(wakes->waker_comm));
+  return 0;
+}
+
+// Memory of the task may be that of another one soon.
+SEC("raw_tp/sched_process_exit")
+int on_thread_end(struct bpf_raw_tracepoint_args* context) {
+  stay_on_thread_stack();
+  __u64 task = context->args[0];
+  bpf_map_delete_elem(&thread_waits, &task);
+  return 0;
 }
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "readings.h"
+#include "waits.h"
 
 /* Whether any filter of the run compares this subject, or has this feature. */
 static __always_inline int filters_compare(__u32 subject) {
@@ -108,15 +109,18 @@ static __noinline __u32 compare_caller(const struct filter_term* term, __u64 add
   const struct caller_map* code = bpf_map_lookup_elem(&callers, &process);
   if (!code) return TERM_UNMAPPED;
   __u64 key = ((address & CODE_ADDRESS_BITS) - 1) << 8 | 0xff;
-  /* The last boundary that is not above the key. A difference instead of a comparison, so that
-   * there is one way through the loop for the verifier. */
+  /* The last boundary that is not above the key. The sign of a difference instead of a comparison,
+   * hidden from the compiler, so that there is one way through the loop for the verifier. */
   __u64 at = 0;
 #pragma clang loop unroll(full)
   for (__u32 step = CALLER_BOUNDARIES / 2; step > 0; step /= 2) {
     __u64 next = at + step;
     HIDE_VALUE(next);
     next &= CALLER_BOUNDARIES - 1;
-    __s64 above = (__s64)((key >> 1) - (code->boundaries[next] >> 1)) >> 63;
+    __u64 above = (key >> 1) - (code->boundaries[next] >> 1);
+    HIDE_VALUE(above);
+    above = (__u64)((__s64)above >> 63);
+    HIDE_VALUE(above);
     at += step & ~above;
   }
   HIDE_VALUE(at);
@@ -212,7 +216,10 @@ static __always_inline __u32 match_chunk(const struct filter* filter,
     HIDE_VALUE(size);
     if (size > TEXT_CHUNK) return TERM_UNREAD; /* impossible */
     HIDE_VALUE(size);
-    if (read_user(chunk, size, match->address) != 0) return TERM_UNREAD;
+    /* The memory may end behind the NUL of a string, before its limit. */
+    if (read_user(chunk, size, match->address) != 0 &&
+        (term->value.form != READ_STRING || read_resident_string(chunk, size, match->address) < 0))
+      return TERM_UNREAD;
     match->left = left - size;
   }
   match->state = next_state(term, match->state, text);
@@ -233,7 +240,8 @@ static __always_inline const struct reading* find_reading(const struct filter* f
 
 /* Evaluates a reading with what is added to it. *value is 0. */
 static __always_inline long read_value(const struct filter* filter, const struct reading* reading,
-                                       struct registers* regs, __u64* value) {
+                                       struct registers* regs, const struct probe_record* record,
+                                       __u64* value) {
   if (filters_use(FILTERS_OFFSETS) && reading->offset_from != 0) {
     const struct reading* offset = find_reading(filter, reading->offset_from);
     if (!offset) return INVALID_ARGUMENT;
@@ -241,7 +249,7 @@ static __always_inline long read_value(const struct filter* filter, const struct
     if (error) return error;
     *value *= (__s64)reading->offset_scale;
   }
-  return read_number(reading, regs, 0, value);
+  return read_number(reading, regs, record, value);
 }
 
 /* The length of a text that has one of its own. That of a string with a NUL is its maximum, and a
@@ -250,7 +258,7 @@ static __always_inline __u32 read_length(const struct filter* filter, const stru
                                          struct registers* regs, struct text_match* match) {
   const struct reading* length = find_reading(filter, reading->length_from);
   match->left = 0;
-  if (!length || read_value(filter, length, regs, &match->left) != 0) return TERM_UNREAD;
+  if (!length || read_value(filter, length, regs, 0, &match->left) != 0) return TERM_UNREAD;
   if (match->left < reading->capacity) return TERM_FALSE;
   if (reading->form == READ_STRING) {
     if ((__s64)match->left < 0) match->left = NUL_TERMINATED;
@@ -300,10 +308,17 @@ static __always_inline int differs_at_once(const struct filter_term* term,
          ((words[1] ^ term->head[1]) & term->head_mask[1]) != 0;
 }
 
+/* A part of the latency of a call. Returns 0 if it is not known. */
+static __always_inline int find_part(const struct probe_record* record, __u32 which, __u64* time) {
+  if (settings.waits_offset == 0) return 0; /* impossible */
+  return find_call_time(which, record, record->latency_ns, time);
+}
+
 /* Decides a term that compares a number, or begins with a text. */
 static __always_inline __u32 evaluate(const struct filter* filter, const struct filter_term* term,
-                                      struct registers* regs, __u64 latency, __u32 left_by,
-                                      struct text_match* match, struct text_chunk* text) {
+                                      struct registers* regs, const struct probe_record* record,
+                                      __u32 left_by, struct text_match* match,
+                                      struct text_chunk* text) {
   __u64 value = 0;
   __u32 subject = term->subject;
   if (filters_compare(COMPARE_CALLER) && subject == COMPARE_CALLER) {
@@ -311,7 +326,7 @@ static __always_inline __u32 evaluate(const struct filter* filter, const struct 
     return compare_caller(term, value);
   } else if (filters_compare(COMPARE_READING) && subject == COMPARE_READING) {
     if (!is_defined(&term->value, left_by)) return TERM_UNKNOWN;
-    if (read_value(filter, &term->value, regs, &value) != 0) return TERM_UNREAD;
+    if (read_value(filter, &term->value, regs, record, &value) != 0) return TERM_UNREAD;
     if (filters_use(FILTERS_TEXT) && term->value.form != READ_INTEGER) {
       __u32 decision = begin_text(filter, term, regs, value, match);
       return decision == TERM_IN_TEXT && differs_at_once(term, match) ? TERM_FALSE : decision;
@@ -325,7 +340,17 @@ static __always_inline __u32 evaluate(const struct filter* filter, const struct 
   } else if (filters_compare(COMPARE_USER) && subject == COMPARE_USER) {
     value = (__u32)bpf_get_current_uid_gid();
   } else if (filters_compare(COMPARE_LATENCY) && subject == COMPARE_LATENCY) {
-    value = latency;
+    if (record) value = record->latency_ns; /* always, at a return */
+  } else if (filters_compare(COMPARE_ON_CPU) && subject == COMPARE_ON_CPU) {
+    if (!record || !find_part(record, TIME_ON_CPU, &value)) return TERM_UNREAD;
+  } else if (filters_compare(COMPARE_WAITING) && subject == COMPARE_WAITING) {
+    if (!record || !find_part(record, TIME_WAITING, &value)) return TERM_UNREAD;
+  } else if (filters_compare(COMPARE_PREEMPTED) && subject == COMPARE_PREEMPTED) {
+    if (!record || !find_part(record, TIME_PREEMPTED, &value)) return TERM_UNREAD;
+  } else if (filters_compare(COMPARE_SLEPT) && subject == COMPARE_SLEPT) {
+    if (!record || !find_part(record, TIME_SLEPT, &value)) return TERM_UNREAD;
+  } else if (filters_compare(COMPARE_BLOCKED) && subject == COMPARE_BLOCKED) {
+    if (!record || !find_part(record, TIME_BLOCKED, &value)) return TERM_UNREAD;
   } else if (filters_compare(COMPARE_THREAD_NAME) || filters_compare(COMPARE_PROCESS_NAME)) {
     clear_chunk(filter, chunk_of(text));
     if (read_task_name(subject, chunk_of(text)) != 0) return TERM_UNREAD;
@@ -343,16 +368,15 @@ static __always_inline __u32 evaluate(const struct filter* filter, const struct 
  * about the whole. One loop goes through the terms and through the chunks of their texts, so the
  * chunks of all texts together are limited. */
 static __noinline __u64 walk_filter(struct registers* regs, const struct filter* filter,
-                                    __u64 known, __u64 latency, __u32 walk) {
+                                    __u64 known, const struct probe_record* record, __u32 walk) {
   struct text_match match = {.address = UNKNOWN(0), .left = UNKNOWN(0), .state = UNKNOWN(0)};
   struct text_chunk text;
   __u64 at = UNKNOWN(0);
   __u64 seen = UNKNOWN(0); /* bits of decisions, and whether the last one is TERM_IN_TEXT */
-  __u32 steps = settings.max_terms;
-  if (filters_use(FILTERS_TEXT)) steps += MAX_TEXT_CHUNKS;
 #pragma clang loop unroll(disable)
   for (__u32 step = 0; step < MAX_FILTER_TERMS + MAX_TEXT_CHUNKS; step++) {
-    if (step >= steps) break;
+    /* Computed in each step: a variable would take stack that is not there (on_exit). */
+    if (step >= settings.max_terms + (filters_use(FILTERS_TEXT) ? MAX_TEXT_CHUNKS : 0)) break;
     __u64 number = at;
     HIDE_VALUE(number);
     if (number >= settings.max_terms) break;
@@ -372,7 +396,7 @@ static __noinline __u64 walk_filter(struct registers* regs, const struct filter*
     } else if (filters_use(FILTERS_TEXT) && (seen & 1U << TERM_IN_TEXT)) {
       decision = match_chunk(filter, term, &match, &text);
     } else {
-      decision = evaluate(filter, term, regs, latency, WALK_LEFT_BY(walk), &match, &text);
+      decision = evaluate(filter, term, regs, record, WALK_LEFT_BY(walk), &match, &text);
     }
     match.address = UNKNOWN(match.address);
     match.left = UNKNOWN(match.left);
@@ -404,11 +428,17 @@ static __noinline __u64 walk_filter(struct registers* regs, const struct filter*
   return seen & 1U << TERM_UNREAD || at != FILTER_FAILS ? TERM_UNREAD : TERM_FALSE;
 }
 
+/* `number`: 1 + its index; 0: none. */
+static __always_inline const struct filter* filter_at(__u32 number) {
+  if (number == 0) return 0;
+  __u32 index = number - 1;
+  return bpf_map_lookup_elem(&filters, &index);
+}
+
 static __always_inline const struct filter* find_filter(const struct capture_plan* plan,
                                                         __u32 phase) {
-  if (settings.max_terms == 0 || !plan || plan->filters[phase] == 0) return 0;
-  __u32 index = plan->filters[phase] - 1;
-  return bpf_map_lookup_elem(&filters, &index);
+  if (settings.max_terms == 0 || !plan) return 0;
+  return filter_at(plan->filters[phase]);
 }
 
 /* Whether a walk has decided that the filter holds. Counts a hit whose values were not read. */
@@ -418,12 +448,15 @@ static __always_inline int is_decided(__u64 decision) {
   return decision == TERM_TRUE;
 }
 
-/* Whether the filter of this phase holds. `known`: what collect_terms() returned at the entry. */
+/* Whether the filter of this phase holds. At the return of a paired call `known` is what
+ * collect_terms() returned at the entry, and `record` has the latency and the readings of the
+ * entry. */
 static __always_inline int filter_holds(struct registers* regs, const struct capture_plan* plan,
-                                        __u32 phase, __u32 left_by, __u64 known, __u64 latency) {
+                                        __u32 phase, __u32 left_by, __u64 known,
+                                        const struct probe_record* record) {
   const struct filter* filter = find_filter(plan, phase);
   if (!filter) return 1;
-  return is_decided(walk_filter(regs, filter, known, latency, WALK(WALK_DECIDES, phase, left_by)));
+  return is_decided(walk_filter(regs, filter, known, record, WALK(WALK_DECIDES, phase, left_by)));
 }
 
 /* At the entry of a call whose filter is decided at the return: evaluates the terms of the entry
@@ -436,4 +469,23 @@ static __always_inline int collect_terms(struct registers* regs, const struct ca
   *known = walk_filter(regs, filter, 0, 0, WALK(WALK_COLLECTS, PHASE_ENTRY, LEFT_UNKNOWN));
   return is_decided(
       walk_filter(regs, filter, *known, 0, WALK(WALK_FORESEES, PHASE_ENTRY, LEFT_UNKNOWN)));
+}
+
+/* What a walk decides about the spans that a hit ends, with the values of this phase. */
+static __always_inline __u32 decide_ends(struct registers* regs, const struct capture_plan* plan,
+                                         __u32 phase, __u32 left_by, __u64 known,
+                                         const struct probe_record* record) {
+  if (!(settings.flags & SPAN_CONDITIONS)) return TERM_TRUE;
+  const struct filter* filter = filter_at(plan->end_filters[phase]);
+  if (!filter) return TERM_TRUE;
+  return (__u32)walk_filter(regs, filter, known, record, WALK(WALK_DECIDES, phase, left_by));
+}
+
+/* As collect_terms(), of the conditions on the spans that the return ends. */
+static __always_inline __u64 collect_end_terms(struct registers* regs,
+                                               const struct capture_plan* plan) {
+  if (!(settings.flags & SPAN_CONDITIONS) || !filters_use(FILTERS_CALLS)) return 0;
+  const struct filter* filter = filter_at(plan->end_filters[PHASE_RETURN]);
+  if (!filter) return 0;
+  return walk_filter(regs, filter, 0, 0, WALK(WALK_COLLECTS, PHASE_ENTRY, LEFT_UNKNOWN));
 }

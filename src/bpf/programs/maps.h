@@ -151,6 +151,36 @@ struct {
   __uint(value_size, sizeof(struct probe_record));
 } calls SEC(".maps");
 
+/* Calls that have left their function by a jump to one whose exits are probed. A call that is left
+ * by an exception or longjmp() after that stays until it is the least recently used. */
+struct jumped_call {
+  __u64 return_address;
+};
+struct {
+  __uint(type, BPF_MAP_TYPE_LRU_HASH);
+  __uint(max_entries, 1);
+  __type(key, struct call_key);
+  __type(value, struct jumped_call);
+} jumped_calls SEC(".maps");
+
+/* The open spans: the hit that began each, the half of a record. User space never removes one:
+ * those that are left at the end are what was not freed or released. If the map is full, further
+ * spans are counted as SPANS_FULL. */
+struct {
+  __uint(type, BPF_MAP_TYPE_HASH);
+  __uint(max_entries, 1);
+  __uint(key_size, sizeof(struct span_key));
+  __uint(value_size, sizeof(struct probe_record));
+} spans SEC(".maps");
+
+/* By span and CPU. */
+struct {
+  __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+  __uint(max_entries, 1);
+  __type(key, __u32);
+  __type(value, struct span_counts);
+} span_counts SEC(".maps");
+
 /* The initial value of an entry of `calls`. */
 struct {
   __uint(type, BPF_MAP_TYPE_ARRAY);
@@ -181,11 +211,11 @@ struct {
   __type(value, struct process_count);
 } stack_counts SEC(".maps");
 
-/* The key is a struct group_head with what follows it in records. */
+/* The key is a record, see group_feature. */
 struct {
   __uint(type, BPF_MAP_TYPE_HASH);
   __uint(max_entries, 1);
-  __uint(key_size, sizeof(struct group_head));
+  __uint(key_size, sizeof(struct probe_record));
   __uint(value_size, sizeof(struct group_sums));
 } groups SEC(".maps");
 

@@ -65,45 +65,46 @@ static __always_inline int has_return_address(const struct capture_plan* plan, _
   return phase == PHASE_ENTRY ? has(plan, AT_FUNCTION_START) : ((left_by + 1) & 2) != 0;
 }
 
+#ifndef SLEEPABLE /* its kind of map is not for sleepable programs */
+/* Not inlined, for the stack of its callers. */
+static __noinline int fill_stack_key(struct stack_key* key, struct registers* regs,
+                                     const struct capture_plan* plan, __u64 number,
+                                     int has_caller) {
+  key->process = current_ids() >> 32;
+  key->probe = (__u32)number;
+  key->stack = bpf_get_stackid(regs, &stacks, BPF_F_USER_STACK);
+  key->caller = has_caller ? return_address(regs, plan) : 0;
+  return 0;
+}
+#endif
+
 static __always_inline void count_stack(struct registers* regs, const struct capture_plan* plan,
                                         __u64 number, __u32 phase, __u32 left_by) {
-#ifdef SLEEPABLE /* its kind of map is not for sleepable programs */
+#ifdef SLEEPABLE
   (void)regs, (void)plan, (void)number, (void)phase, (void)left_by;
 #else
   if (!(settings.flags & COUNT_STACKS)) return;
-  struct stack_key key = {.process = current_ids() >> 32, .probe = (__u32)number};
-  key.stack = bpf_get_stackid(regs, &stacks, BPF_F_USER_STACK);
-  if (has_return_address(plan, phase, left_by)) key.caller = return_address(regs, plan);
+  struct stack_key key;
+  fill_stack_key(&key, regs, plan, number, has_return_address(plan, phase, left_by));
   if (increment(&stack_counts, &key)) report_new_stack(regs, key.process);
 #endif
 }
 
-static __always_inline __u32 histogram_bucket(__u64 value) {
-  if (value < 4) return (__u32)value;
-  __u32 power = 0;
+/* Without branches: each doubles the ways through the program for the verifier of Linux 5.10. */
+static __always_inline __u64 histogram_bucket(__u64 value) {
+  if (value < 4) return value;
+  __u64 power = 0;
   __u64 rest = value;
-  if (rest >> 32) {
-    power += 32;
-    rest >>= 32;
+#pragma clang loop unroll(full)
+  for (__u32 bit = 6; bit-- > 0;) {
+    __u64 above = rest >> (1U << bit);
+    __u64 negative = -above;
+    HIDE_VALUE(negative); /* else the compiler makes a branch of it */
+    __u64 step = (above | negative) >> 63 << bit;
+    rest >>= step;
+    power += step;
   }
-  if (rest >> 16) {
-    power += 16;
-    rest >>= 16;
-  }
-  if (rest >> 8) {
-    power += 8;
-    rest >>= 8;
-  }
-  if (rest >> 4) {
-    power += 4;
-    rest >>= 4;
-  }
-  if (rest >> 2) {
-    power += 2;
-    rest >>= 2;
-  }
-  if (rest >> 1) power += 1;
-  return (power - 1) * 4 + ((__u32)(value >> (power - 2)) & 3);
+  return (power - 1) * 4 + (value >> (power - 2) & 3);
 }
 
 /* Sets *extreme to the maximum of itself and `value`. */
@@ -132,8 +133,17 @@ static __always_inline void measure(__u64 number, __u64 value) {
     __sync_fetch_and_add(&sums->negative, 1);
     return;
   }
-  __u32 bucket = histogram_bucket(value);
-  if (bucket < HISTOGRAM_BUCKETS) __sync_fetch_and_add(&sums->buckets[bucket], 1);
+  __u64 bucket = histogram_bucket(value);
+  HIDE_VALUE(bucket); /* the register that is compared is the one that is used */
+  if (bucket >= HISTOGRAM_BUCKETS) return;
+  HIDE_VALUE(bucket);
+  __sync_fetch_and_add(&sums->buckets[bucket], 1);
+}
+
+/* Measures a time of a call. */
+static __always_inline void measure_time(__u64 number, struct probe_record* record, __u64 latency) {
+  __u64 time = 0;
+  if (find_measured_time(record, latency, &time)) measure(number, time);
 }
 
 static __always_inline void measure_reading(struct registers* regs, const struct capture_plan* plan,
@@ -141,5 +151,12 @@ static __always_inline void measure_reading(struct registers* regs, const struct
   if (!(settings.flags & MEASURE_VALUE) || !plan) return;
   if (plan->measured.phase != phase || !is_defined(&plan->measured, left_by)) return;
   __u64 value = 0;
-  if (read_number(&plan->measured, regs, 0, &value) == 0) measure(number, value);
+  if (read_number(&plan->measured, regs, 0, &value) != 0) return;
+  if ((settings.reading_features & USES_FACTOR) && plan->measured.factor_from != 0) {
+    __u64 factor = 0;
+    if (!is_defined(&plan->factor, left_by)) return;
+    if (read_number(&plan->factor, regs, 0, &factor) != 0) return;
+    value *= factor;
+  }
+  measure(number, value);
 }

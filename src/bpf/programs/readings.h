@@ -271,6 +271,20 @@ static __always_inline int is_missed(const struct reading* reading,
 #endif
 }
 
+/* Multiplies the number of a reading, see reading::factor_from. As find_offset(). */
+static __always_inline long multiply(const struct probe_record* record,
+                                     const struct reading* reading, __u64* number) {
+  if (!(settings.reading_features & USES_FACTOR) || reading->factor_from == 0) return 0;
+  struct reading_result* factor = find_result(record, reading->factor_from);
+  if (!factor) return INVALID_ARGUMENT;
+  if (factor->status < 0) {
+    *number = factor->value;
+    return factor->status;
+  }
+  *number *= factor->value;
+  return 0;
+}
+
 /* Evaluates a reading into the record if it is of this phase. `index`: below max_readings. */
 static __always_inline void read_one(struct probe_record* record, struct registers* regs,
                                      const struct capture_plan* plan, __u32 phase, __u64 index) {
@@ -285,6 +299,7 @@ static __always_inline void read_one(struct probe_record* record, struct registe
   } else {
     status = find_offset(record, reading, &number);
     if (status == 0) status = read_number(reading, regs, record, &number);
+    if (status == 0) status = multiply(record, reading, &number);
   }
   if (settings.max_capacity > 0 && status == 0) {
     status = read_memory(record, reading, is_last_try(phase), &number);

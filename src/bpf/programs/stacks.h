@@ -13,9 +13,7 @@ static __always_inline struct stack_head* get_stack_head(struct probe_record* re
  * call from another one with a uretprobe. Before Linux 6.11, at the return of such a chain, the
  * kernel has already freed the instances that it has handled. Data read from them is harmless:
  * user space ignores entries whose stack pointer it does not look for. */
-static __always_inline void read_replaced_returns(struct probe_record* record) {
-  if (settings.returns_offset == 0) return;
-  struct replaced_returns* returns = (void*)record + settings.returns_offset;
+static __always_inline void read_replaced_returns(struct replaced_returns* returns) {
   returns->count = 0;
   void* at = (void*)bpf_get_current_task() + settings.returns.utask;
   void* instance = 0;
@@ -50,7 +48,7 @@ static __always_inline void init_stack(struct probe_record* record, struct regis
   /* A uretprobe: the function has returned to its caller. */
   if ((settings.flags & ONLY_CALLER) && phase == PHASE_RETURN && left_by == LEFT_UNKNOWN)
     head->caller = PROBED_ADDRESS(regs);
-  read_replaced_returns(record);
+  if (settings.returns_offset) read_replaced_returns((void*)record + settings.returns_offset);
 }
 
 /* Addresses are few, so those of a call are kept in `calls` from its entry on. */
@@ -81,7 +79,6 @@ static __always_inline void load_stack(struct registers* regs, const struct capt
 }
 #endif
 
-#ifndef WITHOUT_RING
 /* Copies page by page, because read_resident() copies all or nothing; at the end of the stack
  * one call fails. Nothing faults here: a record is reserved, and load_stack() has loaded the pages.
  * Sizes are constants, and `copied` is compared with each, because the verifier does not derive
@@ -114,6 +111,7 @@ static __always_inline __u64 copy_user(void* to, __u64 from) {
   return read_resident(to + start, cleared, from + start) == 0 ? copied : start;
 }
 
+#ifndef WITHOUT_RING
 /* Copies the stack into a record in the ring buffer. For perf buffers the kernel copies it. */
 static __always_inline void copy_stack(struct probe_record* record, struct registers* regs,
                                        const struct capture_plan* plan) {

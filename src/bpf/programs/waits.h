@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only) */
+/* How long threads have waited: they were not on a CPU. Programs at the scheduler's tracepoints
+ * count for threads that have hit a probe. */
+#pragma once
+
+#include "maps.h"
+
+/* By task_struct: a struct thread_waits, or with TRACKS_CAUSES a struct thread_causes.
+ * Preallocated, because it is written with the lock of a run queue held. */
+struct {
+  __uint(type, BPF_MAP_TYPE_HASH);
+  __uint(max_entries, 1);
+  __type(key, __u64);
+  __type(value, struct thread_waits);
+} thread_waits SEC(".maps");
+
+/* With TRACKS_CAUSES: the initial value of an entry of `thread_waits`. */
+struct {
+  __uint(type, BPF_MAP_TYPE_ARRAY);
+  __uint(max_entries, 1);
+  __uint(key_size, sizeof(__u32));
+  __uint(value_size, sizeof(struct thread_causes));
+} blank_thread SEC(".maps");
+
+static __always_inline struct call_waits* waits_of(struct probe_record* record) {
+  return (void*)record + settings.waits_offset;
+}
+
+/* Returns those of this thread, which begin with its first hit; null if the map is full. */
+static __always_inline struct thread_waits* find_thread_waits(void) {
+  __u64 task = bpf_get_current_task();
+  struct thread_waits* waits = bpf_map_lookup_elem(&thread_waits, &task);
+  if (waits) return waits;
+  if (settings.flags & TRACKS_CAUSES) {
+    __u32 first = 0;
+    void* blank = bpf_map_lookup_elem(&blank_thread, &first);
+    if (!blank) return 0; /* impossible */
+    bpf_map_update_elem(&thread_waits, &task, blank, BPF_NOEXIST);
+  } else {
+    struct thread_waits none = {};
+    bpf_map_update_elem(&thread_waits, &task, &none, BPF_NOEXIST);
+  }
+  waits = bpf_map_lookup_elem(&thread_waits, &task);
+  if (!waits) count_lost(LOST_THREADS_FULL);
+  return waits;
+}
+
+/* Returns how long the thread had waited at a time that it has just read. It may have been
+ * preempted since then, also while this reads. */
+static __always_inline __u64 waited_at(const volatile struct thread_waits* waits, __u64 time_ns) {
+  __u64 waited = 0;
+  if (!waits) return WAITS_UNKNOWN;
+#pragma clang loop unroll(disable)
+  for (__u32 attempt = 0; attempt < 4; attempt++) {
+    __u64 came = waits->came_ns;
+    waited = waits->waited_ns;
+    if (came > time_ns) waited -= came - waits->left_ns;
+    if (came == waits->came_ns) break;
+  }
+  return waited;
+}
+
+/* Stores how long the thread had waited at a hit. A function of its own, for the stack of its
+ * callers. */
+static __noinline int note_waits(struct probe_record* record, __u64 time_ns) {
+  waits_of(record)->waited_ns = waited_at(find_thread_waits(), time_ns);
+  return 0;
+}
+
+/* Replaces the waits at the entry of a call by those of the call. They are not known if it began in
+ * another thread. */
+static __noinline int end_waits(struct probe_record* record, __u64 now) {
+  struct call_waits* waits = waits_of(record);
+  __u64 began = waits->waited_ns;
+  __u64 waited = waited_at(find_thread_waits(), now) - began;
+  if (began == WAITS_UNKNOWN || record->tid != (__u32)current_ids())
+    waits->waited_ns = WAITS_UNKNOWN;
+  else
+    waits->waited_ns = waited < record->latency_ns ? waited : record->latency_ns;
+  return 0;
+}
+
+/* Selects one of the times of a call or span. Returns 0 if it is not known. `waited`: of it. */
+static __always_inline int find_time(__u32 which, __u64 latency, __u64 waited, __u64* time) {
+  *time = latency;
+  if (which == TIME_LATENCY) return 1;
+  if (waited == WAITS_UNKNOWN) return 0;
+  *time = which == TIME_WAITING ? waited : latency - waited;
+  return 1;
+}
+
+/* The same, also of the parts of TIME_WAITING, which calls have. */
+static __always_inline int find_call_time(__u32 which, const struct probe_record* record,
+                                          __u64 latency, __u64* time) {
+  const struct call_waits* waits = (const void*)record + settings.waits_offset;
+  __u64 waited = settings.waits_offset ? waits->waited_ns : WAITS_UNKNOWN;
+  if (which < TIME_PREEMPTED) return find_time(which, latency, waited, time);
+  if (!(settings.flags & TRACKS_CAUSES) || waited == WAITS_UNKNOWN) return 0;
+  *time = waits->caused_ns[which - TIME_PREEMPTED];
+  return 1;
+}
+
+/* The time of a call to measure or to sum up. */
+static __always_inline int find_measured_time(struct probe_record* record, __u64 latency,
+                                              __u64* time) {
+  return find_call_time(settings.measured_time, record, latency, time);
+}
