@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <fmt/format.h>
+#include <llvm/BinaryFormat/Dwarf.h>
 #include <set>
 
 namespace uprobectl::dwarf {
@@ -485,6 +486,12 @@ CallLocations locate(Assigner assign, std::span<const Passed> parameters, const 
 }
 
 } // namespace
+
+bool is_like_platform(std::uint64_t convention, const elf::Machine& machine) {
+  using namespace llvm::dwarf;
+  return convention == DW_CC_LLVM_PreserveMost || convention == DW_CC_LLVM_PreserveAll ||
+         (convention == DW_CC_LLVM_X86_64SysV && machine.arch == Arch::x86_64);
+}
 
 bool is_completely_known(const Type& type) {
   if (type.kind() == TypeKind::array) return false; // arrays are passed as pointers

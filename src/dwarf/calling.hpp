@@ -28,6 +28,10 @@ struct Passed {
   std::optional<RustScalars> scalars = {}; // what Rust passes instead of the type
 };
 
+// Whether a convention passes parameters and results as the platform's does (LLVM's language
+// reference, "Calling Conventions"): those differ in the registers that the callee saves.
+bool is_like_platform(std::uint64_t convention, const elf::Machine& machine);
+
 // Whether the type and all its members are known, and passed by the rules that are implemented.
 bool is_completely_known(const Type& type);
 

@@ -12,16 +12,6 @@ namespace uprobectl::dwarf {
 
 namespace {
 
-bool is_regular_file(const std::string& path) {
-  const auto status = stat_path(path);
-  return status && S_ISREG(status->st_mode);
-}
-
-bool is_folder(const std::string& path) {
-  const auto status = stat_path(path);
-  return status && S_ISDIR(status->st_mode);
-}
-
 std::string folder_of(std::string_view path) {
   const auto slash = path.rfind('/');
   return slash == std::string_view::npos ? "." : std::string(path.substr(0, slash));

@@ -57,13 +57,6 @@ bool is_assembly(const Die& function) {
   return true;
 }
 
-// Conventions that pass parameters and results as the platform's does (LLVM's language reference,
-// "Calling Conventions"): they differ in the registers that the callee saves.
-bool is_like_platform(std::uint64_t convention, const elf::Machine& machine) {
-  return convention == DW_CC_LLVM_PreserveMost || convention == DW_CC_LLVM_PreserveAll ||
-         (convention == DW_CC_LLVM_X86_64SysV && machine.arch == Arch::x86_64);
-}
-
 constexpr std::array<std::uint64_t, 4> conventions_with_plain_result = {
     DW_CC_LLVM_Win64, DW_CC_LLVM_vectorcall, DW_CC_LLVM_X86RegCall, DW_CC_LLVM_PreserveNone};
 
@@ -270,15 +263,21 @@ private:
   const llvm::DWARFLocationExpression*
   find_covering(const Die& die, std::span<const llvm::DWARFLocationExpression> locations) {
     if (entry_view_) return find_at_call(die, locations);
-    const llvm::DWARFLocationExpression* fallback = nullptr;
-    for (const llvm::DWARFLocationExpression& each : locations) {
-      if (!each.Range) { // an expression, or the default of a list
-        if (fallback == nullptr) fallback = &each;
-      } else if (covers_point(*each.Range)) {
-        return &each;
-      }
-    }
-    return fallback;
+    const auto first = [&](auto is_wanted) {
+      const auto found = std::ranges::find_if(locations, is_wanted);
+      return found == locations.end() ? nullptr : &*found;
+    };
+    if (const auto* const exact =
+            first([&](const auto& each) { return each.Range && covers_point(*each.Range); }))
+      return exact;
+    // An expression, or the default of a list.
+    if (const auto* const whole = first([](const auto& each) { return !each.Range; })) return whole;
+    // The padding changes nothing.
+    const std::uint64_t begin = point_.address.value, end = begin + point_.padding;
+    return first([&](const auto& each) {
+      return at_entry_ && begin < each.Range->LowPC && each.Range->LowPC <= end &&
+             end < each.Range->HighPC;
+    });
   }
 
   // An empty range at the entry of the function is that of gcc's location views: the parameter as

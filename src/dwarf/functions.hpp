@@ -48,6 +48,9 @@ struct CodePoint {
   // The compiler has made a copy of the function with other parameters ("f.constprop.0"): the
   // calling convention does not tell where they are.
   bool is_clone = false;
+  // Bytes of padding at the address (entry_padding() in insn.hpp), if it is the function's first
+  // instruction: location lists of clang begin behind it.
+  std::uint64_t padding = 0;
   // Whether linkage_name, file and line of FunctionInfo are needed; otherwise they are empty.
   bool with_declaration = true;
   // Whether result_location and result_address are needed.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads types from entries of the debug information. Only this module includes this header.
+// described_types.hpp has types without such entries.
 #pragma once
 
 #include "dwarf/context.hpp"
@@ -83,13 +84,14 @@ private:
 };
 
 struct Type::Content {
-  TypeTable* table = nullptr;
+  TypeTable* table = nullptr; // null: all members of the type are here (DescribedTypes)
   Die die;
   bool has_members = false; // they have been read
   bool has_target = false;
   bool has_definition = false; // it has been searched
   const Type* definition = nullptr;
   const Type* target = nullptr;
+  const Type* row = nullptr; // without a table
   std::optional<bool> needs_code_to_copy;
   std::vector<Member> members;
   std::vector<Enumerator> enumerators;
@@ -98,6 +100,8 @@ struct Type::Content {
   std::optional<ArrayDescriptor> descriptor;
   std::vector<TemplateArgument> template_arguments;
   std::vector<std::uint64_t> dimensions; // of an array; 0 if unknown
+  std::string problem;                   // without a table: what Type::problem() refers to
+  std::string without_data;              // same, of ArrayDescriptor
 };
 
 } // namespace uprobectl::dwarf

@@ -113,7 +113,7 @@ std::string function_name_of(const Type& result, std::string_view declarator) {
 } // namespace
 
 const Type& Type::defined() const {
-  return is_declared_ ? content_->table->definition(*this) : *this;
+  return is_declared_ && content_->table != nullptr ? content_->table->definition(*this) : *this;
 }
 
 bool Type::is_aggregate() const {
@@ -129,7 +129,9 @@ bool Type::is_scalar() const {
 
 const Type* Type::target() const {
   const Type& type = defined();
-  return type.content_ == nullptr ? nullptr : type.content_->table->read_target(type);
+  if (type.content_ == nullptr) return nullptr;
+  TypeTable* const table = type.content_->table;
+  return table == nullptr ? type.content_->target : table->read_target(type);
 }
 
 const std::vector<Member>& Type::members() const {
@@ -151,8 +153,8 @@ const std::optional<Member>& Type::discriminant() const {
 }
 
 const Type* Type::row() const {
-  return content_ == nullptr || kind_ != TypeKind::array ? nullptr
-                                                         : content_->table->read_row(*this);
+  if (content_ == nullptr || kind_ != TypeKind::array) return nullptr;
+  return content_->table == nullptr ? content_->row : content_->table->read_row(*this);
 }
 
 std::uint64_t Type::row_count() const {
@@ -179,13 +181,14 @@ const std::vector<TemplateArgument>& Type::template_arguments() const {
 
 const Type::Content* Type::read_content() const {
   const Type& type = defined();
-  if (type.content_ != nullptr) type.content_->table->read_members(type);
+  if (type.content_ != nullptr && type.content_->table != nullptr)
+    type.content_->table->read_members(type);
   return type.content_.get();
 }
 
 bool Type::is_passed_by_reference() const {
   const Type& type = defined();
-  if (type.passed_by_reference_ || type.content_ == nullptr)
+  if (type.passed_by_reference_ || type.content_ == nullptr || type.content_->table == nullptr)
     return type.passed_by_reference_.value_or(false);
   return type.content_->table->needs_code_to_copy(type);
 }

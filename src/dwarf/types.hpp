@@ -153,6 +153,7 @@ public:
 
 private:
   friend class TypeTable;
+  friend class DescribedTypes;
   struct Content; // what is read later
   // The definition of a type that is only declared here, if there is one; else the type itself.
   const Type& defined() const;

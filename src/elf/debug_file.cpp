@@ -69,16 +69,6 @@ namespace {
 
 constexpr std::size_t max_warnings = 5;
 
-bool exists(const std::string& path) {
-  const auto status = stat_path(path);
-  return status && S_ISREG(status->st_mode);
-}
-
-bool is_folder(const std::string& path) {
-  struct stat status{};
-  return ::stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
-}
-
 // Returns the folder of the file, absolute and without symbolic links; below /proc/PID/root if the
 // file was opened there. Empty if the path leads to another file: the kernel may show a path of
 // another mount namespace.
@@ -246,7 +236,7 @@ void DebugFileSearch::look_by_build_id(const std::string& folder) {
   const std::string path =
       fmt::format("{}/.build-id/{}/{}.debug", folder, criteria_.build_id->substr(0, first_part),
                   criteria_.build_id->substr(first_part));
-  if (exists(path)) try_file(path, Expected::by_name);
+  if (is_regular_file(path)) try_file(path, Expected::by_name);
 }
 
 void DebugFileSearch::fetch() {
@@ -267,7 +257,7 @@ void DebugFileSearch::try_link(const std::string& path) {
   // Limits the time: 1 GiB for files of a container, which may be of any size, else 8 GiB.
   const std::uint64_t max_file_size = std::uint64_t{split_process_root(path) ? 1U : 8U}
                                       << 30; // bytes
-  if (!exists(path)) return;
+  if (!is_regular_file(path)) return;
   auto opened = MappedFile::open(path);
   if (!opened) return warn_unused(path, opened.error().message);
   auto file = std::make_shared<const MappedFile>(std::move(*opened));

@@ -144,6 +144,7 @@ Bytes Image::bytes() const { return state_->layout.bytes; }
 bool Image::is_inflated() const { return state_->inflated != nullptr; }
 const Machine& Image::machine() const { return state_->layout.machine; }
 const std::vector<Segment>& Image::segments() const { return state_->layout.segments; }
+std::vector<AddressRange> Image::relro() const { return read_relro(state_->layout); }
 std::optional<std::string> Image::build_id() const { return state_->build_id; }
 
 bool Image::is_debug_file() const {

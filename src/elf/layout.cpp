@@ -164,6 +164,19 @@ Result<Layout> read_layout(Bytes image) {
   return layout;
 }
 
+std::vector<AddressRange> read_relro(const Layout& layout) {
+  return with_elf_type(layout.machine, [&]<class ELFT>() {
+    std::vector<AddressRange> relro;
+    const auto* const file = view_at<typename ELFT::Ehdr>(layout.bytes, 0);
+    if (file == nullptr) return relro;
+    const auto headers = program_headers<ELFT>(layout.bytes, *file);
+    if (!headers) return relro;
+    for (const auto& header : *headers)
+      if (header.p_type == raw::PT_GNU_RELRO) relro.push_back({{header.p_vaddr}, header.p_memsz});
+    return relro;
+  });
+}
+
 const Segment* find_segment(const Layout& layout, VirtualAddress address) {
   for (const Segment& segment : layout.segments)
     if (address >= segment.address && address.value - segment.address.value < segment.file_size)

@@ -31,6 +31,9 @@ struct Layout {
 // Reads the headers of a program or library. Fails if the file cannot be loaded.
 Result<Layout> read_layout(Bytes image);
 
+// Returns the PT_GNU_RELRO segments of an image that read_layout() accepts.
+std::vector<AddressRange> read_relro(const Layout& layout);
+
 // Reads the file header only: for debug files, which are never loaded. Segments, notes and other
 // data of program headers are empty.
 Result<Layout> read_sections_only(Bytes image);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "elf/elf_types.hpp"
 #include "elf/prefetch.hpp"
+#include "util/text.hpp"
 
 namespace uprobectl::elf {
 
@@ -42,12 +43,8 @@ SymbolType to_symbol_type(std::uint8_t type) {
 
 // Whether the text has the form of a version name, for files without a list of versions.
 bool may_be_version(std::string_view text) {
-  const auto is_letter = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
-  };
-  return !text.empty() && is_letter(text.front()) && std::ranges::all_of(text, [&](char c) {
-    return is_letter(c) || (c >= '0' && c <= '9') || c == '.';
-  });
+  return !text.empty() && !is_ascii_digit(text.front()) && text.front() != '.' &&
+         std::ranges::all_of(text, [](char c) { return in_ascii_identifier(c) || c == '.'; });
 }
 
 // The index of the '@' before a version in a name; npos without one. The static linker writes

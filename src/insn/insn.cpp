@@ -3,6 +3,7 @@
 #include "insn/decoder.hpp"
 
 #include <algorithm>
+#include <array>
 #include <ranges>
 
 namespace uprobectl {
@@ -33,7 +34,26 @@ std::optional<std::uint32_t> thumb_size(Bytes bytes) {
   return size;
 }
 
+bool is_padding(const Decoder& decoder, const Decoder::Decoded& decoded) {
+  const std::string_view name = decoder.name(decoded);
+  if (name != "HINT") return name.starts_with("NOOP") || name.starts_with("ENDBR");
+  // Arm ARM C6.2, HINT: nop; bti and bti c, j, jc.
+  constexpr std::array<std::int64_t, 5> harmless = {0, 32, 34, 36, 38};
+  return std::ranges::find(harmless, decoded.instruction.getOperand(0).getImm()) != harmless.end();
+}
+
 } // namespace
+
+std::uint64_t entry_padding(Arch arch, Bytes code) {
+  const Decoder* const decoder = Decoder::for_arch(arch);
+  std::uint64_t at = 0;
+  while (decoder != nullptr && at < code.size()) {
+    const auto decoded = decoder->decode(code.subspan(at), {});
+    if (!decoded || !is_padding(*decoder, *decoded)) break;
+    at += decoded->size;
+  }
+  return at;
+}
 
 std::optional<std::uint32_t> instruction_size(Arch arch, Bytes bytes) {
   if (arch == Arch::thumb) return thumb_size(bytes);

@@ -43,10 +43,8 @@ std::vector<std::string> split(std::string_view text, char separator) {
 
 // Letters, digits, '_' and '.', so that pm does not take it for an option.
 bool is_package_name(std::string_view name) {
-  return !name.empty() && std::ranges::all_of(name, [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-           c == '.';
-  });
+  return !name.empty() &&
+         std::ranges::all_of(name, [](char c) { return in_ascii_identifier(c) || c == '.'; });
 }
 
 Error no_package(const std::string& package) {

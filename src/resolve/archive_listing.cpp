@@ -4,6 +4,7 @@
 #include "archive/nested.hpp"
 #include "binary/binary.hpp"
 #include "resolve/locate.hpp"
+#include "resolve/page_size.hpp"
 #include "util/pages.hpp"
 #include "util/shell_words.hpp"
 
@@ -13,8 +14,6 @@
 namespace uprobectl {
 
 namespace {
-
-constexpr std::uint64_t large_page = 16384; // arm64 devices since Android 15
 
 // Sets ArchiveLibrary::probeable and reason, and the members that describe the entry's data.
 void check_library(const Archive& archive, const ArchiveEntry& entry, ArchiveLibrary& library) {
@@ -41,22 +40,15 @@ void check_library(const Archive& archive, const ArchiveEntry& entry, ArchiveLib
   }
   const elf::Image& image = (*parsed)->image();
   library.machine = image.machine();
-  if (data->value % smallest_page != 0) {
-    library.reason = "not on a page boundary, no loader maps it from the archive (zipalign -p 4)";
-    return;
-  }
-  library.probeable = true;
-  if (!image.machine().is_64bit) return; // no device with 16 KiB pages runs 32-bit programs
-  if (data->value % large_page != 0)
-    library.reason = "aligned for 4 KiB pages, not for 16 KiB (zipalign -P 16)";
-  const bool has_small_segments =
-      std::ranges::any_of(image.segments(), [](const elf::Segment& segment) {
-        return segment.memory_size != 0 && segment.alignment % large_page != 0;
-      });
-  if (!has_small_segments) return;
-  std::string before = library.reason ? *library.reason + "; " : std::string();
-  library.reason = std::move(before) + "its segments are aligned for 4 KiB pages, not for 16 KiB "
-                                       "(-Wl,-z,max-page-size=16384)";
+  const auto stored_at = storage_problem(image.machine(), *data);
+  library.probeable = data->value % smallest_page == 0;
+  std::string notes;
+  const auto add = [&](const PageProblem& problem) {
+    notes += fmt::format("{}{} ({})", notes.empty() ? "" : "; ", problem.reason, problem.fix);
+  };
+  if (stored_at) add(*stored_at);
+  if (library.probeable) std::ranges::for_each(segment_problems(image), add);
+  if (!notes.empty()) library.reason = std::move(notes);
 }
 
 ArchiveLibrary describe(const Archive& archive, const ArchiveEntry& entry) {
@@ -99,6 +91,7 @@ ArchiveLibrary describe_container(const ArchiveEntry& entry) {
   row.entry = entry.name;
   row.size = entry.size;
   row.compression = compression_name(entry.method);
+  row.is_container = true;
   return row;
 }
 
@@ -126,6 +119,7 @@ Result<std::vector<ArchiveLibrary>> list_libraries(Bytes file) {
           libraries.back().entry = fmt::format("{}!/{}", entry.name, library.name);
         });
     const std::size_t count = libraries.size() - row - 1;
+    libraries[row].is_unread = !visited;
     libraries[row].reason = !visited    ? visited.error().message
                             : count > 0 ? "an APK, its libraries follow"
                                         : "an APK without libraries";

@@ -4,8 +4,10 @@
 #include "resolve/explain.hpp"
 #include "resolve/instructions.hpp"
 #include "resolve/jump_targets.hpp"
+#include "resolve/point.hpp"
 #include "symbols/classify.hpp"
 #include "symbols/demangle.hpp"
+#include "symbols/plt.hpp"
 #include "uprobectl/insn.hpp"
 #include "uprobectl/resolve/function.hpp"
 
@@ -301,6 +303,8 @@ private:
       return fail(refuse(ErrorKind::unsupported,
                          fmt::format("it jumps into the middle of {}, which jumps back",
                                      state_.jump_targets().name_at(*jump.target))));
+    call.target = jump.target;
+    call.slot = jump.target ? plt_slot_at(*jump.target) : jump.slot;
     if (jump.target)
       call.callee = state_.jump_targets().name_at(*jump.target);
     else if (jump.slot)
@@ -331,6 +335,16 @@ private:
     if (!piece || piece->range.size > max_function_size) return std::nullopt;
     return piece->inside_frame || jumps_back(piece->range) ? std::optional(piece->range)
                                                            : std::nullopt;
+  }
+
+  // Returns the slot that the PLT entry at the address jumps through.
+  std::optional<VirtualAddress> plt_slot_at(VirtualAddress address) const {
+    constexpr std::uint64_t enough = 32; // bytes
+    const elf::Image& image = state_.image;
+    for (const PltStub& stub : find_plt_stubs(
+             image.machine(), {code_bytes(image, address, enough), address}, image.got()))
+      if (stub.address == address) return stub.slot;
+    return std::nullopt;
   }
 
   // Whether the address is a PLT entry without a name. Those of IFUNCs of the same file have none,
@@ -447,6 +461,33 @@ Result<FunctionReturns> FunctionReader::returns(const ProbePoint& point) const {
     return fail(plt_entry_jumps(state_->image, state_->subject(), point));
   if (const auto reason = unsupported_reason(point)) return refuse(*reason);
   return FunctionScan(*state_, *arch, point, language_of(point)).read();
+}
+
+std::optional<ProbePoint> FunctionReader::function_at(const ProbePoint& other,
+                                                      VirtualAddress address) const {
+  State& state = *state_;
+  const auto offset = state.image.to_image(address);
+  const auto file = offset ? state.image.to_file(*offset) : std::nullopt;
+  if (!file) return std::nullopt;
+  std::optional<elf::AddressRange> range = state.jump_targets().symbol_range_at(address);
+  if (!range)
+    if (const auto piece = state.code_index().frames().piece_at(address);
+        piece && !piece->inside_frame)
+      range = piece->range;
+  if (!range || range->address != address || range->size == 0) return std::nullopt;
+  return make_read_function(other.binary, {.address = address,
+                                           .offset = *file,
+                                           .image_offset = *offset,
+                                           .name = state.jump_targets().name_at(address),
+                                           .size = range->size});
+}
+
+std::optional<VirtualAddress> FunctionReader::definition_for_slot(VirtualAddress slot) const {
+  return state_->jump_targets().definition_in_slot(slot);
+}
+
+bool FunctionReader::is_import_slot(VirtualAddress slot) const {
+  return state_->jump_targets().is_import_slot(slot);
 }
 
 CodeLanguage FunctionReader::language_of(const ProbePoint& point) const {

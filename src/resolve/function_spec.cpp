@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "uprobectl/resolve.hpp"
+#include "util/text.hpp"
 
 #include <algorithm>
 #include <array>
@@ -12,9 +13,8 @@ using namespace std::string_view_literals;
 
 namespace {
 
-constexpr bool is_digit(char c) { return c >= '0' && c <= '9'; }
 constexpr bool is_hex_digit(char c) {
-  return is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
+  return is_ascii_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
 }
 
 enum class NumberProblem { malformed, too_large };
@@ -47,7 +47,8 @@ Result<std::uint64_t> parse_place(std::string_view prefix, std::string_view text
     return fail(Error{ErrorKind::usage, what + ": not a number"}.hint(
         fmt::format("write it as {}0x1234", prefix)));
   }
-  if (!prefixed && digits.size() > 1 && digits[0] != '0' && std::ranges::all_of(digits, is_digit))
+  if (!prefixed && digits.size() > 1 && digits[0] != '0' &&
+      std::ranges::all_of(digits, is_ascii_digit))
     return fail(Error{ErrorKind::usage, what + ": could be decimal or hexadecimal"}.hint(
         fmt::format("write {}0x{} for the hexadecimal one", prefix, digits)));
   return *value;
@@ -71,7 +72,8 @@ std::size_t find_plus(std::string_view text) {
   const auto number = text.substr(at + 1);
   if (has_hex_prefix(number))
     return std::ranges::all_of(number.substr(2), is_hex_digit) ? at : std::string_view::npos;
-  return !number.empty() && std::ranges::all_of(number, is_digit) ? at : std::string_view::npos;
+  return !number.empty() && std::ranges::all_of(number, is_ascii_digit) ? at
+                                                                        : std::string_view::npos;
 }
 
 // A text that ends with ":N" or ":+N".
@@ -126,8 +128,8 @@ std::vector<std::size_t> find_single_colons(std::string_view word) {
 // lines: "20", "+2", "10-40", "10-", "-40".
 bool is_line_number(std::string_view text) {
   if (text.starts_with('+')) text.remove_prefix(1);
-  return std::ranges::any_of(text, is_digit) && std::ranges::count(text, '-') <= 1 &&
-         std::ranges::all_of(text, [](char c) { return is_digit(c) || c == '-'; });
+  return std::ranges::any_of(text, is_ascii_digit) && std::ranges::count(text, '-') <= 1 &&
+         std::ranges::all_of(text, [](char c) { return is_ascii_digit(c) || c == '-'; });
 }
 
 // Whether what stands before a colon can only be a file: no name of a function or provider has it.
@@ -159,6 +161,37 @@ Result<FunctionWord> split_target(std::string_view word, bool is_static_probe) {
     return fail(ErrorKind::usage,
                 fmt::format("'{}': a FUNCTION is missing after the TARGET '{}'", word, target));
   return FunctionWord{.target = target, .function = function};
+}
+
+Result<KeyedWord> split_key(std::string_view word, bool is_static_probe) {
+  const std::vector<std::size_t> colons = find_single_colons(word);
+  // The text between the colon before and the one with this index, or the end.
+  const auto part = [&](std::size_t index) {
+    const std::size_t begin = index == 0 ? 0 : colons[index - 1] + 1;
+    const std::size_t end = index < colons.size() ? colons[index] : word.size();
+    return word.substr(begin, end - begin);
+  };
+  std::size_t own = 0; // colons of the word
+  const bool has_file =
+      !colons.empty() && (is_surely_file(part(0)) || is_drive(part(0), word.substr(colons[0] + 1)));
+  if (has_file) ++own;
+  const auto take_form = [&] {
+    const std::size_t before = own;
+    if (own >= colons.size()) return;
+    if (is_static_probe ||
+        std::ranges::find(function_prefixes, part(own)) != function_prefixes.end())
+      ++own;
+    if (own == before && is_line_number(part(own + 1))) ++own;
+  };
+  take_form();
+  // A TARGET without a slash, when everything else has its point.
+  if (!has_file && colons.size() == own + 2) ++own;
+  if (colons.size() <= own) return KeyedWord{.word = word, .key = {}};
+  if (colons.size() == own + 1)
+    return KeyedWord{.word = word.substr(0, colons[own]), .key = word.substr(colons[own] + 1)};
+  return fail(Error{ErrorKind::usage, fmt::format("'{}' has more than TARGET, {} and KEY", word,
+                                                  is_static_probe ? "PROVIDER:NAME" : "FUNCTION")}
+                  .hint("write TARGET with a slash, as in /usr/bin/app:FUNCTION:KEY"));
 }
 
 std::string word_of(const TargetedFunction& named, std::string_view command_target,

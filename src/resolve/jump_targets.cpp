@@ -133,12 +133,27 @@ std::string JumpTargets::name_at(VirtualAddress address) const {
   return display_name(*best) + (plus == 0 ? std::string() : fmt::format("+{:#x}", plus));
 }
 
-std::optional<std::string> JumpTargets::name_in_slot(VirtualAddress slot) const {
+std::optional<elf::Symbol> JumpTargets::symbol_in_slot(VirtualAddress slot) const {
   const auto found = std::ranges::lower_bound(slots_, slot, {}, &elf::ImportSlot::address);
   if (found == slots_.end() || found->address != slot) return std::nullopt;
-  const auto symbol = dynamic_.at(found->symbol);
+  return dynamic_.at(found->symbol);
+}
+
+std::optional<std::string> JumpTargets::name_in_slot(VirtualAddress slot) const {
+  const auto symbol = symbol_in_slot(slot);
   if (!symbol || symbol->name.empty()) return std::nullopt;
   return demangle(symbol->name).value_or(std::string(symbol->name));
+}
+
+std::optional<VirtualAddress> JumpTargets::definition_in_slot(VirtualAddress slot) const {
+  const auto symbol = symbol_in_slot(slot);
+  if (!symbol || !symbol->defined || symbol->type != elf::SymbolType::function) return std::nullopt;
+  return symbol->address;
+}
+
+bool JumpTargets::is_import_slot(VirtualAddress slot) const {
+  const auto symbol = symbol_in_slot(slot);
+  return symbol && !symbol->defined;
 }
 
 } // namespace uprobectl

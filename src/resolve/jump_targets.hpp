@@ -30,8 +30,13 @@ public:
   // Returns the symbol whose address the loader writes to the GOT slot; nullopt without a
   // relocation for the slot.
   std::optional<std::string> name_in_slot(VirtualAddress slot) const;
+  // Returns the address of that symbol if the image defines it, and not by a resolver (IFUNC).
+  std::optional<VirtualAddress> definition_in_slot(VirtualAddress slot) const;
+  // Whether that symbol is one of another file.
+  bool is_import_slot(VirtualAddress slot) const;
 
 private:
+  std::optional<elf::Symbol> symbol_in_slot(VirtualAddress slot) const;
   bool is_part_of(std::string_view part, VirtualAddress function) const;
   // Visits the symbols that cover the address, the closest first, until visit returns false.
   template <typename Visit>

@@ -62,20 +62,19 @@ public:
       const LoadedObject& object = objects_[i];
       for (const std::string_view name : object.file->image().needed_libraries().names) {
         if (!known.emplace(name).second) continue;
-        auto path = search(name, object);
-        if (!path && can_mean_library(file_name_of(name), wanted))
+        std::optional<FoundLibrary> found = search(name, object);
+        if (!found && can_mean_library(file_name_of(name), wanted))
           return fail(ErrorKind::unsupported,
                       fmt::format("'{}' needs it to start, but no folder that the loader searches "
                                   "has it",
                                   program));
-        if (!path && unfound.empty()) unfound = name;
-        if (!path) continue;
+        if (!found && unfound.empty()) unfound = name;
+        if (!found) continue;
         if (can_mean_library(file_name_of(name), wanted) ||
-            can_mean_library(file_name_of(*path), wanted))
-          return path;
-        if (auto file = Binary::open(*path))
-          objects_.push_back(
-              {.file = std::move(*file), .origin = folder_of(*path), .loader = &object});
+            can_mean_library(file_name_of(found->path), wanted))
+          return std::move(found->path);
+        objects_.push_back(
+            {.file = std::move(found->file), .origin = folder_of(found->path), .loader = &object});
       }
     }
     if (!unfound.empty())
@@ -92,53 +91,58 @@ private:
     return error ? std::string() : absolute.parent_path().string();
   }
 
-  // Whether the loader takes the file: it skips those of other machines.
-  bool is_loadable(const std::string& path) const {
-    if (!is_elf_file(path)) return false;
-    const auto file = Binary::open(path);
-    return file && (*file)->image().machine() == machine_;
+  struct FoundLibrary {
+    std::string path;
+    std::shared_ptr<Binary> file;
+  };
+
+  // Opens the file if the loader takes it: it skips those of other machines.
+  std::optional<FoundLibrary> open_loadable(std::string path) const {
+    if (!is_elf_file(path)) return std::nullopt;
+    auto file = Binary::open(path);
+    if (!file || (*file)->image().machine() != machine_) return std::nullopt;
+    return FoundLibrary{.path = std::move(path), .file = std::move(*file)};
   }
 
-  std::optional<std::string> in_folders(std::string_view folders, std::string_view separators,
-                                        const std::string& origin, std::string_view name) const {
+  std::optional<FoundLibrary> in_folders(std::string_view folders, std::string_view separators,
+                                         const std::string& origin, std::string_view name) const {
     for (const std::string_view folder : split_folders(folders, separators)) {
       const auto expanded = expand(folder, origin);
       if (!expanded) continue;
-      std::string path = fmt::format("{}/{}", expanded->empty() ? "." : *expanded, name);
-      if (is_loadable(path)) return path;
+      auto found = open_loadable(fmt::format("{}/{}", expanded->empty() ? "." : *expanded, name));
+      if (found) return found;
     }
     return std::nullopt;
   }
 
-  std::optional<std::string> in_cache(std::string_view name) const {
-    std::optional<std::string> found;
+  std::optional<FoundLibrary> in_cache(std::string_view name) const {
+    std::optional<FoundLibrary> found;
     if (!cache_) return found;
     const auto read = for_each_cached_library(cache_->bytes(), [&](const LoaderCacheEntry& entry) {
       if (found || entry.name != name || entry.path.contains("/glibc-hwcaps/")) return;
-      std::string path(entry.path);
-      if (is_loadable(path)) found = std::move(path);
+      found = open_loadable(std::string(entry.path));
     });
-    return read ? found : std::nullopt;
+    return read ? std::move(found) : std::nullopt;
   }
 
-  std::optional<std::string> search(std::string_view name, const LoadedObject& object) const {
+  std::optional<FoundLibrary> search(std::string_view name, const LoadedObject& object) const {
     if (name.contains('/')) {
       auto path = expand(name, object.origin);
-      return path && is_loadable(*path) ? path : std::nullopt;
+      return path ? open_loadable(std::move(*path)) : std::nullopt;
     }
     const elf::NeededLibraries needed = object.file->image().needed_libraries();
     if (needed.runpath.empty())
       for (const LoadedObject* each = &object; each != nullptr; each = each->loader) {
         const elf::NeededLibraries own = each->file->image().needed_libraries();
         if (!own.runpath.empty()) continue; // its DT_RPATH does not count
-        if (auto path = in_folders(own.rpath, ":", each->origin, name)) return path;
+        if (auto found = in_folders(own.rpath, ":", each->origin, name)) return found;
       }
     if (const char* const variable = std::getenv("LD_LIBRARY_PATH"))
-      if (auto path = in_folders(variable, ":;", objects_.front().origin, name)) return path;
-    if (auto path = in_folders(needed.runpath, ":", object.origin, name)) return path;
-    if (auto path = in_cache(name)) return path;
+      if (auto found = in_folders(variable, ":;", objects_.front().origin, name)) return found;
+    if (auto found = in_folders(needed.runpath, ":", object.origin, name)) return found;
+    if (auto found = in_cache(name)) return found;
     for (const std::string& folder : paths_.library_dirs)
-      if (std::string path = fmt::format("{}/{}", folder, name); is_loadable(path)) return path;
+      if (auto found = open_loadable(fmt::format("{}/{}", folder, name))) return found;
     return std::nullopt;
   }
 

@@ -157,6 +157,18 @@ Result<CheckedPoint> make_point(const Query& query, VirtualAddress address,
   return made;
 }
 
+ProbePoint make_read_function(std::shared_ptr<const ProbedBinary> binary, ReadFunction function) {
+  ProbePoint point;
+  point.binary = std::move(binary);
+  point.address = function.address;
+  point.offset = function.offset;
+  point.image_offset = function.image_offset;
+  point.symbol = std::move(function.name);
+  point.symbol_offset = 0;
+  point.size = function.size;
+  return point;
+}
+
 std::optional<CloneName> clone_name(const Query& query, const elf::Symbol& symbol) {
   if (!symbol.name.contains('.') || symbol.table == elf::Table::oat ||
       symbol.table == elf::Table::plt)

@@ -57,6 +57,17 @@ struct CheckedPoint {
 Result<CheckedPoint> make_point(const Query& query, VirtualAddress address,
                                 const elf::Symbol* known, std::string_view found = {});
 
+// A function whose code is read. Nothing is probed at its start, which is not checked for that:
+// FunctionReader::effect_at() is about its exits.
+struct ReadFunction {
+  VirtualAddress address;
+  FileOffset offset;
+  ImageOffset image_offset;
+  std::optional<std::string> name = {};
+  std::uint64_t size = 0;
+};
+ProbePoint make_read_function(std::shared_ptr<const ProbedBinary> binary, ReadFunction function);
+
 // Splits the name of a clone or part of a function in its image; nullopt for others, as labels and
 // functions of languages whose names have dots.
 std::optional<CloneName> clone_name(const Query& query, const elf::Symbol& symbol);

@@ -10,15 +10,9 @@ namespace uprobectl {
 
 namespace {
 
-bool is_source_file(const std::string& path) {
-  const auto status = stat_path(path);
-  return status && S_ISREG(status->st_mode);
-}
-
 // Tries the whole path below the folder, then without its first components.
 std::optional<std::string> find_below(const std::string& folder, std::string_view path) {
-  const auto status = stat_path(folder);
-  if (!status || !S_ISDIR(status->st_mode)) return std::nullopt;
+  if (!is_folder(folder)) return std::nullopt;
   std::string_view rest = path;
   while (rest.starts_with("../")) rest.remove_prefix(3);
   while (!rest.empty()) {
@@ -26,7 +20,7 @@ std::optional<std::string> find_below(const std::string& folder, std::string_vie
       rest.remove_prefix(1);
       continue;
     }
-    if (std::string candidate = fmt::format("{}/{}", folder, rest); is_source_file(candidate))
+    if (std::string candidate = fmt::format("{}/{}", folder, rest); is_regular_file(candidate))
       return candidate;
     const auto slash = rest.find('/');
     if (slash == std::string_view::npos) break;
@@ -42,7 +36,7 @@ std::optional<std::string> find_source(std::string_view path, const SourceSearch
     for (const std::string& folder : *folders)
       if (auto found = find_below(folder, path)) return found;
   std::string itself(path);
-  if (path.starts_with('/') && is_source_file(itself)) return itself;
+  if (path.starts_with('/') && is_regular_file(itself)) return itself;
   return std::nullopt;
 }
 

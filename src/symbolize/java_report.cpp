@@ -41,7 +41,7 @@ std::optional<JavaFrame> read_frame_at(std::string_view line, std::size_t at) {
   const std::string_view rest = trimmed(line.substr(at + word.size()));
   const auto open = rest.find('(');
   if (open == std::string_view::npos) return std::nullopt;
-  const std::string_view whole = rest.substr(0, open);
+  const std::string_view whole = trimmed(rest.substr(0, open)); // a blank in the Play Console
   JavaFrame frame;
   frame.function = whole.substr(whole.rfind('/') + 1); // npos + 1 is 0
   if (!is_method_name(frame.function)) return std::nullopt;
@@ -50,7 +50,12 @@ std::optional<JavaFrame> read_frame_at(std::string_view line, std::size_t at) {
   if (close == std::string_view::npos || close < open ||
       !is_packaging(trimmed(rest.substr(close + 1))))
     return std::nullopt;
-  set_place(frame, rest.substr(open + 1, close - open - 1));
+  const std::string_view source = rest.substr(open + 1, close - open - 1);
+  const bool has_blank = open > 0 && rest[open - 1] == ' ';
+  if (has_blank && source.contains(' ') && !source.starts_with("Unknown Source") &&
+      source != "Native Method")
+    return std::nullopt; // "look at a.b (which is here)"
+  set_place(frame, source);
   frame.column = at;
   return frame;
 }

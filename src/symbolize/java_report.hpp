@@ -3,6 +3,7 @@
 //
 // Throwable.printStackTrace, logcat, ANR traces (ART runtime/thread.cc, DumpJavaStack):
 //   	at com.foo.Bar.baz(Bar.java:42)
+//   	at com.foo.Bar.baz (Bar.java:42)                       in the Play Console
 //   	at app//com.foo.Bar.baz(Bar.java:42) ~[app.jar:1.0]
 //   Caused by: com.foo.Bar$Failure: message
 //     - locked <0x0a1b2c3d> (a com.foo.Bar)

@@ -3,6 +3,7 @@
 
 #include "uprobectl/symbols.hpp"
 #include "util/numbers.hpp"
+#include "util/text.hpp"
 
 #include <algorithm>
 #include <limits>
@@ -176,8 +177,7 @@ bool is_jitdump_path(std::string_view path) {
   constexpr std::string_view end = ".dump";
   const std::string_view name = path.substr(path.rfind('/') + 1);
   if (!name.starts_with(begin) || !name.ends_with(end)) return false;
-  const std::string_view pid = name.substr(begin.size(), name.size() - begin.size() - end.size());
-  return !pid.empty() && std::ranges::all_of(pid, [](char c) { return c >= '0' && c <= '9'; });
+  return has_only_digits(name.substr(begin.size(), name.size() - begin.size() - end.size()));
 }
 
 } // namespace uprobectl::symbolize

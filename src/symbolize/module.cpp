@@ -96,8 +96,7 @@ std::uint64_t Module::next_serial() {
 }
 
 void Module::keep_frame(VirtualAddress address) {
-  has_kept_frames_ = true;
-  recorded_frames_.try_emplace(address.value, frame(address));
+  kept_frames_.try_emplace(address.value, frame(address));
 }
 
 void Module::close() {
@@ -178,9 +177,9 @@ std::shared_ptr<const Frame> Module::frame(VirtualAddress address) {
   // Return addresses of Thumb code have bit 0 set, the addresses of functions do not.
   if (image_ != nullptr && image_->machine().info().thumb_bit) address.value &= ~std::uint64_t{1};
   if (const auto* const known = frames_.find(address.value)) return *known;
-  if (!recorded_frames_.empty())
-    if (const auto added = recorded_frames_.find(address.value); added != recorded_frames_.end())
-      return added->second;
+  for (const Frames* const frames : {&recorded_frames_, &kept_frames_})
+    if (const auto found = frames->find(address.value); found != frames->end())
+      return found->second;
   find_symbols();
   Frame frame{.module = this, .address = address, .function = {}, .text = {}, .positions = {}};
   const auto covering = symbolizer_ ? symbolizer_->find(address) : std::nullopt;

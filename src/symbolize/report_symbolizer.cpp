@@ -22,6 +22,12 @@ std::string key_of(const ReportedFrame& reported) {
   return key;
 }
 
+// Whether the report may be of this machine.
+bool is_local(const ReportedFrame& reported) {
+  return reported.origin == ReportedFrame::Origin::sanitizer ||
+         reported.origin == ReportedFrame::Origin::perf;
+}
+
 bool is_code(const elf::Image& image, VirtualAddress address) {
   return std::ranges::any_of(image.segments(), [&](const elf::Segment& segment) {
     return segment.executable && address >= segment.address &&
@@ -141,7 +147,7 @@ ReportSymbolizer::KnownModule ReportSymbolizer::open(const ReportedFrame& report
                       .entry = {},
                       .image_begin = reported.image_begin,
                       .build_id = reported.build_id,
-                      .is_local = reported.origin != ReportedFrame::Origin::android};
+                      .is_local = is_local(reported)};
   if (reported.entry) wanted.entry = std::string(*reported.entry);
   auto found = files_.find(wanted);
   if (!found) {
@@ -180,33 +186,54 @@ ReportSymbolizer::KnownModule& ReportSymbolizer::module_of(const ReportedFrame& 
   return modules_.front();
 }
 
+// Returns where the functions of this name begin, in ascending order.
+const std::vector<VirtualAddress>& ReportSymbolizer::begins_of(KnownModule& known,
+                                                               std::string_view function) {
+  auto named = known.begins.find(function);
+  if (named != known.begins.end()) return named->second;
+  const elf::Image& image = *known.module->image();
+  auto symbols = find_by_name(image, function);
+  if (!symbols || symbols->empty()) symbols = find_by_demangled_name(image, function);
+  if (known.begins.size() >= max_names) known.begins.clear();
+  named = known.begins.try_emplace(std::string(function)).first;
+  if (symbols)
+    for (const elf::Symbol& symbol : *symbols) named->second.push_back(symbol.address);
+  std::ranges::sort(named->second, {}, &VirtualAddress::value);
+  const auto repeated = std::ranges::unique(named->second);
+  named->second.erase(repeated.begin(), repeated.end());
+  return named->second;
+}
+
 // Returns the function's address plus the offset in it, if exactly one function of the name has the
 // low 12 bits of the reported number there: a mapping begins at a page. So overloads are known, and
 // files of another build.
 std::optional<VirtualAddress> ReportSymbolizer::address_of_name(KnownModule& known,
                                                                 const ReportedFrame& reported) {
   if (!reported.function_offset || reported.function.empty()) return std::nullopt;
-  auto named = known.begins.find(reported.function);
-  if (named == known.begins.end()) {
-    const elf::Image& image = *known.module->image();
-    auto symbols = find_by_name(image, reported.function);
-    if (!symbols || symbols->empty()) symbols = find_by_demangled_name(image, reported.function);
-    if (known.begins.size() >= max_names) known.begins.clear();
-    named = known.begins.try_emplace(std::string(reported.function)).first;
-    if (symbols)
-      for (const elf::Symbol& symbol : *symbols) named->second.push_back(symbol.address);
-    std::ranges::sort(named->second, {}, &VirtualAddress::value);
-    const auto repeated = std::ranges::unique(named->second);
-    named->second.erase(repeated.begin(), repeated.end());
-  }
   std::optional<VirtualAddress> found;
-  for (const VirtualAddress begin : named->second) {
+  for (const VirtualAddress begin : begins_of(known, reported.function)) {
     const VirtualAddress address{begin.value + *reported.function_offset};
     if ((address.value ^ reported.number) % smallest_page != 0) continue;
     if (found) return std::nullopt;
     found = address;
   }
   return found;
+}
+
+// An offset in a function that only one has the name of, or from where the first segment is mapped.
+std::optional<VirtualAddress> ReportSymbolizer::address_of_minidump(KnownModule& known,
+                                                                    const ReportedFrame& reported) {
+  if (reported.function_offset) {
+    const std::vector<VirtualAddress>& begins = begins_of(known, reported.function);
+    if (begins.size() != 1) return std::nullopt;
+    return VirtualAddress{begins.front().value + *reported.function_offset};
+  }
+  const std::vector<elf::Segment>& segments = known.module->image()->segments();
+  const auto first = std::ranges::min_element(
+      segments, {}, [](const elf::Segment& segment) { return segment.address.value; });
+  if (first == segments.end()) return std::nullopt;
+  const std::uint64_t begin = first->address.value - first->address.value % smallest_page;
+  return VirtualAddress{begin + reported.number};
 }
 
 // The numbers of perf script are offsets in the file or run-time addresses, which for programs
@@ -241,6 +268,13 @@ Result<NamedFrame> ReportSymbolizer::name(const ReportedFrame& reported) {
     return fail(ErrorKind::no_code,
                 fmt::format("{}: {} has no code at {:#x} of the file", reported.module_name(),
                             to_string(BinaryPath{module.path(), module.entry()}), reported.number));
+  const bool is_minidump = reported.origin == ReportedFrame::Origin::minidump;
+  if (is_minidump) address = address_of_minidump(known, reported);
+  if (is_minidump && !address)
+    return fail(ErrorKind::no_code,
+                fmt::format("{}: {} has no function '{}', or several", reported.module_name(),
+                            to_string(BinaryPath{module.path(), module.entry()}),
+                            reported.function));
   if (reported.origin == ReportedFrame::Origin::perf) address = address_of_perf(known, reported);
   if (!address)
     return fail(
@@ -260,9 +294,8 @@ Result<NamedFrame> ReportSymbolizer::name(const ReportedFrame& reported) {
           fmt::format("{}: the report says '{}' at {:#x}, {} has '{}' there: {}",
                       reported.module_name(), reported.function, reported.number,
                       to_string(BinaryPath{module.path(), module.entry()}), *found,
-                      reported.build_id || reported.origin != ReportedFrame::Origin::android
-                          ? "one of the names is wrong"
-                          : "it may be of another build");
+                      reported.build_id || is_local(reported) ? "one of the names is wrong"
+                                                              : "it may be of another build");
   if (std::exchange(known.is_unproved, false))
     named.warning =
         fmt::format("{}: the report has no build id, {} may be of another build",

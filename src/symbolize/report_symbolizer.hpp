@@ -57,6 +57,10 @@ private:
                                                        const ReportedFrame& reported);
   static std::optional<VirtualAddress> address_of_name(KnownModule& known,
                                                        const ReportedFrame& reported);
+  static std::optional<VirtualAddress> address_of_minidump(KnownModule& known,
+                                                           const ReportedFrame& reported);
+  static const std::vector<VirtualAddress>& begins_of(KnownModule& known,
+                                                      std::string_view function);
 
   NameSources names_;
   SymbolFiles files_;

@@ -29,18 +29,19 @@ std::optional<std::uint64_t> take_hex(std::string_view& text) {
   return take_number<std::uint64_t>(text, 16);
 }
 
-// Removes " (BuildId: ab01)" and what follows from the end of the text. Returns the build id.
+// Removes " (BuildId: ab01)" and what follows from the end of the text. Returns the build id,
+// unless it was trimmed.
 std::optional<std::string> take_build_id(std::string_view& text) {
   constexpr std::string_view begin = " (BuildId: ";
   const auto at = text.rfind(begin);
   if (at == std::string_view::npos) return std::nullopt;
   std::string id(text.substr(at + begin.size()));
   id.resize(std::min(id.find(')'), id.size()));
+  text = text.substr(0, at);
   for (char& letter : id)
     if (letter >= 'A' && letter <= 'F') letter = static_cast<char>(letter - 'A' + 'a');
   if (id.empty() || id.find_first_not_of("0123456789abcdef") != std::string::npos)
     return std::nullopt;
-  text = text.substr(0, at);
   return id;
 }
 
@@ -84,7 +85,8 @@ void set_android_place(ReportedFrame& frame, std::string_view text) {
     }
   }
   rest = trimmed(rest);
-  if (rest.size() > 2 && rest.front() == '(' && rest.back() == ')')
+  // ANR traces have "(???)" without a name (ART runtime/native_stack_dump.cc).
+  if (rest.size() > 2 && rest.front() == '(' && rest.back() == ')' && rest != "(\?\?\?)")
     set_function(frame, rest.substr(1, rest.size() - 2), 10);
 }
 
@@ -125,6 +127,49 @@ bool read_sanitizer(ReportedFrame& frame, std::string_view text) {
   return !frame.path.empty();
 }
 
+// Splits "libfoo.so!f(int) + 0x1c", or at '`', for a frame that has no other address.
+bool set_minidump_location(ReportedFrame& frame, std::string_view text, char mark, int base) {
+  const auto plus = text.rfind(" + ");
+  if (plus == std::string_view::npos) return false;
+  std::string_view digits = text.substr(plus + 3);
+  if (base == 16 && !take_prefix(digits, "0x")) return false;
+  const auto number = parse_number<std::uint64_t>(digits, base);
+  text = text.substr(0, plus);
+  const auto end = text.find(mark);
+  frame.path = text.substr(0, end);
+  if (!number || frame.path.empty() || frame.path.find_first_of(" \t") != std::string_view::npos)
+    return false;
+  frame.origin = ReportedFrame::Origin::minidump;
+  frame.number = *number;
+  frame.is_return_address = frame.index > 0;
+  if (end == std::string_view::npos) return true;
+  frame.function = text.substr(end + 1);
+  frame.function_offset = number;
+  return !frame.function.empty();
+}
+
+// " 1  libfoo.so!f(int) + 0x1c": "%2d  ". Lines that end with "[foo.cc : 12 + 0x4]" have their
+// source, but no address.
+std::optional<ReportedFrame> read_minidump(std::string_view line) {
+  ReportedFrame frame;
+  std::string_view rest = line;
+  take_prefix(rest, " ");
+  frame.column = static_cast<std::size_t>(rest.data() - line.data());
+  const auto index = take_number<std::uint64_t>(rest);
+  if (!index || !take_prefix(rest, "  ")) return std::nullopt;
+  frame.index = *index;
+  if (!set_minidump_location(frame, rest, '!', 16)) return std::nullopt;
+  return frame;
+}
+
+// `text` is behind "#3": ": 0x00007f6b8e0 libfoo.so`f(int) + 28".
+bool read_lldb(ReportedFrame& frame, std::string_view text) {
+  if (!take_prefix(text, ": 0x")) return false;
+  frame.pc = take_hex(text);
+  return frame.pc && take_prefix(text, " ") && text.contains('`') &&
+         set_minidump_location(frame, text, '`', 10);
+}
+
 std::optional<ReportedFrame> read_numbered(std::string_view line) {
   constexpr int max_attempts = 16; // each reads the rest of the line
   int attempts = 0;
@@ -137,7 +182,8 @@ std::optional<ReportedFrame> read_numbered(std::string_view line) {
     if (!index) continue;
     if (++attempts > max_attempts) break;
     frame.index = *index;
-    if (read_android(frame, rest) || read_sanitizer(frame, rest)) return frame;
+    if (read_android(frame, rest) || read_sanitizer(frame, rest) || read_lldb(frame, rest))
+      return frame;
   }
   return std::nullopt;
 }
@@ -245,6 +291,7 @@ std::optional<ReportedFrame> ReportReader::read(std::string_view line) {
     return frame;
   }
   if (line.contains("Build fingerprint:")) android_version_ = read_android_version(line);
+  if (auto frame = read_minidump(line)) return frame;
   auto frame = read_perf(line);
   if (frame)
     follow_perf_stack(*frame);

@@ -8,11 +8,16 @@
 //   #1 0x55dc9288cf15 in f (/usr/lib/libfoo.so+0xcf15) (BuildId: ab01)
 // perf script (Linux tools/perf/util/evsel_fprintf.c, sample__fprintf_callchain):
 //       7f6b8e0 f+0x1c (/usr/lib/libfoo.so)
+// Minidumps (Breakpad src/processor/stackwalk_common.cc, PrintStack; lldb's default frame-format):
+//  1  libfoo.so!f + 0x1c
+//  2  libfoo.so + 0x1234
+//   frame #1: 0x00007f6b8e0 libfoo.so`f(int) + 28
 //
 // Addresses of callers. libunwindstack has moved them back into the call instruction (Unwinder.cpp,
 // `frame->rel_pc = rel_pc - pc_adjustment`), sanitizers too (StackTrace::GetPreviousInstructionPc,
 // which for frame 0 undoes GetNextInstructionPc). perf prints what the kernel recorded, so return
 // addresses, but addresses less 1 if it unwound the stack itself (tools/perf/util/unwind-libdw.c).
+// Breakpad (StackFrame::ReturnAddress) and lldb print return addresses.
 #pragma once
 
 #include "uprobectl/util.hpp"
@@ -21,15 +26,16 @@ namespace uprobectl::symbolize {
 
 // A frame as the report has it. Views of the line.
 struct ReportedFrame {
-  enum class Origin { android, sanitizer, perf, java };
+  enum class Origin { android, sanitizer, perf, java, minidump };
 
   Origin origin = Origin::android;
   std::uint64_t index = 0; // 0 is the innermost frame
   // android: the ELF virtual address, before Android 11 often an offset in the file; see
   // address_of_old_android(). sanitizer: the ELF virtual address. perf: an offset in the file (5.12
-  // to 6.3), or a run-time address.
+  // to 6.3), or a run-time address. minidump: an offset from where the library is mapped, unless
+  // function_offset is set.
   std::uint64_t number = 0;
-  bool is_return_address = false;        // perf: number may be behind the call
+  bool is_return_address = false;        // perf, minidump: number may be behind the call
   std::optional<std::uint64_t> pc;       // run-time address, if the report has it
   std::optional<std::uint64_t> in_file;  // perf -F +dsoff: offset in the file
   std::string_view path;                 // of the file or archive; "[vdso]", "<anonymous:7f00>"

@@ -7,11 +7,11 @@
 #include "elf/sections.hpp"
 #include "uprobectl/archive.hpp"
 #include "uprobectl/path.hpp"
+#include "util/rooted_path.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
 #include <set>
-#include <sys/stat.h>
 
 namespace uprobectl::symbolize {
 
@@ -20,11 +20,6 @@ namespace {
 // Appended to the name of a library, or to its build id.
 constexpr std::string_view endings[] = {"", ".debug", ".dbg", ".sym"};
 constexpr std::uint64_t head_size = 64 << 10; // bytes, enough for a build id
-
-bool is_folder(const std::string& path) {
-  struct stat status{};
-  return ::stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
-}
 
 bool has_archive_name(std::string_view path) {
   for (const std::string_view ending : {".zip", ".apk", ".aar", ".aab", ".apks", ".xapk", ".jar"})

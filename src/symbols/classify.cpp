@@ -3,6 +3,7 @@
 
 #include "symbols/demangle.hpp"
 #include "uprobectl/symbols.hpp"
+#include "util/text.hpp"
 
 #include <algorithm>
 #include <array>
@@ -195,17 +196,13 @@ std::size_t suffixes_of_mangled(std::string_view raw) {
   return end < raw.size() && raw[end] == '.' ? end : std::string_view::npos;
 }
 
-bool is_number(std::string_view text) {
-  return !text.empty() && std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
-}
-
 // Returns where the known suffixes of another name begin.
 std::size_t known_suffixes(std::string_view raw) {
   std::size_t begin = raw.size();
   while (true) {
     std::string_view rest = raw.substr(0, begin);
     std::size_t dot = rest.rfind('.');
-    while (dot != std::string_view::npos && is_number(rest.substr(dot + 1))) {
+    while (dot != std::string_view::npos && has_only_digits(rest.substr(dot + 1))) {
       rest = rest.substr(0, dot);
       dot = rest.rfind('.');
     }
@@ -228,7 +225,7 @@ void for_each_suffix(std::string_view raw, std::size_t begin, Visit visit) {
     const std::size_t end = word_end(begin);
     const std::string_view word = raw.substr(begin + 1, end - begin - 1);
     std::size_t next = end;
-    while (next < raw.size() && is_number(raw.substr(next + 1, word_end(next) - next - 1)))
+    while (next < raw.size() && has_only_digits(raw.substr(next + 1, word_end(next) - next - 1)))
       next = word_end(next);
     visit(word, find_suffix(word), next);
     begin = next;
@@ -245,13 +242,13 @@ std::optional<CloneName> parse_clone_name(std::string_view raw) {
   std::size_t begin = result.base.size();
   for_each_suffix(raw, begin, [&](std::string_view word, const Suffix* known, std::size_t end) {
     // A number alone is that of a static function of another unit (LLVM's LTO).
-    const SuffixKind kind = known != nullptr  ? known->kind
-                            : is_number(word) ? SuffixKind::rename
-                                              : SuffixKind::body;
+    const SuffixKind kind = known != nullptr        ? known->kind
+                            : has_only_digits(word) ? SuffixKind::rename
+                                                    : SuffixKind::body;
     if (kind == SuffixKind::rename && result.kind == SuffixKind::rename && word != "localalias")
       result.function = raw.substr(0, end);
     result.kind = std::max(result.kind, kind);
-    const bool is_known = known != nullptr || is_number(word) || is_target(word);
+    const bool is_known = known != nullptr || has_only_digits(word) || is_target(word);
     result.is_unknown = result.is_unknown || !is_known;
     result.is_numbered = result.is_numbered || end - begin > word.size() + 1;
     begin = end;
@@ -267,7 +264,7 @@ std::string_view stem_of(std::string_view raw) {
 
 bool is_suffix(std::string_view text) {
   const std::string_view word = text.substr(0, text.find('.'));
-  return find_suffix(word) != nullptr || is_target(word) || is_number(word);
+  return find_suffix(word) != nullptr || is_target(word) || has_only_digits(word);
 }
 
 bool is_part_word(std::string_view word) {
@@ -279,11 +276,11 @@ bool has_other_arguments(std::string_view raw) {
   const auto clone = parse_clone_name(raw);
   if (!clone) return false;
   bool changes = false;
-  for_each_suffix(raw, clone->base.size(),
-                  [&](std::string_view word, const Suffix* known, std::size_t) {
-                    changes = changes || (known != nullptr ? known->changes_arguments
-                                                           : !is_target(word) && !is_number(word));
-                  });
+  for_each_suffix(
+      raw, clone->base.size(), [&](std::string_view word, const Suffix* known, std::size_t) {
+        changes = changes || (known != nullptr ? known->changes_arguments
+                                               : !is_target(word) && !has_only_digits(word));
+      });
   return changes;
 }
 

@@ -3,6 +3,7 @@
 
 #include "uprobectl/symbols.hpp"
 #include "util/numbers.hpp"
+#include "util/text.hpp"
 
 #include <algorithm>
 #include <array>
@@ -20,10 +21,10 @@ namespace {
 constexpr std::uint64_t max_demangled_size = 65536; // bytes
 constexpr std::size_t hash_component = 19;          // "::h" and 16 digits
 
-bool is_hex_digit(char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); }
+bool is_hex_digit(char c) { return is_ascii_digit(c) || (c >= 'a' && c <= 'f'); }
 
 std::optional<unsigned> base62_digit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
+  if (is_ascii_digit(c)) return c - '0';
   if (c >= 'a' && c <= 'z') return 10 + (c - 'a');
   if (c >= 'A' && c <= 'Z') return 36 + (c - 'A');
   return std::nullopt;

@@ -5,6 +5,7 @@
 #include "symbols/demangle.hpp"
 #include "symbols/list.hpp"
 #include "util/spelling.hpp"
+#include "util/text.hpp"
 
 #include <algorithm>
 #include <array>
@@ -137,10 +138,7 @@ std::string_view mangled_identifier(std::string_view name) {
       "ostream",   "iostream",     "basic_ostream", "basic_iostream"};
   std::string_view base = base_name(name);
   if (base.starts_with('~')) base.remove_prefix(1);
-  const auto is_identifier = [](char c) {
-    return c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-  };
-  if (base.starts_with("operator") || !std::ranges::all_of(base, is_identifier)) return {};
+  if (base.starts_with("operator") || !std::ranges::all_of(base, in_ascii_identifier)) return {};
   if (std::ranges::find(abbreviated, base) != abbreviated.end()) return {};
   return base;
 }

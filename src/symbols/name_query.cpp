@@ -3,6 +3,7 @@
 
 #include "symbols/classify.hpp"
 #include "util/numbers.hpp"
+#include "util/text.hpp"
 
 #include <algorithm>
 #include <array>
@@ -16,9 +17,6 @@ using Match = std::optional<NameMismatch>;
 
 Match both(Match a, Match b) { return a && b ? *a | *b : Match(); }
 
-bool in_ascii_identifier(char c) {
-  return c == '_' || is_ascii_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-}
 bool is_identifier(std::string_view text) {
   return !text.empty() && std::ranges::all_of(text, in_ascii_identifier);
 }

@@ -15,8 +15,7 @@ using Texts = std::vector<std::string>;
 using Path = std::vector<NameComponent>;
 
 bool starts_identifier(char c) {
-  const bool is_letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-  return is_letter || c == '_' || c == '$' || static_cast<unsigned char>(c) >= 0x80;
+  return is_ascii_letter(c) || c == '_' || c == '$' || static_cast<unsigned char>(c) >= 0x80;
 }
 bool in_identifier(char c) { return starts_identifier(c) || is_ascii_digit(c); }
 

@@ -6,6 +6,7 @@
 
 #include "symbols/demangle.hpp"
 #include "symbols/std_names.hpp"
+#include "util/text.hpp"
 
 #include <vector>
 
@@ -34,8 +35,6 @@ inline constexpr std::string_view anonymous_namespace = "{anonymous}";
 
 // Longer names are not parsed.
 inline constexpr std::size_t max_written_length = 16384;
-
-inline bool is_ascii_digit(char c) { return c >= '0' && c <= '9'; }
 
 // Returns the path of names at the start of a canonical type: "std::string" of "std::string
 // const&". Empty if the type starts with something else.

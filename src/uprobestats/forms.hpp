@@ -6,15 +6,9 @@
 
 #include "uprobectl/util.hpp"
 #include "uprobestats/schema.hpp"
+#include "util/protobuf_reader.hpp"
 
 namespace uprobectl::uprobestats {
-
-enum class WireType : std::uint8_t {
-  varint = 0,
-  fixed64 = 1,
-  bytes = 2,
-  fixed32 = 5,
-};
 
 // A field that does not fit the schema: its number, its type or its enumeration value is unknown.
 struct UnknownField {

@@ -55,12 +55,13 @@ private:
   Token token_;
 };
 
-bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
+bool is_letter(char c) { return is_ascii_letter(c) || c == '_'; }
 bool is_octal(char c) { return c >= '0' && c <= '7'; }
-bool is_hex(char c) { return is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'); }
+bool is_hex(char c) {
+  return is_ascii_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
+}
 std::uint32_t digit_value(char c) {
-  if (is_digit(c)) return static_cast<std::uint32_t>(c - '0');
+  if (is_ascii_digit(c)) return static_cast<std::uint32_t>(c - '0');
   return static_cast<std::uint32_t>((c | 0x20) - 'a') + 10;
 }
 
@@ -121,9 +122,9 @@ Result<void> TextTokens::advance() {
   if (is_letter(c)) {
     token_.kind = Token::Kind::identifier;
     step(leading(
-             rest(), [](char one) { return is_letter(one) || is_digit(one); }, rest().size())
+             rest(), [](char one) { return is_letter(one) || is_ascii_digit(one); }, rest().size())
              .size());
-  } else if (is_digit(c) || (c == '.' && rest().size() > 1 && is_digit(rest()[1]))) {
+  } else if (is_ascii_digit(c) || (c == '.' && rest().size() > 1 && is_ascii_digit(rest()[1]))) {
     take_number();
   } else if (c == '"' || c == '\'') {
     if (auto taken = take_text(); !taken) return taken;
@@ -141,7 +142,7 @@ Result<void> TextTokens::advance() {
 }
 
 void TextTokens::take_number() {
-  const auto is_part = [](char c) { return is_letter(c) || is_digit(c) || c == '.'; };
+  const auto is_part = [](char c) { return is_letter(c) || is_ascii_digit(c) || c == '.'; };
   std::size_t size = 0;
   while (size < rest().size()) {
     const char c = rest()[size];
@@ -153,7 +154,7 @@ void TextTokens::take_number() {
   const std::string_view written = rest().substr(0, size);
   const bool hex = written.starts_with("0x") || written.starts_with("0X");
   const bool whole = hex ? written.size() > 2 && std::ranges::all_of(written.substr(2), is_hex)
-                         : std::ranges::all_of(written, is_digit);
+                         : std::ranges::all_of(written, is_ascii_digit);
   token_.kind = whole ? Token::Kind::integer : Token::Kind::real;
   step(size);
 }

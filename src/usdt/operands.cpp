@@ -2,6 +2,7 @@
 #include "usdt/operands.hpp"
 
 #include "util/numbers.hpp"
+#include "util/text.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -10,12 +11,10 @@ namespace uprobectl {
 
 namespace {
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-
 // A character of a symbol's name in GNU as (manual, "Symbol Names"), including non-ASCII letters.
 bool is_symbol_character(char c) {
-  return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == '.' ||
-         c == '$' || (static_cast<unsigned char>(c) & 0x80) != 0;
+  return in_ascii_identifier(c) || c == '.' || c == '$' ||
+         (static_cast<unsigned char>(c) & 0x80) != 0;
 }
 
 std::string_view take_name(std::string_view& text) {
@@ -51,7 +50,7 @@ std::optional<AsmExpression> take_expression(std::string_view& text) {
     if (signed_term) text.remove_prefix(1);
     const std::string_view name = take_name(text);
     if (name.empty()) return std::nullopt;
-    if (is_digit(name.front())) {
+    if (is_ascii_digit(name.front())) {
       if (!add_number(expression, name, negative)) return std::nullopt;
       continue;
     }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "util/rooted_path.hpp"
 
+#include "util/text.hpp"
+
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -27,10 +29,6 @@ std::string_view take_part(std::string_view& path) {
   path.remove_prefix(end);
   path.remove_prefix(std::min(path.find_first_not_of('/'), path.size()));
   return part;
-}
-
-bool is_number(std::string_view text) {
-  return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
 }
 
 // Reads a symbolic link that is open with O_PATH. Returns an errno value if it fails. Magic links
@@ -184,12 +182,13 @@ std::optional<RootedPath> split_process_root(std::string_view path) {
   std::string_view rest = path;
   if (take_part(rest) != "proc") return std::nullopt;
   const std::string_view process = take_part(rest);
-  if (!is_number(process) && process != "self" && process != "thread-self") return std::nullopt;
+  if (!has_only_digits(process) && process != "self" && process != "thread-self")
+    return std::nullopt;
   std::string root = "/proc/" + std::string(process);
   std::string_view part = take_part(rest);
   if (part == "task") {
     const std::string_view thread = take_part(rest);
-    if (!is_number(thread)) return std::nullopt;
+    if (!has_only_digits(thread)) return std::nullopt;
     root += "/task/" + std::string(thread);
     part = take_part(rest);
   }
@@ -215,6 +214,16 @@ std::expected<struct stat, int> stat_path(const std::string& path) {
   const UniqueFd fd = open_any(path);
   if (!fd || ::fstat(fd.get(), &status) != 0) return std::unexpected(errno);
   return status;
+}
+
+bool is_regular_file(const std::string& path) {
+  const auto status = stat_path(path);
+  return status && S_ISREG(status->st_mode);
+}
+
+bool is_folder(const std::string& path) {
+  const auto status = stat_path(path);
+  return status && S_ISDIR(status->st_mode);
 }
 
 Result<RegularFile> open_regular_file(const std::string& path) {

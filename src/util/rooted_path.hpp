@@ -19,7 +19,7 @@ struct RootedPath {
 // Splits a path below /proc/PID/root. Returns nullopt for all other paths.
 std::optional<RootedPath> split_process_root(std::string_view path);
 
-// The next three functions follow a path below "/proc/PID/root" inside that root: with openat2(2)
+// The next five functions follow a path below "/proc/PID/root" inside that root: with openat2(2)
 // and RESOLVE_IN_ROOT, before Linux 5.6 component by component. They follow other paths as usual.
 // Inside a root they do not follow magic links of /proc, such as /proc/PID/fd/N.
 
@@ -27,6 +27,8 @@ std::optional<RootedPath> split_process_root(std::string_view path);
 Result<UniqueFd> open_path(const std::string& path);
 // Calls stat(2). Returns the errno value if it fails.
 std::expected<struct stat, int> stat_path(const std::string& path);
+bool is_regular_file(const std::string& path);
+bool is_folder(const std::string& path);
 struct RegularFile {
   UniqueFd fd;
   struct stat status;

@@ -132,8 +132,7 @@ Result<std::vector<std::string>> split_words(std::string_view line) {
 std::string shell_word(std::string_view text) {
   constexpr std::string_view plain_marks = "_-./:@%+=,";
   const auto is_plain = [&](char c) {
-    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-           plain_marks.find(c) != std::string_view::npos;
+    return is_ascii_letter_or_digit(c) || plain_marks.find(c) != std::string_view::npos;
   };
   if (!text.empty() && std::ranges::all_of(text, is_plain)) return std::string(text);
   if (!is_printable_text(text)) return ansi_c_word(text);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "util/spelling.hpp"
 
+#include "util/text.hpp"
+
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -95,14 +97,7 @@ std::vector<std::string> nearest(std::string_view typed,
 
 std::string did_you_mean(const std::vector<std::string>& names) {
   if (names.empty()) return {};
-  std::string text = "did you mean ";
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    if (i != 0) text += i + 1 == names.size() ? " or " : ", ";
-    text += '\'';
-    text += names[i];
-    text += '\'';
-  }
-  return text + "?";
+  return "did you mean " + alternatives(names, "'") + '?';
 }
 
 } // namespace uprobectl

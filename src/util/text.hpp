@@ -10,6 +10,16 @@
 
 namespace uprobectl {
 
+constexpr bool is_ascii_digit(char c) { return c >= '0' && c <= '9'; }
+constexpr bool is_ascii_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+constexpr bool is_ascii_letter_or_digit(char c) { return is_ascii_letter(c) || is_ascii_digit(c); }
+// Of the identifiers of C.
+constexpr bool in_ascii_identifier(char c) { return is_ascii_letter_or_digit(c) || c == '_'; }
+// Whether the text has decimal digits and nothing else.
+constexpr bool has_only_digits(std::string_view text) {
+  return !text.empty() && std::ranges::all_of(text, is_ascii_digit);
+}
+
 // Returns the text without the blanks at both ends.
 inline std::string_view trimmed(std::string_view text, std::string_view blanks = " \t\r") {
   const auto begin = text.find_first_not_of(blanks);
@@ -36,6 +46,19 @@ std::string joined(const Texts& texts, std::string_view separator = ", ") {
     if (!first) all += separator;
     first = false;
     all += text;
+  }
+  return all;
+}
+
+// "a", "a or b", "a, b or c"; with "'" as `quote` each in quotes.
+template <typename Texts>
+std::string alternatives(const Texts& texts, std::string_view quote = {}) {
+  std::string all;
+  std::size_t left = std::size(texts);
+  for (const auto& text : texts) {
+    if (!all.empty()) all += left == 1 ? " or " : ", ";
+    all.append(quote).append(text).append(quote);
+    --left;
   }
   return all;
 }

@@ -90,7 +90,7 @@ public:
   void visit(Value& value, const std::string& path, std::string_view name, const ValueType* type) {
     if (const auto as = find(path)) {
       if (auto shown = convert(*as, value, type))
-        value = std::move(*shown);
+        replace(value, std::move(*shown));
       else if (*as == ShownAs::ip && context_.no_ip)
         context_.no_ip(path);
       return;
@@ -106,11 +106,17 @@ public:
     } else if (auto* const elements = std::get_if<Value::Array>(&value.value)) {
       for (Value& element : *elements) visit(element, path, {}, element_of(type));
     } else if (context_.stack && names_stack(name)) {
-      if (auto shown = convert(ShownAs::stack, value, type)) value = std::move(*shown);
+      if (auto shown = convert(ShownAs::stack, value, type)) replace(value, std::move(*shown));
     }
   }
+  bool has_changed() const { return has_changed_; }
 
 private:
+  void replace(Value& value, Value shown) {
+    value = std::move(shown);
+    has_changed_ = true;
+  }
+
   bool fits(std::string_view rule, std::string_view path) const {
     const auto drop = [&](std::string_view prefix) {
       if (prefix.empty() || !rule.starts_with(prefix)) return false;
@@ -192,6 +198,7 @@ private:
   std::span<const ShownAsRule> tags_;
   const ShownAsContext& context_;
   std::vector<bool>* is_used_;
+  bool has_changed_ = false;
 };
 
 } // namespace
@@ -211,11 +218,13 @@ Result<ShownAsRule> parse_shown_as_rule(std::string_view text) {
   return ShownAsRule{.path = std::string(text.substr(0, equals)), .as = *as};
 }
 
-void show_as(Value& value, ShownAsScope scope, std::span<const ShownAsRule> rules,
+bool show_as(Value& value, ShownAsScope scope, std::span<const ShownAsRule> rules,
              std::span<const ShownAsRule> tags, const ShownAsContext& context,
              std::vector<bool>* is_used) {
   if (is_used != nullptr) is_used->resize(rules.size());
-  Shower(scope, rules, tags, context, is_used).visit(value, {}, {}, scope.type);
+  Shower shower(scope, rules, tags, context, is_used);
+  shower.visit(value, {}, {}, scope.type);
+  return shower.has_changed();
 }
 
 } // namespace uprobectl

@@ -51,8 +51,8 @@ struct ShownAsScope {
 // value alone. Without a rule, integers named stack_id, user_stack_id and the like are stacks. A
 // value that cannot be shown in this way stays as it is. A number has as many digits in hexadecimal
 // as its type has, if that is known. Sets `is_used` of the rules that were found, if it is not
-// null.
-void show_as(Value& value, ShownAsScope scope, std::span<const ShownAsRule> rules,
+// null. Returns whether a value has changed.
+bool show_as(Value& value, ShownAsScope scope, std::span<const ShownAsRule> rules,
              std::span<const ShownAsRule> tags, const ShownAsContext& context,
              std::vector<bool>* is_used = nullptr);
 

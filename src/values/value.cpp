@@ -54,7 +54,10 @@ struct ToNumber {
   std::optional<std::int64_t> operator()(Value::Hex value) const {
     return static_cast<std::int64_t>(value.number);
   }
-  std::optional<std::int64_t> operator()(Value::Character value) const { return value.code; }
+  // As they are read: `char` has a sign on x86-64 only.
+  std::optional<std::int64_t> operator()(Value::Character value) const {
+    return static_cast<unsigned char>(value.code);
+  }
   std::optional<std::int64_t> operator()(const Value::Name& value) const { return value.number; }
   std::optional<std::int64_t> operator()(const auto& /*other*/) const { return std::nullopt; }
 };

@@ -1,34 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "verify/verify.hpp"
 
+#include "resolve/archive_listing.hpp"
+#include "uprobectl/archive.hpp"
+#include "util/mapped_file.hpp"
 #include "util/text.hpp"
+#include "verify/details.hpp"
 
 #include <algorithm>
 #include <filesystem>
 #include <fmt/format.h>
+#include <functional>
 #include <iterator>
 #include <map>
 #include <set>
+#include <unordered_map>
 
 namespace uprobectl {
 
 namespace {
 
-using Change = DriftRecord::Change;
-
-// The code of a source line moves inside its function.
-bool same_name(const RecordedMatch& recorded, const ProbePoint& current) {
-  return recorded.symbol == current.symbol && recorded.version == current.version &&
+// Whether both are the same point of a symbol. The code of a source line moves inside its function.
+bool is_same_point(const RecordedMatch& recorded, const ProbePoint& current) {
+  return recorded.version == current.version &&
          (current.source || recorded.symbol_offset == current.symbol_offset) &&
          recorded.is_inlined == (current.inlined_into != nullptr);
-}
-
-// Returns Android's name of the ABI of an entry: "lib/arm64-v8a/libfoo.so".
-std::optional<std::string> abi_of(const std::optional<std::string>& entry) {
-  if (!entry) return std::nullopt;
-  for (std::string& abi : known_abis())
-    if (entry->contains("lib/" + abi + "/")) return std::move(abi);
-  return std::nullopt;
 }
 
 // Returns the file of a recorded match that is printed: that of the target, with the entry instead
@@ -42,12 +38,18 @@ std::string image_of(const RecordedMatch& match, const std::string& target, Pair
   return to_string(BinaryPath{match.file.value_or(target), match.entry});
 }
 
-void set_file(DriftRecord& drift, const ProbePoint& point, Pairing pairing) {
-  const ProbedBinary& binary = *point.binary;
-  drift.file = point.offset ? std::optional(binary.real_path) : std::nullopt;
-  drift.entry = binary.path.entry;
-  drift.abi = abi_of(drift.entry);
-  if (pairing == Pairing::in_each_file) drift.image = to_string(binary.path);
+// Returns a finding about a recorded match, without its change.
+Finding finding_about(const RecordedMatch& match, const std::string& target, Pairing pairing) {
+  Finding finding{.target = target,
+                  .request = match.request,
+                  .symbol = match.symbol,
+                  .file = match.file,
+                  .entry = match.entry,
+                  .abi = abi_of(match.entry),
+                  .symbol_offset = match.symbol_offset,
+                  .record_line = match.line};
+  if (pairing == Pairing::in_each_file) finding.image = image_of(match, target, pairing);
+  return finding;
 }
 
 bool is_in_full_table(const RecordedMatch& match) {
@@ -55,50 +57,124 @@ bool is_in_full_table(const RecordedMatch& match) {
 }
 
 std::string hex_text(std::uint64_t value) { return fmt::format("{:#x}", value); }
+std::string position_of(const RecordedMatch& match) {
+  return hex_text(match.address.value_or(match.offset.value_or(match.image_offset)));
+}
+
+// Finds the current matches that may be those of a recorded one.
+class MatchIndex {
+public:
+  MatchIndex(std::span<const ProbePoint> current, Pairing pairing)
+      : current_(current), pairing_(pairing) {
+    for (std::size_t i = 0; i < current.size(); ++i) {
+      const ProbePoint& point = current[i];
+      const auto& entry = point.binary->path.entry;
+      by_symbol_[key_of(point.symbol, entry)].push_back(i);
+      if (point.aliases)
+        for (const std::string& alias : *point.aliases)
+          by_alias_[key_of(alias, entry)].push_back(i);
+    }
+  }
+
+  using Visit = std::function<bool(std::size_t)>;
+  // Calls visit for the index of each in order, until it returns true. Returns whether it did.
+  bool visit(const RecordedMatch& match, const Visit& visit) const {
+    return visit_in(by_symbol_, match, visit);
+  }
+  // A pattern finds a point once, by one of its names, which an added name may replace.
+  bool visit_aliases(const RecordedMatch& match, const Visit& visit) const {
+    return visit_in(by_alias_, match, visit);
+  }
+  bool has(const RecordedMatch& match) const {
+    const auto is_any = [](std::size_t) { return true; };
+    return visit(match, is_any) || visit_aliases(match, is_any);
+  }
+
+private:
+  using Indexes = std::unordered_map<std::string, std::vector<std::size_t>>;
+
+  bool visit_in(const Indexes& indexes, const RecordedMatch& match, const Visit& visit) const {
+    const auto found = indexes.find(key_of(match.symbol, match.entry));
+    return found != indexes.end() && std::ranges::any_of(found->second, [&](std::size_t i) {
+             return is_same_point(match, current_[i]) && are_paired(match, current_[i], pairing_) &&
+                    visit(i);
+           });
+  }
+  std::string key_of(const std::optional<std::string>& symbol,
+                     const std::optional<std::string>& entry) const {
+    std::string key = symbol.value_or("");
+    if (pairing_ == Pairing::in_each_file)
+      key.append(1, '\0').append(library_key(entry.value_or("")));
+    return key;
+  }
+
+  std::span<const ProbePoint> current_;
+  Pairing pairing_;
+  Indexes by_symbol_;
+  Indexes by_alias_;
+};
 
 // Returns for each recorded match the index of its current match, or current.size() without one. If
 // a name has several places, pairs them in order of offset. The places of a static probe are first
 // paired by equal offset, so that the others stay paired if one was removed.
 std::vector<std::size_t> pair_matches(std::span<const RecordedMatch> recorded,
                                       std::span<const ProbePoint> current, Pairing pairing) {
+  const MatchIndex index(current, pairing);
   std::vector<std::size_t> pairs(recorded.size(), current.size());
   std::vector<bool> paired(current.size(), false);
-  const auto pair = [&](std::size_t old, bool same_place) {
-    for (std::size_t i = 0; i < current.size() && pairs[old] == current.size(); ++i) {
-      if (paired[i] || !same_name(recorded[old], current[i]) ||
-          !are_paired(recorded[old], current[i], pairing))
-        continue;
-      if (same_place && recorded[old].image_offset != current[i].image_offset.value) continue;
+  const auto pair = [&](std::size_t old, bool same_point) {
+    if (pairs[old] != current.size()) return;
+    index.visit(recorded[old], [&](std::size_t i) {
+      if (paired[i] || (same_point && recorded[old].image_offset != current[i].image_offset.value))
+        return false;
       pairs[old] = i;
       paired[i] = true;
-    }
+      return true;
+    });
   };
   for (std::size_t old = 0; old < recorded.size(); ++old)
     if (recorded[old].static_probe) pair(old, true);
   for (std::size_t old = 0; old < recorded.size(); ++old) pair(old, false);
+  for (std::size_t old = 0; old < recorded.size(); ++old)
+    if (pairs[old] == current.size())
+      index.visit_aliases(recorded[old], [&](std::size_t i) {
+        pairs[old] = i;
+        return true;
+      });
   return pairs;
 }
 
 // Returns the differences in offset and in a static probe's semaphore and arguments. Compares the
 // semaphore's address, not its offset: if the archive entry moved, the probe's offset already
 // shows.
-std::vector<DriftRecord> find_differences(const RecordedMatch& old, const ProbePoint& point,
-                                          const DriftRecord& about) {
-  std::vector<DriftRecord> drifts;
+std::vector<Finding> find_differences(const RecordedMatch& old, const ProbePoint& point,
+                                      const Finding& about) {
+  std::vector<Finding> findings;
   const auto add = [&](Change change, std::string recorded, std::string found) {
-    DriftRecord drift = about;
-    drift.change = change;
-    drift.recorded = std::move(recorded);
-    drift.found = std::move(found);
-    drift.continues_previous = !drifts.empty();
-    drifts.push_back(std::move(drift));
+    Finding finding = about;
+    finding.change = change;
+    finding.recorded = std::move(recorded);
+    finding.found = std::move(found);
+    findings.push_back(std::move(finding));
   };
-  const bool same_image_place = point.image_offset.value == old.image_offset;
-  const bool same_place = point.offset ? old.offset == point.offset->value : !old.offset;
-  if (!same_image_place || !same_place)
-    add(same_image_place ? Change::archive_moved : Change::function_moved,
-        hex_text(old.offset.value_or(old.image_offset)), hex_text(display_offset(point)));
-  if (!old.static_probe || !point.static_probe) return drifts;
+  const bool same_image_offset = old.address ? point.address.value == *old.address
+                                             : point.image_offset.value == old.image_offset;
+  const bool same_point =
+      old.address || (point.offset ? old.offset == point.offset->value : !old.offset);
+  if (!same_image_offset || !same_point)
+    add(same_image_offset ? Change::archive_moved : Change::function_moved, position_of(old),
+        hex_text(old.address ? point.address.value : display_offset(point)));
+  if (old.details && point.details)
+    for (DetailChange& change : compare_details(*old.details, *point.details, !same_image_offset)) {
+      Finding finding = about;
+      finding.change = change.change;
+      if (!change.member.empty()) finding.member = std::move(change.member);
+      finding.recorded = std::move(change.recorded);
+      finding.found = std::move(change.found);
+      finding.reason = std::move(change.reason);
+      findings.push_back(std::move(finding));
+    }
+  if (!old.static_probe || !point.static_probe) return findings;
   const StaticProbe& probe = *point.static_probe;
   const auto semaphore = probe.semaphore ? std::optional(probe.semaphore->value) : std::nullopt;
   const auto shown = [](const std::optional<std::uint64_t>& address) {
@@ -108,7 +184,7 @@ std::vector<DriftRecord> find_differences(const RecordedMatch& old, const ProbeP
     add(Change::semaphore_moved, shown(old.static_probe->semaphore_address), shown(semaphore));
   if (old.static_probe->raw_arguments != probe.raw_arguments)
     add(Change::arguments, old.static_probe->raw_arguments, probe.raw_arguments);
-  return drifts;
+  return findings;
 }
 
 // The file of a recorded target, and the recorded entry or the pattern that matched it.
@@ -120,6 +196,11 @@ BinaryPath split_recorded(const RecordedMatch& match) {
             .entry = match.entry};
   for (BinaryPath& reading : parse_candidates(match.target))
     if (reading.entry && matches_pattern(*reading.entry, *match.entry)) return std::move(reading);
+  // "base.apk!libfoo.so"
+  if (const auto mark = match.target.rfind('!');
+      mark != std::string::npos &&
+      ("/" + *match.entry).ends_with("/" + match.target.substr(mark + 1)))
+    return {.file = match.target.substr(0, mark), .entry = match.entry};
   return {.file = match.target, .entry = std::nullopt};
 }
 
@@ -130,13 +211,60 @@ std::string normalized(const std::string& path) {
   return (error ? std::filesystem::path(path) : absolute).lexically_normal().string();
 }
 
+// Finds entries of archives that have another layout: in an app bundle, the libraries of an APK are
+// in "base/lib/", and the other way round.
+class EntryFinder {
+public:
+  // Returns the entry, or the pattern, for the same libraries in the archive.
+  std::string find(const std::string& archive, const std::string& entry) {
+    const auto [known, is_new] = archives_.try_emplace(archive);
+    if (is_new) known->second = read(archive);
+    const Libraries& libraries = known->second;
+    if (libraries.names.contains(entry)) return entry;
+    if (const auto same = libraries.by_key.find(library_key(entry)); same != libraries.by_key.end())
+      return same->second;
+    if (!is_name_pattern(entry)) return entry;
+    for (const std::string& pattern : {entry, "*/" + entry, library_key(entry)})
+      if (std::ranges::any_of(libraries.names, [&](const std::string& name) {
+            return matches_pattern(pattern, name);
+          }))
+        return pattern;
+    return entry;
+  }
+
+private:
+  struct Libraries {
+    std::set<std::string> names = {};
+    std::map<std::string, std::string> by_key = {};
+  };
+  static Libraries read(const std::string& path) {
+    Libraries libraries;
+    const auto file = MappedFile::open(path);
+    if (!file) return libraries; // reported when the target is opened
+    const auto archive = Archive::parse(file->bytes());
+    if (!archive) return libraries;
+    auto names = library_names(*archive);
+    for (std::string& name : names ? *names : std::vector<std::string>()) {
+      libraries.by_key.emplace(library_key(name), name);
+      libraries.names.insert(std::move(name));
+    }
+    return libraries;
+  }
+
+  std::map<std::string, Libraries> archives_; // by path
+};
+
 // Returns the target to resolve a recorded match in.
-std::string current_target(const RecordedMatch& match, const TargetReplacements& targets) {
+std::string current_target(const RecordedMatch& match, const TargetReplacements& targets,
+                           EntryFinder& entries) {
   BinaryPath path = split_recorded(match);
   auto found = targets.find(normalized(path.file));
   if (found == targets.end()) found = targets.find("");
   if (found == targets.end()) return match.target;
   path.file = found->second;
+  // It may name the library, too: "new.apk!/lib/x86_64/libfoo.so".
+  if (path.file.contains("!/") && path.file.ends_with(".so")) return path.file;
+  if (path.entry) path.entry = entries.find(path.file, *path.entry);
   return to_string(path);
 }
 
@@ -179,6 +307,8 @@ ResolveOptions infer_options(std::span<const RecordedMatch> recorded, bool unsaf
   for (const RecordedMatch& match : recorded)
     options.all = options.all || !files.emplace(match.file, match.entry).second;
   if (is_line(recorded.front().request)) options.all = false;
+  const auto function = parse_function(recorded.front().request);
+  options.aliases = function && is_name_pattern(function->name);
   options.inlined = std::ranges::any_of(recorded, &RecordedMatch::is_inlined);
   return options;
 }
@@ -187,21 +317,24 @@ ResolveOptions infer_options(std::span<const RecordedMatch> recorded, bool unsaf
 class Verifier {
 public:
   Verifier(Output& output, const VerifyRequest& request)
-      : output_(output), options_(request.target_options), unsafe_(request.unsafe) {}
+      : output_(output), request_(request), options_(request.target_options),
+        details_(request.target_options.debug_places) {}
 
-  void verify(const std::string& target, std::span<const RecordedMatch> recorded) {
+  // `first`: index of the first match in the record.
+  void verify(const std::string& target, std::span<const RecordedMatch> recorded,
+              std::size_t first) {
     const std::string& request = recorded.front().request;
     const Result<Targets>& targets = find(target);
-    if (!targets) return skip(recorded, target, Pairing::in_one_file);
+    if (!targets) return skip(recorded, target, Pairing::in_one_file, targets.error());
     // Matches in a compressed library have no offset; they were recorded with --extracted.
     TargetOptions where = options_;
     where.extracted =
         where.extracted || std::ranges::any_of(recorded, [](const RecordedMatch& match) {
           return !match.offset.has_value();
         });
-    const ResolveOptions how = infer_options(recorded, unsafe_);
+    const ResolveOptions how = infer_options(recorded, request_.unsafe);
     const Result<Target>* one = targets->several ? nullptr : &open(target, *targets, where);
-    if (one != nullptr && !*one) return skip(recorded, target, Pairing::in_one_file);
+    if (one != nullptr && !*one) return skip(recorded, target, Pairing::in_one_file, one->error());
     auto current = recorded.front().static_probe
                        ? (one == nullptr ? resolve_static_in_several(*targets, request, where)
                                          : (*one)->static_probes(request))
@@ -213,21 +346,28 @@ public:
       current = resolve_in_one(**one, request, with_all);
     }
     const Pairing pairing = targets->several ? Pairing::in_each_file : Pairing::in_one_file;
-    if (!current && !means_gone(current.error())) {
-      if (failures_.emplace(target, current.error().message).second)
-        output_.fail(current.error(), target, request);
-      return skip(recorded, target, pairing);
-    }
+    if (!current && !means_gone(current.error()))
+      return skip(recorded, target, pairing, current.error(), request);
     const bool is_resolved = current.has_value();
     if (!is_resolved) current.emplace();
-    const std::vector<RecordedMatch> readable =
-        skip_unreadable(recorded, *current, target, *targets, where);
-    recorded = readable;
-    if (recorded.empty() && current->empty()) return;
+    if (std::ranges::any_of(recorded,
+                            [](const RecordedMatch& match) { return match.details != nullptr; }))
+      for (ProbePoint& point : *current)
+        request_.read_details ? request_.read_details(point) : details_.read(point);
+    std::vector<RecordedMatch> readable;
+    const MatchIndex index(*current, pairing);
+    for (const RecordedMatch& match : recorded)
+      if (index.has(match) || is_readable(match, target, *targets, where))
+        readable.push_back(match);
     if (!is_resolved) ++outcome_.unresolved;
-    compare_build_ids(target, recorded, *current, pairing);
-    for (DriftRecord& drift : compare_matches(recorded, *current, target, pairing)) report(drift);
-    for (ProbePoint& point : *current) outcome_.points.push_back(std::move(point));
+    if (readable.empty() && current->empty()) return;
+    compare_build_ids(target, readable, *current, pairing);
+    add_comparison(readable, *current, target, pairing, first, outcome_.verdict,
+                   request_.with_added);
+    for (ProbePoint& point : *current) {
+      point.aliases.reset(); // --update writes what was recorded
+      outcome_.points.push_back(std::move(point));
+    }
   }
 
   VerifyOutcome take() { return std::move(outcome_); }
@@ -236,9 +376,7 @@ private:
   const Result<Targets>& find(const std::string& target) {
     const auto known = found_.find(target);
     if (known != found_.end()) return known->second;
-    const auto& targets = found_.emplace(target, find_targets(target, options_)).first->second;
-    if (!targets) output_.fail(targets.error(), target);
-    return targets;
+    return found_.emplace(target, find_targets(target, options_)).first->second;
   }
 
   const Result<Target>& open(const std::string& target, const Targets& targets,
@@ -246,73 +384,87 @@ private:
     const std::pair key(target, where.extracted);
     const auto known = opened_.find(key);
     if (known != opened_.end()) return known->second;
-    const auto& opened =
-        opened_.emplace(key, Target::open(targets.files.front(), target, where)).first->second;
-    if (!opened) output_.fail(opened.error(), target);
-    return opened;
+    return opened_.emplace(key, Target::open(targets.files.front(), target, where)).first->second;
   }
 
-  // Counts matches that cannot be checked, and reports each of their files once.
-  void skip(std::span<const RecordedMatch> recorded, const std::string& target, Pairing pairing) {
-    outcome_.not_checked += recorded.size();
-    for (const RecordedMatch& match : recorded) {
-      DriftRecord drift{.change = Change::not_checked,
-                        .target = target,
-                        .request = std::nullopt,
-                        .symbol = std::nullopt,
-                        .recorded = std::nullopt,
-                        .found = std::nullopt,
-                        .file = match.file,
-                        .entry = match.entry,
-                        .abi = abi_of(match.entry),
-                        .image = image_of(match, target, pairing)};
-      if (skipped_images_.insert(*drift.image).second) report(drift);
+  // Adds matches that cannot be checked, and reports each reason once: the target, or the request
+  // in it, fails with this error. If an archive has no such entry, they are gone.
+  void skip(std::span<const RecordedMatch> recorded, const std::string& target, Pairing pairing,
+            const Error& error, const std::optional<std::string>& request = std::nullopt) {
+    const bool is_gone =
+        !request && error.kind == ErrorKind::not_found && is_entry_of_archive(target);
+    if (!is_gone && failures_.emplace(target, error.message).second)
+      output_.fail(error, target, request);
+    if (is_gone) ++outcome_.unresolved;
+    for (const RecordedMatch& match : recorded)
+      skip(match, target, pairing, is_gone ? Change::library_gone : Change::not_checked,
+           is_gone ? not_in_archive : error.message);
+  }
+
+  void skip(const RecordedMatch& match, const std::string& target, Pairing pairing, Change change,
+            std::string_view reason) {
+    Finding finding = finding_about(match, target, pairing);
+    finding.image = image_of(match, target, pairing);
+    for (const std::string& subject :
+         {*finding.image, target, split_recorded(match).file, target.substr(0, target.find("!/"))})
+      if (reason.starts_with(subject + ": ")) reason.remove_prefix(subject.size() + 2);
+    finding.change = change;
+    finding.reason = reason;
+    outcome_.verdict.add_to_library(std::move(finding));
+  }
+
+  static constexpr std::string_view not_in_archive = "the archive has no such entry";
+
+  // Whether the target is an entry of an archive that can be read.
+  static bool is_entry_of_archive(const std::string& target) {
+    for (const BinaryPath& path : parse_candidates(target)) {
+      if (!path.entry) continue;
+      const auto file = MappedFile::open(path.file);
+      if (file) return Archive::looks_like_archive(file->bytes());
     }
+    return false;
   }
 
-  // Skips the recorded matches of files that cannot be read or lack the symbols that they had, and
-  // returns the others. Without the symbols of a debug file nothing is known of a function.
-  std::vector<RecordedMatch> skip_unreadable(std::span<const RecordedMatch> recorded,
-                                             std::span<const ProbePoint> current,
-                                             const std::string& target, const Targets& targets,
-                                             const TargetOptions& where) {
+  // Returns whether a recorded match that was not found can be compared: its file can be read and
+  // has the symbols that it had. Without the symbols of a debug file nothing is known of a
+  // function.
+  bool is_readable(const RecordedMatch& match, const std::string& target, const Targets& targets,
+                   const TargetOptions& where) {
     const Pairing pairing = targets.several ? Pairing::in_each_file : Pairing::in_one_file;
-    std::vector<RecordedMatch> readable;
-    for (const RecordedMatch& match : recorded) {
-      const bool is_found = std::ranges::any_of(current, [&](const ProbePoint& point) {
-        return same_name(match, point) && are_paired(match, point, pairing);
-      });
-      const FileState* const state = is_found ? nullptr : state_of(match, target, targets, where);
-      if (state == nullptr ||
-          (state->is_readable && !(state->is_stripped && is_in_full_table(match))))
-        readable.push_back(match);
-      else
-        skip({&match, 1}, target, pairing);
-      if (state != nullptr && state->is_readable && state->is_stripped && is_in_full_table(match))
-        report_stripped(image_of(match, target, pairing), target);
+    const FileState* const state = state_of(match, target, targets, where);
+    if (state == nullptr && match.entry) {
+      skip(match, target, pairing, Change::library_gone, not_in_archive);
+      return false;
     }
-    return readable;
-  }
-
-  void report_stripped(const std::string& image, const std::string& target) {
-    if (!stripped_images_.insert(image).second) return;
-    output_.fail(
-        Error{ErrorKind::not_found,
-              image + ": the recorded names are of .symtab or a symbol file, which is missing"}
-            .hint("give the symbol file or folder with --symbols"),
-        target);
+    if (state == nullptr) return true;
+    if (state->failure) {
+      skip(match, target, pairing, Change::not_checked, *state->failure);
+      return false;
+    }
+    if (!state->is_stripped || !is_in_full_table(match)) return true;
+    constexpr std::string_view names_missing =
+        "the recorded names are of .symtab or a symbol file, which is missing";
+    skip(match, target, pairing, Change::not_checked, names_missing);
+    const std::string image = image_of(match, target, pairing);
+    if (failures_.emplace(image, names_missing).second)
+      output_.fail(Error{ErrorKind::not_found, image + ": " + std::string(names_missing)}.hint(
+                       "give the symbol file or folder with --symbols"),
+                   target);
+    return false;
   }
 
   struct FileState {
-    bool is_readable = true;
-    bool is_stripped = false; // has no other function symbols than exported ones
+    std::optional<std::string> failure = {}; // why it cannot be read
+    bool is_stripped = false;                // has no other function symbols than exported ones
   };
   // Returns the state of the file of a recorded match; null if the target has no such file.
   const FileState* state_of(const RecordedMatch& match, const std::string& target,
                             const Targets& targets, const TargetOptions& where) {
     for (const TargetFile& file : targets.files) {
-      if (targets.several && (match.entry ? file.path.entry != match.entry
-                                          : file.path.entry || file.path.file != match.file))
+      const auto& entry = file.path.entry;
+      if (targets.several &&
+          (match.entry && entry ? library_key(*entry) != library_key(*match.entry)
+                                : match.entry || entry || file.path.file != match.file))
         continue;
       const auto [known, is_new] = states_.try_emplace(to_string(file.path));
       if (is_new) known->second = examine(file, target, where);
@@ -324,7 +476,7 @@ private:
   static FileState examine(const TargetFile& file, const std::string& target,
                            const TargetOptions& where) {
     const auto opened = Target::open(file, target, where);
-    if (!opened) return {.is_readable = false};
+    if (!opened) return {.failure = opened.error().message};
     const elf::Image* const image = opened->image();
     if (image == nullptr) return {};
     // Nobody has this name: every table is searched, that of a debug file too.
@@ -375,92 +527,130 @@ private:
   // Reports a changed build id once for each image.
   void compare_build_ids(const std::string& target, std::span<const RecordedMatch> recorded,
                          std::span<const ProbePoint> current, Pairing pairing) {
+    const auto key_of = [&](const std::optional<std::string>& entry, const std::string& file) {
+      return pairing == Pairing::in_one_file ? std::string() : entry ? library_key(*entry) : file;
+    };
+    std::unordered_map<std::string, const RecordedMatch*> first; // of each library
+    for (const RecordedMatch& match : recorded)
+      first.try_emplace(key_of(match.entry, match.file.value_or("")), &match);
     for (const ProbePoint& point : current) {
-      const auto old = std::ranges::find_if(
-          recorded, [&](const RecordedMatch& match) { return are_paired(match, point, pairing); });
-      if (old == recorded.end() || old->build_id == point.binary->build_id) continue;
       const std::string image =
           pairing == Pairing::in_one_file ? target : to_string(point.binary->path);
-      if (!other_builds_.insert(image).second) continue;
-      DriftRecord drift{.change = DriftRecord::Change::build_id,
-                        .target = image,
-                        .request = std::nullopt,
-                        .symbol = std::nullopt,
-                        .recorded = old->build_id,
-                        .found = point.binary->build_id};
-      set_file(drift, point, pairing);
-      report(drift);
+      if (known_builds_.contains(image)) continue;
+      const auto found = first.find(key_of(point.binary->path.entry, point.binary->real_path));
+      if (found == first.end()) continue;
+      const RecordedMatch* const old = found->second;
+      known_builds_.insert(image);
+      if (old->build_id == point.binary->build_id) continue;
+      Finding finding{.change = Change::build_id,
+                      .target = image,
+                      .recorded = old->build_id,
+                      .found = point.binary->build_id,
+                      .record_line = old->line};
+      set_file(finding, point, pairing);
+      outcome_.verdict.add(std::move(finding));
     }
   }
 
-  void report(const DriftRecord& drift) {
-    output_.write(drift);
-    outcome_.changes.push_back(drift.change);
-    const bool concerns_match = drift.change != Change::build_id && drift.change != Change::added &&
-                                drift.change != Change::not_checked;
-    if (concerns_match && !drift.continues_previous) ++outcome_.changed;
-  }
-
   Output& output_;
+  const VerifyRequest& request_;
   const TargetOptions& options_;
-  bool unsafe_;
+  DetailReader details_;
   std::map<std::string, Result<Targets>> found_;
   // Targets that are one file, by target and --extracted.
   std::map<std::pair<std::string, bool>, Result<Target>> opened_;
-  std::set<std::string> other_builds_;
+  std::set<std::string> known_builds_;                     // images
   std::map<std::string, FileState> states_;                // by path
   std::set<std::pair<std::string, std::string>> failures_; // reported: target and message
-  std::set<std::string> skipped_images_;                   // reported
-  std::set<std::string> stripped_images_;                  // reported
   VerifyOutcome outcome_;
 };
 
 } // namespace
 
-bool are_paired(const RecordedMatch& recorded, const ProbePoint& current, Pairing pairing) {
-  if (pairing == Pairing::in_one_file) return true;
-  return recorded.entry == current.binary->path.entry &&
-         (recorded.entry || recorded.file == current.binary->real_path);
+std::optional<std::string> abi_of(const std::optional<std::string>& entry) {
+  if (!entry) return std::nullopt;
+  for (std::string& abi : known_abis())
+    if (entry->contains("lib/" + abi + "/")) return std::move(abi);
+  return std::nullopt;
 }
 
-std::vector<DriftRecord> compare_matches(std::span<const RecordedMatch> recorded,
-                                         std::span<const ProbePoint> current,
-                                         const std::string& target, Pairing pairing) {
-  std::vector<DriftRecord> drifts;
+std::string library_key(std::string_view entry) {
+  const auto archive = entry.rfind("!/");
+  const std::size_t begin = archive == std::string_view::npos ? 0 : archive + 2;
+  const std::string_view name = entry.substr(begin);
+  const auto folder = name.find("/lib/");
+  if (name.starts_with("lib/") || folder == std::string_view::npos) return std::string(entry);
+  return std::string(entry.substr(0, begin)).append(name.substr(folder + 1));
+}
+
+void set_file(Finding& finding, const ProbePoint& point, Pairing pairing) {
+  const ProbedBinary& binary = *point.binary;
+  finding.file = point.offset ? std::optional(binary.real_path) : std::nullopt;
+  finding.entry = binary.path.entry;
+  finding.abi = abi_of(finding.entry);
+  if (pairing == Pairing::in_each_file) finding.image = to_string(binary.path);
+}
+
+bool are_paired(const RecordedMatch& recorded, const ProbePoint& current, Pairing pairing) {
+  if (pairing == Pairing::in_one_file) return true;
+  const auto& entry = current.binary->path.entry;
+  if (!recorded.entry || !entry)
+    return recorded.entry == entry && recorded.file == current.binary->real_path;
+  return library_key(*recorded.entry) == library_key(*entry);
+}
+
+std::vector<Finding> compare_matches(std::span<const RecordedMatch> recorded,
+                                     std::span<const ProbePoint> current, const std::string& target,
+                                     Pairing pairing) {
+  std::vector<Finding> findings;
   const std::vector<std::size_t> pairs = pair_matches(recorded, current, pairing);
   std::vector<bool> paired(current.size(), false);
   for (std::size_t i = 0; i < recorded.size(); ++i) {
     const RecordedMatch& old = recorded[i];
-    DriftRecord drift{.change = Change::gone,
-                      .target = target,
-                      .request = old.request,
-                      .symbol = old.symbol,
-                      .recorded = hex_text(old.offset.value_or(old.image_offset)),
-                      .found = std::nullopt,
-                      .file = old.file,
-                      .entry = old.entry,
-                      .abi = abi_of(old.entry)};
-    if (pairing == Pairing::in_each_file) drift.image = image_of(old, target, pairing);
+    Finding finding = finding_about(old, target, pairing);
+    finding.match = i;
     if (pairs[i] == current.size()) {
-      drifts.push_back(std::move(drift));
+      finding.recorded = position_of(old);
+      findings.push_back(std::move(finding));
       continue;
     }
     paired[pairs[i]] = true;
     const ProbePoint& point = current[pairs[i]];
-    set_file(drift, point, pairing);
-    std::ranges::move(find_differences(old, point, drift), std::back_inserter(drifts));
+    set_file(finding, point, pairing);
+    std::ranges::move(find_differences(old, point, finding), std::back_inserter(findings));
   }
   for (std::size_t i = 0; i < current.size(); ++i) {
     if (paired[i]) continue;
-    drifts.push_back({.change = Change::added,
-                      .target = target,
-                      .request = current[i].request,
-                      .symbol = current[i].symbol,
-                      .recorded = std::nullopt,
-                      .found = hex_text(display_offset(current[i]))});
-    set_file(drifts.back(), current[i], pairing);
+    findings.push_back({.change = Change::added,
+                        .target = target,
+                        .request = current[i].request,
+                        .symbol = current[i].symbol,
+                        .found = hex_text(display_offset(current[i])),
+                        .symbol_offset = current[i].symbol_offset});
+    set_file(findings.back(), current[i], pairing);
   }
-  return drifts;
+  return findings;
+}
+
+void add_comparison(std::span<const RecordedMatch> recorded, std::span<const ProbePoint> current,
+                    const std::string& target, Pairing pairing, std::size_t first, Verdict& verdict,
+                    bool with_added) {
+  std::vector<bool> differs(recorded.size(), false);
+  for (Finding& finding : compare_matches(recorded, current, target, pairing)) {
+    if (finding.change == Change::added && !with_added) continue;
+    if (finding.match) {
+      differs[*finding.match] = true;
+      *finding.match += first;
+    }
+    verdict.add(std::move(finding));
+  }
+  for (std::size_t i = 0; i < recorded.size(); ++i)
+    if (!differs[i]) verdict.add_unchanged(finding_about(recorded[i], target, pairing));
+}
+
+void retarget(std::span<RecordedMatch> matches, const TargetReplacements& targets) {
+  EntryFinder entries;
+  for (RecordedMatch& match : matches) match.target = current_target(match, targets, entries);
 }
 
 Result<TargetReplacements> replace_targets(std::span<const RecordedMatch> recorded,
@@ -493,7 +683,7 @@ Result<TargetReplacements> replace_targets(std::span<const RecordedMatch> record
     return replacements;
   }
   if (files.empty() && left.empty()) return replacements;
-  Error error{ErrorKind::usage, "--verify with several TARGETs: each needs a recorded file of its "
+  Error error{ErrorKind::usage, "with several TARGETs, each needs a recorded file of its "
                                 "file name, and each recorded file a TARGET"};
   if (!files.empty()) error = std::move(error).hint("recorded, without a TARGET: " + joined(files));
   if (!left.empty()) error = std::move(error).hint("not recorded: " + joined(left));
@@ -502,6 +692,7 @@ Result<TargetReplacements> replace_targets(std::span<const RecordedMatch> record
 
 VerifyOutcome verify_matches(const VerifyRequest& request, Output& output) {
   Verifier verifier(output, request);
+  EntryFinder entries;
   // `resolve` writes the matches of one request one after another.
   const std::vector<RecordedMatch>& all = request.recorded;
   for (std::size_t begin = 0; begin < all.size();) {
@@ -510,8 +701,8 @@ VerifyOutcome verify_matches(const VerifyRequest& request, Output& output) {
            all[end].request == all[begin].request &&
            all[end].static_probe.has_value() == all[begin].static_probe.has_value())
       ++end;
-    verifier.verify(current_target(all[begin], request.targets),
-                    std::span(all).subspan(begin, end - begin));
+    verifier.verify(current_target(all[begin], request.targets, entries),
+                    std::span(all).subspan(begin, end - begin), begin);
     begin = end;
   }
   return verifier.take();

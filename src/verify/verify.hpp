@@ -6,6 +6,7 @@
 #include "output/output.hpp"
 #include "output/recorded_match.hpp"
 
+#include <functional>
 #include <map>
 
 namespace uprobectl {
@@ -13,6 +14,9 @@ namespace uprobectl {
 // The files that are verified instead of recorded ones, by the normalized path of the recorded
 // target. One without a path replaces all.
 using TargetReplacements = std::map<std::string, std::string>;
+// Makes the matches refer to the files that replace theirs. In the archive that replaces another
+// one, they refer to the same libraries.
+void retarget(std::span<RecordedMatch> matches, const TargetReplacements& targets);
 // Pairs the TARGETs of the command line with the recorded files. One TARGET replaces all of them.
 // Each of several replaces the file of its name. If one TARGET and one file are left, they belong
 // together. Fails with usage and lists what is left otherwise.
@@ -26,23 +30,23 @@ struct VerifyRequest {
   TargetReplacements targets;
   TargetOptions target_options; // for example the debug files of stripped binaries
   bool unsafe = false;          // see ResolveOptions::unsafe
+  bool with_added = true;       // matches that were not recorded are findings, too
+  // Sets ProbePoint::details as the record has them; by default as records of `resolve` have them.
+  std::function<void(ProbePoint&)> read_details = {};
 };
 
 // The result of a verification.
 struct VerifyOutcome {
-  std::vector<DriftRecord::Change> changes; // one for each reported record
-  std::size_t changed = 0;                  // recorded matches with at least one change
-  std::vector<ProbePoint> points;           // the current matches, in recorded order
-  std::size_t unresolved = 0;               // requests that no longer match anything
-  // Recorded matches whose file cannot be read, or lacks the symbols that it had. Not in `changed`.
-  std::size_t not_checked = 0;
+  Verdict verdict = {};
+  std::vector<ProbePoint> points = {}; // the current matches, in recorded order
+  std::size_t unresolved = 0;          // requests that no longer match anything
 };
 
-// Resolves each (target, request) of the record again, and writes a DriftRecord for each change.
-// Recorded and current matches are paired by symbol and version. A function with a different offset
-// in its image is function_moved. If only the offset of its archive entry differs, it is
-// archive_moved. If a request has no match, its recorded matches are gone. Matches that cannot be
-// checked are not_checked, one record for each file.
+// Resolves each (target, request) of the record again. Recorded and current matches are paired by
+// symbol and version. A function with a different offset in its image is function_moved. If only
+// the offset of its archive entry differs, it is archive_moved. If a request has no match, its
+// recorded matches are gone. If an archive has no such entry, its library is gone. Matches that
+// cannot be checked are not_checked: one finding for each library. Reports why.
 VerifyOutcome verify_matches(const VerifyRequest& request, Output& output);
 
 // How a target selects files, which decides which matches may be paired.
@@ -53,10 +57,22 @@ enum class Pairing {
 // Whether both matches may be of the same file.
 bool are_paired(const RecordedMatch& recorded, const ProbePoint& current, Pairing pairing);
 
+// Sets file, entry and ABI of a finding to those of the point.
+void set_file(Finding& finding, const ProbePoint& point, Pairing pairing);
+// Returns Android's name of the ABI of an entry: "lib/arm64-v8a/libfoo.so".
+std::optional<std::string> abi_of(const std::optional<std::string>& entry);
+// Returns what an entry has in common with that of the same library in another archive: in an app
+// bundle "base/lib/arm64-v8a/libfoo.so" is "lib/arm64-v8a/libfoo.so" of the APK.
+std::string library_key(std::string_view entry);
+
 // Returns the differences between the recorded and the current matches of one request. `target` is
 // the target of the current ones.
-std::vector<DriftRecord> compare_matches(std::span<const RecordedMatch> recorded,
-                                         std::span<const ProbePoint> current,
-                                         const std::string& target, Pairing pairing);
+std::vector<Finding> compare_matches(std::span<const RecordedMatch> recorded,
+                                     std::span<const ProbePoint> current, const std::string& target,
+                                     Pairing pairing);
+// Adds them to the verdict, and the matches that have none. `first`: index of the first match.
+void add_comparison(std::span<const RecordedMatch> recorded, std::span<const ProbePoint> current,
+                    const std::string& target, Pairing pairing, std::size_t first, Verdict& verdict,
+                    bool with_added = true);
 
 } // namespace uprobectl
