@@ -226,6 +226,7 @@ public:
 
   const Machine& machine() const;
   const std::vector<Segment>& segments() const;      // PT_LOADs, in table order
+  std::vector<AddressRange> relro() const;           // PT_GNU_RELROs: read-only once relocated
   std::optional<std::string> build_id() const;       // NT_GNU_BUILD_ID, lower-case hex
   std::optional<VirtualAddress> entry_point() const; // e_entry; nullopt if it is 0
 

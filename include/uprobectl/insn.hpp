@@ -41,6 +41,10 @@ std::optional<Instruction> instruction_around(Arch arch, Bytes function, std::ui
 // is invalid or truncated.
 std::optional<std::uint32_t> instruction_size(Arch arch, Bytes bytes);
 
+// Returns the size of the instructions at the start of the code that change nothing: marks of jump
+// targets (endbr64, endbr32, bti) and nops.
+std::uint64_t entry_padding(Arch arch, Bytes code);
+
 // Returns the first instruction as one line in the architecture's usual syntax (AT&T for x86, as
 // objdump prints it), with single spaces. `address` is that of the first byte: branch targets are
 // computed from it, and so is memory addressed relative to the instruction, in a comment at the

@@ -20,6 +20,7 @@
 namespace uprobectl {
 
 class Binary;
+struct PointDetails;
 
 // A parsed FUNCTION. Parsing reads no file. The members are views of the text, which must outlive
 // them: a request can have thousands of FUNCTIONs.
@@ -103,6 +104,16 @@ struct TargetedFunction {
 
   bool operator==(const TargetedFunction&) const = default;
 };
+// A FUNCTION that a KEY may follow: "f:req->id", "libfoo.so:f:arg0".
+struct KeyedWord {
+  std::string_view word;               // for split_target()
+  std::optional<std::string_view> key; // may be empty
+};
+// Finds the KEY by the text alone. What stands before the last single colon is a TARGET if it has a
+// slash or ".so", or if another single colon follows; otherwise it is the FUNCTION. The colons of
+// "file.c:20", "plt:f" and "PROVIDER:NAME" belong to FUNCTION. Fails with `usage` if there are
+// more.
+Result<KeyedWord> split_key(std::string_view word, bool is_static_probe);
 // Reverses split_target(): returns the word that means the function in a command with this TARGET.
 std::string word_of(const TargetedFunction& named, std::string_view command_target,
                     bool is_static_probe = false);
@@ -211,6 +222,9 @@ struct ProbePoint : NamedPlace {
   // For a place of a static probe. The symbol is then "PROVIDER:NAME", without kind and table.
   std::shared_ptr<const StaticProbe> static_probe;
   std::optional<FileOffset> semaphore; // in the probed file
+
+  // What a record says besides; null unless it was asked for.
+  std::shared_ptr<const PointDetails> details = {};
 };
 
 // Whether the point is in a body of a function with this name, or that a pattern matches: a name, a
@@ -259,6 +273,8 @@ struct ArchiveLibrary {
   std::optional<elf::Machine> machine;    // nullopt if the ELF image cannot be read
   bool probeable = false;
   std::optional<std::string> reason; // why it cannot be probed, or a note if it can
+  bool is_container = false;         // it is an APK in the archive, not a library
+  bool is_unread = false;            // it is an APK that cannot be read, because of `reason`
 };
 
 // Options for finding and opening a TARGET.

@@ -144,13 +144,13 @@ public:
   std::shared_ptr<const Frame> frame(VirtualAddress address);
   // Adds or replaces what frame() returns for an address of a recorded() module.
   void add_frame(Frame frame);
-  void forget_frames() { recorded_frames_.clear(); } // all that were added
+  void forget_frames() { recorded_frames_.clear(); } // all that were added and are not kept
 
   // Differs from that of every other module of this program, also of those that are gone.
   std::uint64_t serial() const { return serial_; }
   // Keeps the module, and its frame at this address, as long as the ModuleCache.
   void keep_frame(VirtualAddress address);
-  bool has_kept_frames() const { return has_kept_frames_; }
+  bool has_kept_frames() const { return !kept_frames_.empty(); }
   // Frees all but the frames that are kept: the image, its symbols, debug info and unwind tables.
   void close();
 
@@ -180,9 +180,10 @@ private:
   AddressTable<std::shared_ptr<const Frame>> frames_;
   const std::uint64_t serial_ = next_serial();
   static std::uint64_t next_serial();
-  bool has_kept_frames_ = false;
   bool recorded_image_ = false;
-  std::unordered_map<std::uint64_t, std::shared_ptr<const Frame>> recorded_frames_; // by address
+  using Frames = std::unordered_map<std::uint64_t, std::shared_ptr<const Frame>>; // by address
+  Frames recorded_frames_;
+  Frames kept_frames_;
 };
 
 struct ModuleAddress;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The subcommands attach and usdt attach: the same options for functions and for static probes.
-#include "bpf/object_values.hpp"
 #include "capture_options.hpp"
 #include "console.hpp"
 #include "debuginfod.hpp"
+#include "object_options.hpp"
 #include "option_parser.hpp"
 #include "option_values.hpp"
 #include "plan_options.hpp"
@@ -39,11 +39,8 @@ struct ProgramOptions {
   std::vector<std::string> objects;
   std::vector<std::string> pinned;
   std::vector<std::string> names;
-  std::vector<std::string> settings;
-  std::vector<std::string> map_entries;
-  std::vector<std::string> fills;
+  ObjectOptions set_up;
   bool shares_maps = false;
-  std::optional<std::string> kernel_types;
   std::vector<std::string> maps;
   std::vector<std::string> record_types;
   std::vector<std::string> shown_as;
@@ -124,11 +121,8 @@ void bind_program_options(OptionParser& parser, ProgramOptions& options) {
   parser.bind("--object", options.objects);
   parser.bind("--program", options.pinned);
   parser.bind("--program-name", options.names);
-  parser.bind("--set", options.settings);
-  parser.bind("--map-entries", options.map_entries);
-  parser.bind("--fill", options.fills);
+  bind_object_options(parser, options.set_up);
   parser.bind("--share-maps", options.shares_maps);
-  parser.bind("--btf", options.kernel_types);
   parser.bind("--map", options.maps);
   parser.bind("--record", options.record_types);
   parser.bind("--as", options.shown_as);
@@ -151,46 +145,6 @@ Result<std::vector<ProgramChoice>> parse_program_choices(const std::vector<std::
                        .location = text.substr(std::min(equals + 1, text.size()))});
   }
   return choices;
-}
-
-// Reads "MAP KEY=VALUE" and "MAP @FILE", whose lines are KEY=VALUE, or empty, or begin with '#'.
-Result<std::vector<MapFill>> read_map_fills(const std::vector<std::string>& typed,
-                                            Workstation& workstation) {
-  std::vector<MapFill> fills;
-  const auto add = [&](std::string_view map, std::string_view entry,
-                       LinePosition position) -> Result<void> {
-    const auto equals = find_outside_braces(entry, '=');
-    if (equals == std::string_view::npos)
-      return fail(
-          ErrorKind::usage,
-          fmt::format("invalid value '{} {}' for --fill (expected MAP KEY=VALUE)", map, entry));
-    fills.push_back({.map = std::string(map),
-                     .key = std::string(trimmed(entry.substr(0, equals))),
-                     .value = std::string(trimmed(entry.substr(equals + 1))),
-                     .position = std::move(position)});
-    return {};
-  };
-  for (const std::string& text : typed) {
-    const auto blank = std::min(text.find(' '), text.size());
-    const std::string_view map = std::string_view(text).substr(0, blank);
-    const std::string_view entry = trimmed(std::string_view(text).substr(blank));
-    if (!entry.starts_with('@')) {
-      if (auto added = add(map, entry, {}); !added) return fail(std::move(added).error());
-      continue;
-    }
-    constexpr std::size_t max_size = std::size_t{64} << 20U;
-    auto file = FileText::read(std::string(entry.substr(1)), workstation, max_size);
-    if (!file) return fail(std::move(file).error());
-    LinePosition position{.file = std::make_shared<const std::string>(file->name()), .line = 0};
-    auto done = file->for_each_line([&](std::string_view line) -> Result<void> {
-      ++position.line;
-      line = trimmed(line);
-      if (line.empty() || line.starts_with('#')) return {};
-      return add(map, line, position);
-    });
-    if (!done) return fail(std::move(done).error());
-  }
-  return fills;
 }
 
 // Returns nullopt if the built-in program is used.
@@ -222,16 +176,11 @@ Result<std::optional<UserProgramRequest>> make_program_request(const OptionParse
   }
   request.clears_maps = options.clear;
   request.printk = options.printk;
-  auto settings = parse_object_settings(options.settings, options.map_entries);
-  if (!settings) return fail(parser.usage_error(std::move(settings).error().message));
+  auto settings = parse_object_settings(parser, options.set_up, workstation);
+  if (!settings) return fail(std::move(settings).error());
   request.settings = std::move(*settings);
-  auto fills = read_map_fills(options.fills, workstation);
-  if (!fills && fills.error().kind == ErrorKind::usage)
-    return fail(parser.usage_error(std::move(fills).error().message));
-  if (!fills) return fail(std::move(fills).error());
-  request.settings.fills = std::move(*fills);
   request.shares_maps = options.shares_maps;
-  request.kernel_types = options.kernel_types.value_or("");
+  request.kernel_types = options.set_up.kernel_types.value_or("");
   if (options.cookie) request.cookie = *options.cookie;
   return request;
 }
@@ -343,10 +292,11 @@ bool pairs_known_calls(const AttachLine& line, const AttachRequest& request) {
   const CaptureOptions& options = line.options.capture;
   const CaptureSpec& capture = request.capture;
   return !line.common.json && !options.entry && !options.on_return && !capture.pair_calls &&
-         !request.graph && capture.typed && capture.arguments.empty() && capture.send_events &&
-         !capture.registers && !capture.measured && capture.stack == StackWalk::none &&
-         !request.program && !request.probes.static_probes && !options.return_at &&
-         request.probes.start_on.empty() && request.probes.stop_on.empty();
+         !request.graph && request.spans.empty() && capture.typed && capture.arguments.empty() &&
+         capture.send_events && !capture.registers && !capture.measured &&
+         capture.stack == StackWalk::none && !request.program && !request.probes.static_probes &&
+         !options.return_at && request.probes.start_on.empty() && request.probes.stop_on.empty() &&
+         !request.keep && !capture.stops_process;
 }
 
 Result<AttachRequest> make_attach_request(const AttachLine& line, const Arguments& arguments,
@@ -363,6 +313,8 @@ Result<AttachRequest> make_attach_request(const AttachLine& line, const Argument
       return fail(std::move(applied).error());
   } else if (by_sections) {
     if (!arguments.positionals.empty()) request.probes.target = arguments.positionals.front();
+  } else if (!options.capture.spans.empty() && arguments.positionals.size() == 1) {
+    request.probes.target = arguments.positionals.front();
   } else {
     auto named = parse_request(parser, arguments.positionals,
                                line.probes == ProbeKind::static_probes ? WordKind::static_probes

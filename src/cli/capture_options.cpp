@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "capture_options.hpp"
 
+#include "events/built_in_variables.hpp"
+#include "events/span_conditions.hpp"
 #include "option_values.hpp"
 #include "requests.hpp"
 #include "util/descriptor_io.hpp"
@@ -24,13 +26,19 @@ void bind_return_options(OptionParser& parser, CaptureOptions& options) {
   parser.bind("--return", options.on_return);
   parser.bind("--return-at", options.return_at);
   parser.bind("--latency", options.latency);
+  parser.bind("--cpu", options.cpu);
+  parser.bind("--off-cpu", options.off_cpu);
   parser.bind("--min-latency", options.min_latency, DurationReader{"--min-latency"});
   parser.bind("--graph", options.graph);
   parser.bind("--graph-root", options.graph_roots);
   parser.bind("--graph-depth", options.graph_depth, graph_depth_reader());
   parser.bind("--graph-limit", options.graph_limit,
               CountReader{"--graph-limit", "a number of functions"});
+  parser.bind("--root-min-latency", options.root_min_latency, DurationReader{"--root-min-latency"});
+  parser.bind("--root-if", options.root_conditions);
   parser.bind("--report", options.report);
+  parser.bind("--span", options.spans);
+  parser.bind("--open", options.open);
   parser.bind("--report-sort", options.report_sort);
   parser.bind("--report-function", options.report_function);
 }
@@ -54,10 +62,16 @@ public:
 
   Result<void> apply() {
     set_phases();
+    if (!options_.spans.empty())
+      if (auto read = read_spans(); !read) return read;
     if (options_.graph || options_.report)
       if (auto read = read_graph(); !read) return read;
     if (auto read = read_limits(); !read) return read;
-    return read_values();
+    if (auto read = read_values(); !read) return read;
+    if (capture_.tracks_causes && (!options_.spans.empty() || request_.graph))
+      return wrong("slept, blocked and preempted are known of calls, not of spans and trees: use "
+                   "on_cpu and waiting");
+    return {};
   }
 
 private:
@@ -74,8 +88,19 @@ private:
     capture_.send_events = !options_.count && !options_.histogram;
     capture_.count_by_process = options_.per_process;
     capture_.registers = options_.registers;
-    capture_.measure_latency = options_.histogram && !options_.measured;
-    capture_.pair_calls = options_.latency || options_.min_latency || capture_.measure_latency;
+    capture_.stops_process = options_.on_hit.has_value(); // "stop"
+    const auto time = find_time(options_.measured.value_or("latency"));
+    if (options_.histogram && (!options_.measured || (needs_waits(time) && !request_.program)))
+      capture_.measured_time = time;
+    capture_.pair_calls = options_.latency || options_.cpu || options_.off_cpu ||
+                          options_.min_latency || capture_.measured_time;
+    capture_.tracks_waits = options_.cpu;
+    track(capture_.measured_time);
+    if (options_.off_cpu) {
+      capture_.tracks_waits = capture_.tracks_causes = true;
+      capture_.stack = StackWalk::longest_wait;
+      capture_.stack_bytes = default_waiting_stack_bytes;
+    }
     request_.probes.return_at = return_at(options_.return_at.value_or("auto"));
     if (options_.min_latency) capture_.min_latency = *options_.min_latency;
     if (options_.interval) request_.aggregates.interval = *options_.interval;
@@ -84,6 +109,50 @@ private:
     if (options_.depth) capture_.typed_depth = static_cast<int>(*options_.depth);
     if (options_.max_string_bytes)
       capture_.max_string_bytes = static_cast<std::uint32_t>(*options_.max_string_bytes);
+  }
+
+  // A time that the run has to know.
+  void track(std::optional<call_time> time) {
+    capture_.tracks_waits |= needs_waits(time);
+    capture_.tracks_causes |= needs_causes(time);
+  }
+  void track_compared(const Filter& filter) {
+    for (const ConditionSpec& term : filter.terms)
+      if (term.built_in && !is_declared(term)) track(call_time_of(*term.built_in));
+  }
+
+  // A point at a return has the values of the call, so calls are paired.
+  Result<void> read_spans() {
+    ProbeSelection& probes = request_.probes;
+    if (!probes.functions.empty())
+      return wrong("--span cannot be combined with FUNCTIONs: it names them itself");
+    for (const std::string& text : options_.spans)
+      if (auto added = add_span(request_.spans, text, probes.target); !added)
+        return fail(parser_.usage_error(std::move(added).error().message));
+    capture_.on_entry = true;
+    capture_.pair_calls = false;
+    for (const SpanSpec& span : request_.spans) {
+      capture_.spans.push_back(span.name);
+      for (const std::vector<SpanPoint>* const points : {&span.begins, &span.ends})
+        for (const SpanPoint& point : *points) {
+          capture_.pair_calls |= point.at_return;
+          if (!point.static_probe &&
+              std::ranges::find(probes.functions, point.function) == probes.functions.end())
+            probes.functions.push_back(point.function);
+        }
+    }
+    if (!options_.open) return {};
+    if (options_.by && (options_.open == "list" || options_.open == "stacks"))
+      return wrong(fmt::format("--open={} cannot be combined with --by, which sums up by values",
+                               *options_.open));
+    capture_.send_events = false;
+    capture_.lists_open_spans = true;
+    using How = OpenSpans::How;
+    request_.open_spans = OpenSpans{.how = options_.open == "list"     ? How::list
+                                           : options_.open == "stacks" ? How::stacks
+                                                                       : How::automatic,
+                                    .top = options_.top};
+    return {};
   }
 
   // Calls are paired and filtered where they are nested.
@@ -98,6 +167,12 @@ private:
           parse_report_column(*options_.report_sort).value_or(graph.report.column);
     if (options_.graph_depth) graph.depth = static_cast<std::uint32_t>(*options_.graph_depth);
     if (options_.graph_limit) graph.max_functions = *options_.graph_limit;
+    if (options_.root_min_latency) graph.root_min_latency = *options_.root_min_latency;
+    if (auto added =
+            add_conditions(graph.root_filter, options_.root_conditions, workstation_, "--root-if");
+        !added)
+      return wrong_value("--root-if: ", std::move(added).error());
+    track_compared(graph.root_filter);
     capture_.on_entry = capture_.on_return = capture_.nest_calls = true;
     capture_.pair_calls = false;
     graph.min_latency = std::exchange(capture_.min_latency, std::chrono::nanoseconds(0));
@@ -107,6 +182,7 @@ private:
   // `how` is a valid value: the parser has checked it.
   static ReturnAt return_at(std::string_view how) {
     if (how == "trampoline") return ReturnAt::trampoline;
+    if (how == "callee") return ReturnAt::callee;
     return how == "ret" ? ReturnAt::exits : ReturnAt::automatic;
   }
 
@@ -134,17 +210,20 @@ private:
     for (const std::string& path : options_.prototypes)
       if (auto read = read_prototypes(path); !read) return read;
     if (auto read = read_filters(); !read) return read;
+    if (auto read = read_triggers(); !read) return read;
     if (options_.by) return read_groups();
     if (options_.measured && !options_.histogram)
       return wrong("--measure needs --histogram or --by");
-    if (!options_.measured) return {};
-    auto path = parse_value_path(*options_.measured);
-    if (!path)
+    if (!options_.measured || capture_.measured_time) return {};
+    auto value = parse_summed_value(*options_.measured);
+    if (!value)
       return wrong("invalid value '" + *options_.measured +
-                   "' for --measure (expected arg0, arg1, …, ret, a register or a parameter)");
-    capture_.measured = std::move(*path);
+                   "' for --measure (expected arg0, arg1, …, ret, a register or a parameter, or "
+                   "the product of two)");
+    capture_.measured = std::move(*value);
     // The returned value is known at the return only: probe it unless --entry is given.
-    if (capture_.measures_result() && !options_.entry && !capture_.pair_calls) {
+    if (capture_.measures_result() && !options_.entry && !capture_.pair_calls &&
+        !request_.program && request_.spans.empty()) {
       capture_.on_return = true;
       capture_.on_entry = false;
     }
@@ -154,21 +233,29 @@ private:
   Result<void> read_groups() {
     auto groups = parse_groups(*options_.by, capture_.arguments);
     if (!groups) return wrong_value("--by: ", std::move(groups).error());
+    if (request_.spans.empty()) // "to.tid" is a member of a variable
+      for (GroupValue& each : groups->by)
+        if (each.at_end) each = {.text = each.text};
     capture_.groups = std::move(*groups);
     GroupSpec& by = capture_.groups;
-    by.measures_latency = options_.measured == "latency";
-    if (!by.measures_latency) by.measured = options_.measured;
-    if (by.measured)
-      if (auto path = parse_value_path(*by.measured); !path)
-        return wrong_value("--measure: ", std::move(path).error());
+    if (!request_.program) by.measured_time = find_time(options_.measured.value_or(""));
+    if (options_.measured && !by.measured_time) {
+      auto value = parse_summed_value(*options_.measured);
+      if (!value) return wrong_value("--measure: ", std::move(value).error());
+      by.measured = std::move(*value);
+    }
+    track(by.measured_time);
+    if (request_.program) return {}; // the values are members of its records
+    if (!request_.spans.empty()) return {};
     if (!options_.max_string_bytes) capture_.max_string_bytes = max_group_string(by);
-    const bool at_return = by.reads_result() || by.measures_latency;
+    const bool at_return = by.reads_result() || by.measured_time;
     if (request_.probes.static_probes) {
       if (at_return) return wrong("a static probe has no return value and no latency");
       return {};
     }
     // The entry and its return are one call if values of both are asked for.
-    if (by.measures_latency || (by.reads_arguments() && (at_return || options_.on_return)))
+    if (by.measured_time || by.has(BY_ERRNO) ||
+        (by.reads_arguments() && (at_return || options_.on_return)))
       capture_.pair_calls = true;
     else if (by.reads_result() && !options_.entry && !capture_.pair_calls) {
       capture_.on_return = true;
@@ -216,31 +303,99 @@ private:
   Result<void> read_filters() {
     if (auto added = add_conditions(capture_.filter, options_.conditions, workstation_); !added)
       return wrong_value("--if: ", std::move(added).error());
-    // Unless an argument has this name.
-    const auto is_declared = [&](const ConditionSpec& term) {
-      return std::ranges::any_of(capture_.arguments, [&](const ArgumentList& list) {
-        return find_argument(list.arguments, term.name()) != nullptr;
-      });
-    };
-    const bool has_latency =
-        std::ranges::any_of(capture_.filter.terms, [&](const ConditionSpec& term) {
-          return term.built_in == COMPARE_LATENCY && !is_declared(term);
-        });
-    if (has_latency && request_.graph)
+    if (compares_time(capture_.filter) && request_.graph)
       return wrong("--if: a tree shows a call before its latency is known: use --min-latency");
+    if ((compares(capture_.filter, COMPARE_FAILED) || compares(capture_.filter, COMPARE_ERRNO)) &&
+        request_.graph)
+      return wrong("--if: a tree shows a call before its result is known");
     // What is compared, the name of the thread too, may change until the return.
     if (request_.graph)
       capture_.entry_decides = request_.graph->entry_decides = !options_.conditions.empty();
-    if (has_latency && !request_.probes.static_probes) capture_.pair_calls = true;
-    // A condition on the result of an entry is one on the call.
-    const bool has_result =
-        std::ranges::any_of(capture_.filter.terms, [&](const ConditionSpec& term) {
-          return term.path && term.path->variable == "ret" && !is_declared(term);
-        });
-    const bool probes_entries = !options_.entry && !options_.on_return && !request_.graph;
-    if (has_result && probes_entries && !request_.probes.static_probes && !request_.program)
-      capture_.pair_calls = true;
+    if (!request_.spans.empty()) return read_span_filters();
+    pair_calls_for(capture_.filter);
     return {};
+  }
+
+  // Calls are paired where a point is at a return.
+  Result<void> read_span_filters() {
+    auto conditions = split_span_conditions(capture_.filter);
+    if (!conditions) return fail(parser_.usage_error(std::move(conditions).error().message));
+    const bool asks_for_end = !conditions->ends.empty() || conditions->min || conditions->max;
+    if (request_.open_spans && asks_for_end)
+      return wrong("--open shows spans that have not ended: --if compares only values of FROM");
+    capture_.filter.expressions = std::move(conditions->begins);
+    capture_.end_conditions = std::move(conditions->ends);
+    if (conditions->min) capture_.min_latency = std::max(capture_.min_latency, *conditions->min);
+    capture_.max_duration = conditions->max;
+    return {};
+  }
+
+  // Unless an argument has this name.
+  bool is_declared(const ConditionSpec& term) const {
+    return std::ranges::any_of(capture_.arguments, [&](const ArgumentList& list) {
+      return find_argument(list.arguments, term.name()) != nullptr;
+    });
+  }
+  bool compares(const Filter& filter, filter_subject subject) const {
+    return std::ranges::any_of(filter.terms, [&](const ConditionSpec& term) {
+      return term.built_in == subject && !is_declared(term);
+    });
+  }
+  bool compares_time(const Filter& filter) const {
+    return std::ranges::any_of(filter.terms, [&](const ConditionSpec& term) {
+      return term.built_in && call_time_of(*term.built_in) && !is_declared(term);
+    });
+  }
+  void pair_calls_for(const Filter& filter) {
+    if (request_.probes.static_probes || request_.program || !request_.spans.empty()) return;
+    // Where errno is, is known only at the entry.
+    if (compares_time(filter) || compares(filter, COMPARE_ERRNO)) capture_.pair_calls = true;
+    track_compared(filter);
+    // A condition on the result of an entry is one on the call.
+    const bool has_result = compares(filter, COMPARE_FAILED) ||
+                            std::ranges::any_of(filter.terms, [&](const ConditionSpec& term) {
+                              return term.path && term.path->is_of_result() && !is_declared(term);
+                            });
+    const bool probes_entries = !options_.entry && !options_.on_return && !request_.graph;
+    if (has_result && probes_entries) capture_.pair_calls = true;
+  }
+
+  // A comparison is a condition, everything else names a function.
+  Result<void> read_triggers() {
+    if (!options_.keep) return {};
+    KeepSpec& keep = request_.keep.emplace();
+    if (const auto number = parse_unsigned(*options_.keep); number && *number > 0)
+      keep.events = *number;
+    else if (const auto time = parse_duration(*options_.keep); time && time->count() > 0)
+      keep.time = *time;
+    else
+      return wrong(fmt::format("invalid value '{}' for --keep (expected a time such as 5s, 200ms, "
+                               "or a number of events)",
+                               *options_.keep));
+    const auto read_set = [&](const std::string& path) {
+      return read_start(path, max_set_file, workstation_);
+    };
+    for (const std::string& text : options_.until) {
+      auto condition = parse_filter(text, read_set, "--until");
+      if (!condition && has_comparison(text))
+        return wrong_value("--until: ", std::move(condition).error());
+      if (!condition || is_bare_value(*condition)) {
+        if (auto read = read_bounds("--until: ", {text}, request_.probes.until); !read) return read;
+        continue;
+      }
+      pair_calls_for(*condition);
+      keep.conditions.push_back(std::move(*condition));
+    }
+    return {};
+  }
+
+  // Whether a text that is not a condition was meant to be one: names of functions have operators
+  // only in C++, and pairs of '<' and '>' around the arguments of templates.
+  static bool has_comparison(std::string_view text) {
+    if (text.contains("operator")) return false;
+    for (const std::string_view each : {"&&", "||", "==", "!=", "<=", ">=", " in {"})
+      if (text.contains(each)) return true;
+    return std::ranges::count(text, '<') != std::ranges::count(text, '>');
   }
 
   // Keeps the parser's message; a usage error also says where to find help.
@@ -271,9 +426,20 @@ public:
       : parser_(parser), options_(options), common_(common), request_(request) {}
 
   Result<void> apply() {
-    StackWalk walk = StackWalk::none;
+    StackWalk walk = request_.capture.stack;
     if (options_.how) // the parser has checked it
       walk = *options_.how == "fp" ? StackWalk::frame_pointers : StackWalk::frame_data;
+    const bool has_spans = !request_.spans.empty();
+    if (has_spans && options_.size)
+      return wrong("--stack-size cannot be combined with --span: a copy of the stack does not fit "
+                   "into the table of open spans");
+    if (has_spans && options_.unwind_on == "host")
+      return wrong("--unwind-on host cannot be combined with --span: the kernel walks its stacks");
+    if (has_spans && walk == StackWalk::frame_data) {
+      walk = StackWalk::frame_pointers;
+      request_.stacks.replaces_unwinding = true;
+    }
+    if (has_spans && request_.capture.groups.has(BY_STACK)) walk = StackWalk::frame_pointers;
     // Rounded up: the kernel copies words of 8 bytes.
     if (options_.size)
       request_.capture.stack_bytes = static_cast<std::uint32_t>((*options_.size + 7) / 8 * 8);
@@ -286,19 +452,25 @@ public:
     // The user's program may write stacks to a map.
     const bool is_copied =
         walk == StackWalk::frame_data || (walk == StackWalk::none && request_.program);
-    if (options_.size && !is_copied) return wrong("--stack-size needs --stack=dwarf");
+    if (options_.size && walk == StackWalk::longest_wait &&
+        *options_.size > max_waiting_stack_bytes)
+      return wrong(fmt::format("--stack-size is at most {} with --off-cpu, which copies a stack at "
+                               "each wait",
+                               max_waiting_stack_bytes));
+    if (options_.size && !is_copied && walk != StackWalk::longest_wait)
+      return wrong("--stack-size needs --stack=dwarf");
     auto exports = list_exports(parser_, options_.files, common_);
     if (!exports) return fail(std::move(exports).error());
     request_.exports = std::move(*exports);
     // The kernel walks frame pointers itself, so it can also count these stacks.
-    const bool counted = request_.aggregates.counts && walk == StackWalk::frame_pointers;
+    const bool counted =
+        request_.aggregates.counts && walk == StackWalk::frame_pointers && !has_spans;
     request_.capture.count_stacks = counted;
     request_.capture.stack = counted ? StackWalk::none : walk;
     request_.capture.source_lines = options_.source_lines;
     request_.capture.raw_stacks = options_.unwind_on == "host";
     request_.stacks.save_dir = options_.kept;
     if (options_.view) request_.stacks.view = parse_view(*options_.view);
-    request_.stacks.weight = options_.weight;
     request_.stacks.hides_events = replace_events(options_.files, common_) && !request_.program;
     return options_.weight ? read_weight(*options_.weight) : Result<void>();
   }
@@ -306,13 +478,18 @@ public:
 private:
   Result<void> read_weight(const std::string& text) {
     CaptureSpec& capture = request_.capture;
-    auto path = parse_value_path(text);
-    if (!path) return wrong("--weight: " + path.error().message);
+    auto value = parse_summed_value(text);
+    if (!value) return wrong("--weight: " + value.error().message);
     // The result and the latency are known at the return.
-    if ((path->variable == "ret" || text == "latency") && !request_.probes.static_probes &&
-        !capture.on_return)
+    const auto time = find_time(text);
+    capture.tracks_waits |= needs_waits(time);
+    capture.tracks_causes |= needs_causes(time);
+    if (needs_causes(time) && !request_.spans.empty())
+      return wrong("--weight: slept, blocked and preempted are known of calls, not of spans");
+    if ((value->uses_result() || time) && !request_.probes.static_probes && !capture.on_return &&
+        request_.spans.empty())
       capture.pair_calls = true;
-    capture.weight = std::move(*path);
+    capture.weight = request_.stacks.weight = std::move(*value);
     return {};
   }
 
@@ -362,15 +539,18 @@ void bind_capture_options(OptionParser& parser, CaptureOptions& options, ProbeKi
   parser.bind("--max-rate", options.max_rate);
   parser.bind("--start-on", options.start_on);
   parser.bind("--stop-on", options.stop_on);
+  parser.bind("--on-hit", options.on_hit);
+  parser.bind("--keep", options.keep);
+  parser.bind("--until", options.until);
 }
 
 Result<void> add_conditions(Filter& filter, std::span<const std::string> texts,
-                            Workstation& workstation) {
+                            Workstation& workstation, std::string_view option) {
   const auto read_set = [&](const std::string& path) {
     return read_start(path, max_set_file, workstation);
   };
   for (const std::string& text : texts)
-    if (auto added = add_filter(filter, text, read_set); !added) return added;
+    if (auto added = add_filter(filter, text, read_set, option); !added) return added;
   return {};
 }
 

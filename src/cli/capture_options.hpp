@@ -25,6 +25,8 @@ struct CaptureOptions {
   std::optional<std::uint64_t> max_string_bytes;
   bool registers = false;
   bool latency = false;
+  bool cpu = false;
+  bool off_cpu = false;
   std::optional<std::chrono::nanoseconds> min_latency;
   bool count = false;
   bool per_process = false;
@@ -39,10 +41,17 @@ struct CaptureOptions {
   std::optional<std::string> max_rate;
   std::vector<std::string> start_on;
   std::vector<std::string> stop_on;
+  std::optional<std::string> on_hit;
+  std::optional<std::string> keep;
+  std::vector<std::string> until;
+  std::vector<std::string> spans;
+  std::optional<std::string> open;
   bool graph = false;
   std::vector<std::string> graph_roots;
   std::optional<std::uint64_t> graph_depth;
   std::optional<std::uint64_t> graph_limit;
+  std::optional<std::chrono::nanoseconds> root_min_latency;
+  std::vector<std::string> root_conditions;
   bool report = false;
   std::optional<std::string> report_sort;
   std::optional<std::string> report_function;
@@ -50,9 +59,9 @@ struct CaptureOptions {
 
 void bind_capture_options(OptionParser& parser, CaptureOptions& options, ProbeKind words);
 
-// Adds the conditions of --if. Their files are read from the user's machine.
+// Adds the conditions of an option. Their files are read from the user's machine.
 Result<void> add_conditions(Filter& filter, std::span<const std::string> texts,
-                            Workstation& workstation);
+                            Workstation& workstation, std::string_view option = "--if");
 
 // Applies the options to a request, whose program and kind of probes must be set. usage if options
 // cannot be combined.

@@ -111,6 +111,7 @@ ExitCode finish_with(const Error& error, const CommonOptions& options);
 // The subcommands. Each takes its arguments without its own name, and the machine of the user.
 // Returns the exit code.
 ExitCode run_resolve(std::span<const std::string_view> arguments, Workstation& workstation);
+ExitCode run_diff(std::span<const std::string_view> arguments, Workstation& workstation);
 ExitCode run_list_symbols(std::span<const std::string_view> arguments, Workstation& workstation);
 ExitCode run_list_lines(std::span<const std::string_view> arguments, Workstation& workstation);
 ExitCode run_attach(std::span<const std::string_view> arguments, Workstation& workstation);

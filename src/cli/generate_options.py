@@ -170,11 +170,18 @@ def help_line(option):
                          break_long_words=False, break_on_hyphens=False)
 
 
+def command_lines(command):
+    """The usage and the summary of a command: on one line if they fit."""
+    usage, summary = f"  uprobectl {command['usage']}", command["summary"]
+    line = f"{usage}  {summary}"
+    return f"{line}\n" if len(line) <= HELP_COLUMNS else f"{usage}\n      {summary}\n"
+
+
 def help_of(command, commands, topics, full):
     parts = [f"usage: uprobectl {command['synopsis']}\n", command["description"] + "\n"]
     if "usage" not in command:  # has subcommands only
         parts.append("commands:\n" + "".join(
-            f"  uprobectl {each['usage']}\n      {each['summary']}\n"
+            command_lines(each)
             for each in commands if "usage" in each and each["name"].startswith(command["name"])))
     if command["name"] in ("", "help"):
         of_options = [topic["name"] for topic in topics if topic["options"] or topic["name"] == SPELLINGS]

@@ -61,8 +61,10 @@ void JavaNames::write(const symbolize::ReportedFrame& frame, const Line& line,
                               .inlined = source.inlined,
                               .mapping = path_};
         if (alternatives.size() > 1) name.alternative = i;
-        output_.write(
-            ReportFrameRecord{.reported = &frame, .report_line = line.number, .mapped = &name});
+        output_.write(ReportFrameRecord{.reported = &frame,
+                                        .report = line.report,
+                                        .report_line = line.number,
+                                        .mapped = &name});
       }
     return;
   }
@@ -133,7 +135,8 @@ bool JavaNames::add(const Line& line) {
   if (!answer.alternatives.empty() && (json_ || !is_same(*reported, answer)))
     write(frame, line, answer);
   else if (json_)
-    output_.write(ReportFrameRecord{.reported = &frame, .report_line = line.number});
+    output_.write(
+        ReportFrameRecord{.reported = &frame, .report = line.report, .report_line = line.number});
   return true;
 }
 

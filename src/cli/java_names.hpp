@@ -20,6 +20,7 @@ public:
   // A line of the report. `begin` is a newline if the line has none at its end.
   struct Line {
     std::string_view text;
+    std::string_view report;  // in an archive: the entry, else empty
     std::uint64_t number = 0; // from 1
     std::string_view begin;
   };

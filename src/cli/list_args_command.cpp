@@ -102,20 +102,11 @@ private:
 };
 
 void list_args(const Requests::Line& request, const TargetOptions& options, Output& output) {
-  const auto targets = find_targets(request.target, options);
-  if (!targets) {
-    output.fail(explain_line(targets.error(), request, request.functions.front()), request.target);
-    return;
-  }
+  const auto targets =
+      find_files(request, request.functions.front(), WordKind::functions, options, output);
+  if (!targets) return;
   ArgumentListing listing(request, output);
-  const auto visited = visit_targets(*targets, options, [&](const Target& target) {
-    output.warn_once(target.warnings());
-    listing.add(target);
-  });
-  if (visited)
-    output.warn_once(visited->warnings);
-  else
-    output.fail(visited.error(), request.target);
+  visit_files(*targets, options, output, [&](const Target& target) { listing.add(target); });
 }
 
 } // namespace

@@ -149,13 +149,9 @@ void list_lines(const Requests::Line& line, const TargetOptions& options, const 
                 DebugFetching& fetching, Output& output) {
   const std::string_view text = line.functions.front();
   const LinesRequest request = parse_lines_request(text);
-  const auto targets = find_targets(line.target, options);
-  if (!targets) {
-    output.fail(explain_line(targets.error(), line, text, WordKind::lines), line.target);
-    return;
-  }
-  const auto visited = visit_targets(*targets, options, [&](const Target& target) {
-    output.warn_once(target.warnings());
+  const auto targets = find_files(line, text, WordKind::lines, options, output);
+  if (!targets) return;
+  visit_files(*targets, options, output, [&](const Target& target) {
     const auto found = find_lines(target, request);
     if (!found) {
       output.fail(explain_line(found.error(), line, text, WordKind::lines), line.target,
@@ -166,10 +162,6 @@ void list_lines(const Requests::Line& line, const TargetOptions& options, const 
     for (const SourceLines& lines : *found)
       write_lines(lines, target.binary(), where, fetching, output);
   });
-  if (!visited)
-    output.fail(visited.error(), line.target);
-  else
-    output.warn_once(visited->warnings);
 }
 
 } // namespace

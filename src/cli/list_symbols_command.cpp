@@ -2,6 +2,7 @@
 // The subcommand list-symbols: symbols of one or several files, or the libraries of an archive.
 #include "console.hpp"
 #include "debuginfod.hpp"
+#include "page_check.hpp"
 #include "requests.hpp"
 #include "resolve/archive_listing.hpp"
 #include "symbol_listing.hpp"
@@ -229,6 +230,21 @@ void list(const ListRequest& request, bool several, Output& output) {
   if (visited) listing.finish();
 }
 
+ExitCode check_targets(const OptionParser& parser, const CommonOptions& options,
+                       std::span<const std::string> targets, TargetArguments&& where) {
+  if (targets.empty()) return finish_with(parser.usage_error("a TARGET is missing"), options);
+  const auto found_by = make_target_options(parser, std::move(where), *options.workstation);
+  if (!found_by) return finish_with(found_by.error(), options);
+  for (const std::string& target : targets)
+    if (const auto checked = check_target(parser, target, *found_by); !checked)
+      return finish_with(checked.error(), options);
+  const auto output = open_output(options);
+  if (!output) return finish_with(output.error(), options);
+  const bool is_ready = check_page_sizes(targets, *found_by, **output);
+  const ExitCode written = finish(**output);
+  return is_ready ? written : ExitCode::failed;
+}
+
 } // namespace
 
 ExitCode run_list_symbols(std::span<const std::string_view> arguments, Workstation& workstation) {
@@ -243,6 +259,7 @@ ExitCode run_list_symbols(std::span<const std::string_view> arguments, Workstati
   bind_oatdump_option(parser, where.oatdump);
   const auto parsed = parse_or_finish(parser, options, arguments);
   if (!parsed) return parsed.error();
+  if (listing.check) return check_targets(parser, options, parsed->words(), std::move(where));
   const ListFilter filter = make_filter(listing);
   return run_listing(parser, options, *parsed, WordKind::patterns, std::move(where),
                      [&](std::span<const Requests::Line> lines, const TargetOptions& found_by,

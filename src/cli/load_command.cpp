@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bpf/pin.hpp"
 #include "console.hpp"
-#include "option_values.hpp"
+#include "object_options.hpp"
 #include "trace/user_programs.hpp"
 #include "util/numbers.hpp"
+
+#include <fmt/format.h>
 
 namespace uprobectl::cli {
 
@@ -14,8 +16,7 @@ struct LoadOptions {
   std::optional<std::string> unpin;
   std::optional<std::string> naming;
   std::optional<mode_t> mode;
-  std::vector<std::string> settings;
-  std::vector<std::string> map_entries;
+  ObjectOptions set_up;
   std::vector<std::string> programs;
 };
 
@@ -35,12 +36,18 @@ Result<mode_t> parse_mode(const std::string& text) {
   return *mode;
 }
 
-Result<void> load_and_pin(const std::string& path, const PinRequest& request,
-                          const ObjectSettings& settings, const std::vector<std::string>& programs,
-                          Output& output) {
+Result<void> load_and_pin(const std::string& path, const LoadOptions& options,
+                          const ObjectSettings& settings, Output& output) {
+  const std::vector<std::string>& programs = options.programs;
   const auto file = output.workstation().map(path);
   if (!file) return fail(file.error());
-  auto object = BpfObject::open(*file);
+  std::optional<MappedFile> kernel_types;
+  if (options.set_up.kernel_types) {
+    auto mapped = output.workstation().map(*options.set_up.kernel_types);
+    if (!mapped) return fail(std::move(mapped).error());
+    kernel_types.emplace(std::move(*mapped));
+  }
+  auto object = BpfObject::open(*file, kernel_types ? &*kernel_types : nullptr);
   if (!object) return fail(std::move(object).error());
   if (auto set = apply_settings({&*object, 1}, settings); !set) return fail(std::move(set).error());
   if (auto known = check_program_names(programs_of(*object, path), programs); !known)
@@ -51,7 +58,7 @@ Result<void> load_and_pin(const std::string& path, const PinRequest& request,
   say_chosen_sizes(*object, path, output);
   warn_of_private_stacks(*object, path, output);
   if (programs.empty()) warn_of_skipped_programs(*object, path, output);
-  const auto pins = pin(*object, *file, request);
+  const auto pins = pin(*object, *file, make_pin_request(options));
   if (!pins) return fail(pins.error());
   for (const Pin& pinned : *pins) output.write(pinned);
   return {};
@@ -75,6 +82,16 @@ std::optional<std::string> mistake(const LoadOptions& options,
   return std::nullopt;
 }
 
+// The same of values that only a run has.
+std::optional<std::string> mistake_of_globals(const ObjectSettings& settings) {
+  for (const auto& [name, value] : settings.globals)
+    if (value == pid_value)
+      return fmt::format("--set {}={}: load traces no process (expected a number, or use "
+                         "attach --object, which sets the pid of its process)",
+                         name, value);
+  return std::nullopt;
+}
+
 } // namespace
 
 ExitCode run_load(std::span<const std::string_view> arguments, Workstation& workstation) {
@@ -86,23 +103,21 @@ ExitCode run_load(std::span<const std::string_view> arguments, Workstation& work
   parser.bind("--unpin", options.unpin);
   parser.bind("--naming", options.naming);
   parser.bind("--mode", options.mode, parse_mode);
-  parser.bind("--set", options.settings);
-  parser.bind("--map-entries", options.map_entries);
+  bind_object_options(parser, options.set_up);
   parser.bind("--program-name", options.programs);
   const auto parsed = parse_or_finish(parser, common, arguments);
   if (!parsed) return parsed.error();
   const auto words = parsed->words();
   if (const auto wrong = mistake(options, words))
     return finish_with(parser.usage_error(*wrong), common);
-  const auto settings = parse_object_settings(options.settings, options.map_entries);
-  if (!settings) return finish_with(parser.usage_error(settings.error().message), common);
-  std::optional<PinRequest> request;
-  if (options.pin) request = make_pin_request(options);
+  const auto settings = parse_object_settings(parser, options.set_up, workstation);
+  if (!settings) return finish_with(settings.error(), common);
+  if (const auto wrong = mistake_of_globals(*settings))
+    return finish_with(parser.usage_error(*wrong), common);
   const auto output = open_output(common);
   if (!output) return finish_with(output.error(), common);
-  if (auto done = request
-                      ? load_and_pin(words.front(), *request, *settings, options.programs, **output)
-                      : unpin_and_report(*options.unpin, **output);
+  if (auto done = options.pin ? load_and_pin(words.front(), options, *settings, **output)
+                              : unpin_and_report(*options.unpin, **output);
       !done)
     (*output)->fail(done.error());
   return finish(**output);

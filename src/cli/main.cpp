@@ -35,6 +35,7 @@ constexpr std::array all_commands = {
     Command{"list-symbols", run_list_symbols},
     Command{"list-lines", run_list_lines},
     Command{"list-args", run_list_args},
+    Command{"diff", run_diff},
     Command{"attach", run_attach},
     Command{"usdt list", run_usdt_list},
     Command{"usdt attach", run_usdt_attach},

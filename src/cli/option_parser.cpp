@@ -3,6 +3,7 @@
 
 #include "util/numbers.hpp"
 #include "util/spelling.hpp"
+#include "util/text.hpp"
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -48,12 +49,6 @@ void for_each_part(std::string_view list, Visit visit) {
 // The name used in messages.
 std::string_view first_name(const OptionSpec& spec) {
   return spec.names.substr(0, spec.names.find(','));
-}
-
-// "auto, always or never"
-std::string alternatives(std::span<const std::string_view> words) {
-  if (words.size() == 1) return std::string(words.front());
-  return fmt::format("{} or {}", fmt::join(words.first(words.size() - 1), ", "), words.back());
 }
 
 // Returns a message if the value is not one of the option's choices, else an empty string.

@@ -110,35 +110,4 @@ Result<std::chrono::nanoseconds> DurationReader::operator()(const std::string& t
   return duration;
 }
 
-namespace {
-
-// "NAME=VALUE"
-std::optional<std::pair<std::string, std::string>> split_assignment(const std::string& text) {
-  const auto equals = text.find('=');
-  if (equals == std::string::npos || equals == 0) return std::nullopt;
-  return std::pair(text.substr(0, equals), text.substr(equals + 1));
-}
-
-} // namespace
-
-Result<ObjectSettings> parse_object_settings(const std::vector<std::string>& globals,
-                                             const std::vector<std::string>& map_entries) {
-  ObjectSettings settings;
-  for (const std::string& text : globals) {
-    auto assignment = split_assignment(text);
-    if (!assignment)
-      return fail(ErrorKind::usage, "invalid value '" + text + "' for --set (expected NAME=VALUE)");
-    settings.globals.push_back(std::move(*assignment));
-  }
-  for (const std::string& text : map_entries) {
-    const auto assignment = split_assignment(text);
-    const auto count = assignment ? parse_number<std::uint32_t>(assignment->second) : std::nullopt;
-    if (count.value_or(0) == 0)
-      return fail(ErrorKind::usage,
-                  "invalid value '" + text + "' for --map-entries (expected MAP=N)");
-    settings.map_entries.emplace_back(assignment->first, *count);
-  }
-  return settings;
-}
-
 } // namespace uprobectl::cli

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parses values of options: numbers, durations, processes and settings.
+// Parses values of options: numbers, durations and processes.
 #pragma once
 
-#include "bpf/object.hpp"
 #include "option_parser.hpp"
 #include "uprobectl/util.hpp"
 
@@ -46,9 +45,5 @@ struct DurationReader {
 
   Result<std::chrono::nanoseconds> operator()(const std::string& text) const;
 };
-
-// Reads the values of --set, NAME=VALUE, and of --map-entries, MAP=N. usage if one is invalid.
-Result<ObjectSettings> parse_object_settings(const std::vector<std::string>& globals,
-                                             const std::vector<std::string>& map_entries);
 
 } // namespace uprobectl::cli

@@ -89,6 +89,8 @@ Result<void> check_options(const plans::AttachPlan& plan) {
   return {};
 }
 
+} // namespace
+
 Result<std::shared_ptr<const plans::AttachPlan>> read_plan_file(const std::string& path,
                                                                 Workstation& workstation) {
   const auto file = FileText::read(path, workstation, plans::max_plan_bytes);
@@ -100,8 +102,6 @@ Result<std::shared_ptr<const plans::AttachPlan>> read_plan_file(const std::strin
     return fail(std::move(checked).error().within(subject));
   return std::make_shared<const plans::AttachPlan>(std::move(*plan));
 }
-
-} // namespace
 
 void bind_plan_options(OptionParser& parser, PlanOptions& options) {
   parser.bind("--plan", options.plan);
@@ -166,6 +166,11 @@ Result<void> write_plan_file(const std::string& path, plans::AttachPlan plan,
   std::size_t probes = 0;
   for (const plans::PlannedFile& file : plan.files) probes += file.probes.size();
   const std::string text = plans::write_plan(plan);
+  if (text.size() > plans::max_plan_bytes)
+    return fail(Error{ErrorKind::unsupported,
+                      fmt::format("the plan would have {} bytes, at most {} are read", text.size(),
+                                  plans::max_plan_bytes)}
+                    .hint("name fewer FUNCTIONs, or leave out their values: --args none"));
   if (path == "-") {
     output.buffer().append(text);
     return {};

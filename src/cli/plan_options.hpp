@@ -31,6 +31,10 @@ struct PlannedArguments {
 Result<PlannedArguments> read_plan_options(std::span<const std::string_view> arguments,
                                            Workstation& workstation);
 
+// Reads a plan whose options are ones that a plan can have. "-": stdin.
+Result<std::shared_ptr<const plans::AttachPlan>> read_plan_file(const std::string& path,
+                                                                Workstation& workstation);
+
 // Sets what to probe: the functions of the plan, in the TARGET of the words if there is one.
 Result<void> apply_plan(const OptionParser& parser, const plans::AttachPlan& plan,
                         std::span<const std::string_view> words, ProbeSelection& probes);

@@ -19,15 +19,15 @@ ExitCode run_report(std::span<const std::string_view> arguments, Workstation& wo
   parser.bind("--min-latency", request.min_latency, DurationReader{"--min-latency"});
   parser.bind("--count", request.totals.aggregates.counts);
   parser.bind("--per-process", request.totals.by_process);
+  parser.bind("--stack", request.totals.by_stack);
   std::optional<std::string> by;
-  std::optional<std::string> measured;
   parser.bind("--by", by);
-  parser.bind("--measure", measured);
+  parser.bind("--measure", request.measured, parse_summed_value);
   parser.bind("--histogram", request.totals.aggregates.histograms);
   parser.bind("--top", request.totals.aggregates.top,
               CountReader{"--top", "a number of functions"});
   parser.bind("--interval", request.totals.aggregates.interval, DurationReader{"--interval"});
-  parser.bind("--weight", request.weight);
+  parser.bind("--weight", request.weight, parse_summed_value);
   std::vector<std::string> conditions;
   parser.bind("--if", conditions);
   ReportRequest::Graph graph;
@@ -36,6 +36,9 @@ ExitCode run_report(std::span<const std::string_view> arguments, Workstation& wo
   std::optional<std::uint64_t> depth;
   parser.bind("--graph", graph.shows_calls);
   parser.bind("--graph-depth", depth, graph_depth_reader());
+  parser.bind("--root-min-latency", request.root_min_latency, DurationReader{"--root-min-latency"});
+  std::vector<std::string> root_conditions;
+  parser.bind("--root-if", root_conditions);
   parser.bind("--report", graph.reports);
   parser.bind("--report-sort", column);
   parser.bind("--report-function", report.function);
@@ -48,23 +51,16 @@ ExitCode run_report(std::span<const std::string_view> arguments, Workstation& wo
   request.path = words.front();
   if (by) {
     auto groups = parse_groups(*by, {});
-    if (groups && groups->has(BY_STACK))
-      groups = fail(ErrorKind::usage, "report writes stacks with --folded and --flamegraph");
     if (!groups) return finish_with(parser.usage_error("--by: " + groups.error().message), common);
     request.totals.groups = std::move(*groups);
-    request.totals.groups.measures_latency = measured == "latency";
-    if (measured != "latency") request.totals.groups.measured = measured;
   }
-  for (const auto* const each : {&measured, &request.weight})
-    if (*each)
-      if (const auto path = parse_value_path(**each); !path)
-        return finish_with(parser.usage_error(path.error().message), common);
-  if (request.totals.aggregates.histograms && measured != "latency" && !by)
-    request.totals.measured = measured;
-  if (measured && !by && !request.totals.aggregates.histograms)
+  if (request.measured && !by && !request.totals.aggregates.histograms)
     return finish_with(parser.usage_error("--measure needs --histogram or --by"), common);
   if (auto added = add_conditions(request.filter, conditions, workstation); !added)
     return finish_with(parser.usage_error("--if: " + added.error().message), common);
+  if (auto added = add_conditions(request.root_filter, root_conditions, workstation, "--root-if");
+      !added)
+    return finish_with(parser.usage_error("--root-if: " + added.error().message), common);
   for (const std::string& place : places) {
     struct stat status{};
     if (::stat(place.c_str(), &status) != 0)

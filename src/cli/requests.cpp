@@ -4,6 +4,7 @@
 #include "resolve/locate.hpp"
 #include "util/descriptor_io.hpp"
 #include "util/mapped_file.hpp"
+#include "util/rooted_path.hpp"
 #include "util/text.hpp"
 
 #include <algorithm>
@@ -13,7 +14,6 @@
 #include <cstdlib>
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 namespace uprobectl::cli {
@@ -32,11 +32,6 @@ Result<std::string> read_whole(int fd, const std::string& path, std::size_t max_
   return std::move(*text);
 }
 
-bool is_regular(const std::string& path) {
-  struct stat status{};
-  return ::stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode);
-}
-
 } // namespace
 
 Result<FileText> FileText::read(const std::string& path, Workstation& workstation,
@@ -44,7 +39,7 @@ Result<FileText> FileText::read(const std::string& path, Workstation& workstatio
   FileText file;
   const bool is_stdin = path == "-";
   file.name_ = is_stdin ? "stdin" : path;
-  if (workstation.has(path) || (!is_stdin && is_regular(path))) {
+  if (workstation.has(path) || (!is_stdin && is_regular_file(path))) {
     auto mapped = workstation.map(path);
     if (!mapped) return fail(std::move(mapped).error());
     if (mapped->bytes().size() > max_size) return fail(too_large(path, max_size));

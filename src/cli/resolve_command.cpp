@@ -3,157 +3,18 @@
 #include "console.hpp"
 #include "debuginfod.hpp"
 #include "output/emit.hpp"
-#include "output/export_file.hpp"
-#include "output/recorded_match.hpp"
 #include "requests.hpp"
 #include "target_options.hpp"
 #include "task_options.hpp"
-#include "verify/verify.hpp"
+#include "verdict_options.hpp"
+#include "verify/details.hpp"
 
-#include <algorithm>
-#include <array>
 #include <filesystem>
 #include <system_error>
 
 namespace uprobectl::cli {
 
 namespace {
-
-// Returns the tool of --emit, or nullopt. usage if another option selects another output.
-Result<std::optional<EmitTool>> parse_emit_option(const OptionParser& parser,
-                                                  const std::optional<std::string>& name,
-                                                  const CommonOptions& options, bool other_output) {
-  if (!name) return std::nullopt;
-  const auto tool = parse_emit_tool(*name);
-  if (options.json || other_output)
-    return fail(parser.usage_error(std::string("--emit cannot be combined with ") +
-                                   (options.json ? "--json" : "--verify or --offset-only")));
-  return tool;
-}
-
-// Reads the match records of a file of JSON Lines ("-": stdin) and skips other records.
-Result<std::vector<RecordedMatch>> read_matches(const std::string& path, Workstation& workstation) {
-  std::vector<RecordedMatch> matches;
-  const auto file = FileText::read(path, workstation);
-  if (!file) return fail(file.error());
-  auto done = file->for_each_line([&](std::string_view line) -> Result<void> {
-    if (line.find_first_not_of(" \t\r") == std::string_view::npos) return {};
-    auto match = read_match_record(line);
-    if (!match) return fail(std::move(match).error());
-    if (*match) matches.push_back(std::move(**match));
-    return {};
-  });
-  if (!done) return fail(std::move(done).error());
-  if (matches.empty())
-    return fail(Error{ErrorKind::not_found, path + ": contains no match or usdt records"}.hint(
-        "record some with: uprobectl resolve --json TARGET FUNCTION… > " + path));
-  return matches;
-}
-
-// Replaces the file's content by match records of the points, atomically.
-Result<void> write_matches(const std::string& path, std::span<const ProbePoint> points,
-                           Workstation& workstation) {
-  const auto write = [&](OutputBuffer& out) {
-    const auto records = make_json_formatter(out);
-    for (const ProbePoint& point : points) {
-      if (point.static_probe)
-        records->write(StaticProbeRecord{.point = &point, .target = {}});
-      else
-        records->write(point);
-    }
-  };
-  return replace_file(path, write, workstation);
-}
-
-// `resolve --verify RECORD [TARGET]`.
-struct VerifyOptions {
-  std::optional<std::string> record;  // --verify
-  std::optional<std::string> fail_on; // --fail-on: changes that make the run fail
-  bool update = false;                // --update
-  bool unsafe = false;                // --unsafe, if it was used for recording
-};
-
-using Change = DriftRecord::Change;
-
-constexpr std::array all_changes = {
-    Change::gone,          Change::added,           Change::function_moved,
-    Change::archive_moved, Change::semaphore_moved, Change::arguments,
-    Change::not_checked,   Change::build_id};
-
-std::vector<Change> parse_changes(const std::optional<std::string>& list) {
-  // A rebuild always changes the build id: by default only changes of probes are failures.
-  if (!list) return std::vector<Change>(all_changes.begin(), all_changes.end() - 1);
-  std::vector<Change> changes;
-  std::string_view rest = *list;
-  while (!rest.empty()) {
-    const auto comma = std::min(rest.find(','), rest.size());
-    const std::string_view name = rest.substr(0, comma);
-    const auto* const change = std::ranges::find_if(
-        all_changes, [&](Change candidate) { return to_string(candidate) == name; });
-    if (change != all_changes.end()) changes.push_back(*change); // the parser has checked it
-    rest.remove_prefix(std::min(comma + 1, rest.size()));
-  }
-  return changes;
-}
-
-void bind_verify_options(OptionParser& parser, VerifyOptions& options) {
-  parser.bind("--verify", options.record);
-  parser.bind("--fail-on", options.fail_on);
-  parser.bind("--update", options.update);
-}
-
-// usage if an argument cannot be combined with --verify.
-Result<void> check_verify_options(const OptionParser& parser, const VerifyOptions& options) {
-  if (!options.record) return {};
-  if (options.update && *options.record == "-")
-    return fail(parser.usage_error("--update cannot rewrite stdin"));
-  return {};
-}
-
-ExitCode run_verify(const VerifyOptions& options, const Arguments& arguments,
-                    const TargetOptions& target_options, Output& output) {
-  auto recorded = read_matches(*options.record, output.workstation());
-  if (!recorded) {
-    output.fail(recorded.error());
-    return finish(output);
-  }
-  auto targets = replace_targets(*recorded, arguments.words());
-  if (!targets) {
-    output.fail(targets.error());
-    return finish(output);
-  }
-  VerifyRequest request{.recorded = std::move(*recorded),
-                        .targets = std::move(*targets),
-                        .target_options = target_options,
-                        .unsafe = options.unsafe};
-
-  const auto outcome = verify_matches(request, output);
-  bool failed = output.has_failed();
-  if (options.update && !failed && outcome.not_checked != 0)
-    output.fail({ErrorKind::not_found, *options.record +
-                                           ": not updated: " + std::to_string(outcome.not_checked) +
-                                           " matches could not be checked"});
-  failed = output.has_failed();
-  if (options.update && !failed) {
-    const auto written = write_matches(*options.record, outcome.points, output.workstation());
-    if (!written) output.fail(written.error());
-    // Drift that was recorded is not a failure; an unresolved request could not be recorded.
-    failed = outcome.unresolved > 0;
-  } else {
-    const auto changes = parse_changes(options.fail_on);
-    failed = failed || std::ranges::any_of(outcome.changes, [&](Change change) {
-               return std::ranges::find(changes, change) != changes.end();
-             });
-  }
-  const std::size_t kept = request.recorded.size() - outcome.changed - outcome.not_checked;
-  std::string summary = std::to_string(kept) + " of " + std::to_string(request.recorded.size()) +
-                        " matches are unchanged";
-  if (outcome.not_checked != 0)
-    summary += ", " + std::to_string(outcome.not_checked) + " could not be checked";
-  output.status(summary);
-  const ExitCode code = finish(output);
-  return failed ? ExitCode::failed : code;
-}
 
 // Returns the requests of the command line or of --file.
 Result<Requests> read_all(const OptionParser& parser, const Arguments& arguments,
@@ -172,8 +33,9 @@ Result<Requests> read_all(const OptionParser& parser, const Arguments& arguments
 class TargetResolver {
 public:
   TargetResolver(const TargetOptions& where, const ResolveOptions& how,
-                 std::optional<EmitTool> tool, Output& output)
-      : where_(where), how_(how), output_(output) {
+                 std::optional<EmitTool> tool, bool keeps_points, bool with_details, Output& output)
+      : where_(where), how_(how), output_(output), keeps_points_(keeps_points) {
+    if (with_details) details_.emplace(where.debug_places);
     if (tool) emitter_.emplace(*tool);
   }
 
@@ -205,6 +67,8 @@ public:
     resolve_in_target(request);
   }
 
+  const std::vector<ProbePoint>& points() const { return points_; }
+
 private:
   void fail_line(const Error& error, const Requests::Line& request) {
     output_.fail(explain_line(error, request, request.functions.front()), request.target);
@@ -213,7 +77,9 @@ private:
     output_.fail(explain_line(error, request, function), request.target, std::string(function));
   }
 
-  void show(const std::vector<ProbePoint>& points) {
+  void show(std::vector<ProbePoint> points) {
+    if (details_)
+      for (ProbePoint& point : points) details_->read(point);
     output_.gather_warnings(points);
     output_.report_repeated(); // before the records that it refers to
     for (const ProbePoint& point : points)
@@ -221,6 +87,7 @@ private:
         emit(point);
       else
         output_.write(point);
+    if (keeps_points_) points_.insert(points_.end(), points.begin(), points.end());
   }
 
   void emit(const ProbePoint& point) {
@@ -272,6 +139,9 @@ private:
   const TargetOptions& where_;
   const ResolveOptions& how_;
   Output& output_;
+  std::optional<DetailReader> details_; // if they are wanted
+  bool keeps_points_;
+  std::vector<ProbePoint> points_; // if they are kept
   std::optional<Emitter> emitter_; // with --emit
   std::optional<Target> target_;   // kept for following requests of the same file
 };
@@ -299,6 +169,10 @@ ExitCode run_resolve(std::span<const std::string_view> arguments, Workstation& w
   parser.bind("--inlined", how.inlined);
   parser.bind("--unsafe", how.unsafe);
   parser.bind("--file", file);
+  std::optional<std::string> record;
+  parser.bind("--record", record);
+  std::optional<std::string> with;
+  parser.bind("--with", with);
   bind_verify_options(parser, verify);
   TaskFileOptions tasks;
   bind_task_file_options(parser, tasks);
@@ -307,10 +181,8 @@ ExitCode run_resolve(std::span<const std::string_view> arguments, Workstation& w
   parser.bind("--emit", emit);
   const auto parsed = parse_or_finish(parser, options, arguments);
   if (!parsed) return parsed.error();
-  if (const auto checked = check_verify_options(parser, verify); !checked)
+  if (const auto checked = check_verify_options(parser, verify, options); !checked)
     return finish_with(checked.error(), options);
-  const auto tool = parse_emit_option(parser, emit, options, verify.record || style.offset_only);
-  if (!tool) return finish_with(tool.error(), options);
   if (tasks.config && !parsed->words().empty())
     return finish_with(parser.usage_error("--config cannot be combined with TARGET"), options);
   const auto target_options = make_target_options(parser, std::move(where), workstation);
@@ -336,9 +208,16 @@ ExitCode run_resolve(std::span<const std::string_view> arguments, Workstation& w
   const DebugFetching fetching(options.debuginfod, **output);
   if (tasks.config) return resolve_task_file(tasks, *target_options, how, **output);
   if (verify.record) return run_verify(verify, *parsed, *target_options, **output);
-  TargetResolver resolving(*target_options, how, *tool, **output);
+  TargetResolver resolving(*target_options, how, emit ? parse_emit_tool(*emit) : std::nullopt,
+                           record.has_value(), with.has_value(), **output);
   for (const Requests::Line& request : requests.lines()) resolving.resolve(request);
   requests.check_unused(*target_options, **output);
+  // A record that lacks what failed would pass later.
+  if (record && (*output)->has_failed())
+    (*output)->fail({ErrorKind::not_found, *record + ": not written: not everything was found"});
+  else if (record)
+    if (const auto written = write_record_file(*record, resolving.points(), workstation); !written)
+      (*output)->fail(written.error());
   return finish(**output);
 }
 

@@ -15,12 +15,17 @@ namespace {
 std::optional<saved::GraphHeader> make_graph_header(const AttachRequest& request) {
   if (!request.graph) return std::nullopt;
   const GraphSpec& graph = *request.graph;
+  std::vector<std::string> root_conditions;
+  for (const FilterExpression& each : graph.root_filter.expressions)
+    root_conditions.push_back(each.typed->text);
   return saved::GraphHeader{.shows_calls = graph.shows_calls,
                             .reports = graph.reports,
                             .report = graph.report,
                             .depth = graph.depth,
-                            .min_latency_ns =
-                                static_cast<std::uint64_t>(graph.min_latency.count())};
+                            .min_latency_ns = static_cast<std::uint64_t>(graph.min_latency.count()),
+                            .root_min_latency_ns =
+                                static_cast<std::uint64_t>(graph.root_min_latency.count()),
+                            .root_conditions = std::move(root_conditions)};
 }
 
 // A pipe could block the run, except that to a workstation, which is always read.
@@ -51,7 +56,7 @@ saved::RunHeader make_header(const AttachRequest& request) {
           .graph = make_graph_header(request),
           .value_unit = value_unit(request),
           .view = request.stacks.view,
-          .sends_latencies = request.aggregates.histograms && capture.measure_latency,
+          .sends_latencies = request.aggregates.histograms && capture.measured_time.has_value(),
           .raw_stacks =
               capture.raw_stacks
                   ? std::optional(saved::RawStackHeader{.stack_bytes = capture.stack_bytes,

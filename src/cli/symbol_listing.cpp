@@ -328,6 +328,7 @@ void bind_list_options(OptionParser& parser, ListOptions& options) {
   parser.bind("--min-size", options.min_size, parse_size);
   parser.bind("--fold", options.fold);
   parser.bind("--aliases", options.aliases);
+  parser.bind("--check", options.check);
 }
 
 ListFilter make_filter(const ListOptions& options) {

@@ -17,6 +17,7 @@ struct ListOptions {
   std::optional<std::uint64_t> min_size;
   bool fold = false;
   bool aliases = false;
+  bool check = false;
 };
 void bind_list_options(OptionParser& parser, ListOptions& options);
 

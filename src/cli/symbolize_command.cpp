@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// The subcommand symbolize: copies a crash report or profile and adds the names of its frames.
+// The subcommand symbolize: copies crash reports or a profile and adds the names of the frames.
 #include "console.hpp"
 #include "debuginfod.hpp"
 #include "java_names.hpp"
 #include "output/format.hpp"
+#include "symbolize/report_archive.hpp"
 #include "symbolize/report_symbolizer.hpp"
+#include "symbolize/tombstone.hpp"
 #include "target_options.hpp"
 #include "uprobectl/path.hpp"
+#include "util/descriptor_io.hpp"
+#include "util/mapped_file.hpp"
 
 #include <array>
 #include <cerrno>
@@ -15,6 +19,7 @@
 #include <set>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <utility>
 
 namespace uprobectl::cli {
 
@@ -78,6 +83,21 @@ public:
     if (names.dex.mapping) java_.emplace(names.dex.mapping, std::move(mapping), json, output);
   }
 
+  // Begins the report in an entry of the archive.
+  void begin(const std::string& archive, const symbolize::ArchivedReport& report) {
+    entry_ = report.entry.name;
+    reader_ = {};
+    splitter_ = {};
+    lines_ = 0;
+    sections_.reset();
+    if (report.has_sections) sections_.emplace();
+    if (json_) return;
+    std::string heading = std::exchange(has_heading_, true) ? "\n" : "";
+    append_printable(heading, to_string(BinaryPath{archive, entry_}));
+    output_.write_text(heading + ":\n");
+    output_.flush(); // before an error of this report
+  }
+
   void add(std::string_view bytes) {
     is_binary_ = is_binary_ || bytes.contains('\0');
     splitter_.add(
@@ -86,12 +106,21 @@ public:
     output_.flush();
   }
 
+  // Adds a tombstone in protobuf as its text.
+  Result<void> add_tombstone(Bytes tombstone) {
+    return symbolize::write_tombstone_text(tombstone,
+                                           [&](std::string_view line) { add_line(line, "\n"); });
+  }
+
+  // Ends a report: its last line may have no newline. `begins_line`: another one follows.
+  void end(bool begins_line) {
+    if (!splitter_.rest().empty()) add_line(splitter_.rest(), begins_line ? "\n" : "");
+    output_.flush();
+  }
+
   void finish(const std::string& name) {
-    if (!splitter_.rest().empty()) add_line(splitter_.rest(), "");
     if (frames_ == 0)
-      output_.warn(
-          name + ": no stack frames found" +
-          (is_binary_ ? ": it is not text (of a tombstone_00.pb that is tombstone_00)" : ""));
+      output_.warn(name + ": no stack frames found" + (is_binary_ ? ": it is not text" : ""));
     output_.warn_once(symbolizer_.warnings());
   }
 
@@ -113,10 +142,15 @@ private:
 
   void add_line(std::string_view line, std::string_view newline) {
     ++lines_;
+    if (sections_ && !sections_->selects(line)) {
+      (void)reader_.read(line); // the version of Android stands above the sections
+      return;
+    }
     copy(line);
     copy(newline);
     const auto frame = reader_.read(line);
     const JavaNames::Line with_number{.text = symbolize::without_last_colors(line),
+                                      .report = entry_ ? std::string_view(*entry_) : "",
                                       .number = lines_,
                                       .begin = newline.empty() ? "\n" : ""};
     if (!frame && java_ && java_->add(with_number)) ++frames_;
@@ -197,6 +231,7 @@ private:
 
   void write_records(const ReportedFrame& frame, const NamedFrame* named) {
     ReportFrameRecord record{.reported = &frame, .report_line = lines_};
+    if (entry_) record.report = *entry_;
     if (named != nullptr) record.frame = named->frame.get();
     if (record.frame == nullptr || record.frame->positions.empty()) return output_.write(record);
     for (std::size_t i = record.frame->positions.size(); i-- > 0;) {
@@ -212,29 +247,133 @@ private:
   bool json_;
   bool to_terminal_;
   Output& output_;
-  std::uint64_t lines_ = 0;
-  std::uint64_t frames_ = 0;
+  std::optional<std::string> entry_; // the report in an archive
+  std::optional<symbolize::ReportSections> sections_;
+  bool has_heading_ = false;
+  std::uint64_t lines_ = 0;                  // of the report
+  std::uint64_t frames_ = 0;                 // of all reports
   bool is_binary_ = false;                   // it has a NUL
   std::set<std::string, std::less<>> kinds_; // of warnings
 };
 
-Result<void> symbolize_report(const std::string& name, ReportCopier& copier, Output& output) {
-  UniqueFd file;
-  if (name != "-") {
-    file = UniqueFd(::open(name.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY));
-    if (!file) return fail(system_error(errno, name));
+// Adds the reports in an archive. What cannot be read of it is an error of its own.
+Result<void> symbolize_archive(const std::string& name, Bytes file, ReportCopier& copier,
+                               Output& output) {
+  const auto archive = Archive::parse(file);
+  if (!archive) return fail(Error(archive.error()).within(name));
+  const auto reports = symbolize::list_reports(*archive);
+  if (!reports) return fail(Error(reports.error()).within(name));
+  if (reports->empty())
+    return fail(Error{ErrorKind::not_found, name + ": no reports in this archive"}.hint(
+        "in a bug report these are tombstone_00, tombstone_00.pb, FS/data/anr/…, logcat and "
+        "bugreport-….txt"));
+  if (reports->size() == symbolize::max_archived_reports)
+    output.warn(fmt::format("{}: only its first {} reports are read", name, reports->size()));
+  std::uint64_t left = symbolize::max_archived_reports_size;
+  for (const symbolize::ArchivedReport& report : *reports) {
+    if (output.buffer().closed()) break;
+    const std::string subject = to_string(BinaryPath{name, std::string(report.entry.name)});
+    const auto content =
+        archive->extract(report.entry, std::min(symbolize::max_archived_report, left));
+    if (!content) {
+      output.fail(Error(content.error()).within(name), name, std::string(report.entry.name));
+      continue;
+    }
+    left -= content->size();
+    if (content->size() < report.entry.size)
+      output.warn(fmt::format("{}: only its first {} bytes are read", subject, content->size()));
+    if (symbolize::starts_like_archive(*content)) {
+      output.warn(subject + ": not read: an archive in the archive");
+      continue;
+    }
+    copier.begin(name, report);
+    if (symbolize::starts_like_tombstone(*content)) {
+      if (const auto added = copier.add_tombstone(*content); !added)
+        output.fail(Error(added.error()).within(subject), name, std::string(report.entry.name));
+    } else {
+      copier.add(as_text(*content));
+    }
+    copier.end(true);
   }
+  copier.finish(name);
+  return {};
+}
+
+// The bytes of a report that has to be read as a whole.
+struct WholeReport {
+  std::optional<MappedFile> mapped;
+  std::string read;
+
+  Bytes bytes() const { return mapped ? mapped->bytes() : as_bytes(read); }
+};
+
+Result<void> symbolize_whole(const std::string& name, const WholeReport& report,
+                             ReportCopier& copier, Output& output) {
+  if (report.mapped) tolerate_shrinking(*report.mapped);
+  if (symbolize::starts_like_archive(report.bytes())) {
+    if (auto done = symbolize_archive(name, report.bytes(), copier, output); !done) return done;
+  } else {
+    if (report.bytes().size() > symbolize::max_tombstone)
+      return fail(ErrorKind::unsupported,
+                  fmt::format("{}: tombstones of more than {} bytes are not supported", name,
+                              symbolize::max_tombstone));
+    if (auto added = copier.add_tombstone(report.bytes()); !added)
+      return fail(std::move(added).error().within(name));
+    copier.finish(name);
+  }
+  return report.mapped ? check_size(*report.mapped) : Result<void>();
+}
+
+// Whether further bytes may show that the report is not text.
+bool may_be_binary(std::string_view begin) {
+  constexpr std::string_view archive = "PK";
+  if (begin.size() >= symbolize::tombstone_begin) return false;
+  return begin.starts_with('\x08') || begin.starts_with('\x12') ||
+         (begin.size() < 4 && (begin.starts_with(archive) || archive.starts_with(begin)));
+}
+
+Result<void> symbolize_report(const std::string& typed, ReportCopier& copier, Output& output) {
+  constexpr std::size_t max_read = std::size_t{512} << 20; // bytes, of what cannot be mapped
+  UniqueFd file;
+  if (typed != "-") {
+    file = UniqueFd(::open(typed.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY));
+    if (!file) return fail(system_error(errno, typed));
+  }
+  const std::string name = typed == "-" ? "standard input" : typed;
   const int fd = file ? file.get() : STDIN_FILENO;
   std::array<char, std::size_t{64} << 10> bytes;
+  std::string begin;     // not passed on: it may not be text
+  bool is_whole = false; // it is kept until it is complete
+  bool is_text = false;
   while (!output.buffer().closed()) {
     const ssize_t size = ::read(fd, bytes.data(), bytes.size());
+    if (size < 0 && errno == EINTR) continue;
+    if (size < 0) return fail(system_error(errno, typed));
+    const std::string_view read(bytes.data(), static_cast<std::size_t>(size));
+    if (!is_text) {
+      begin += read;
+      is_whole = is_whole || symbolize::starts_like_archive(as_bytes(begin)) ||
+                 symbolize::starts_like_tombstone(as_bytes(begin));
+      if (is_whole && file && is_regular_file(fd)) {
+        auto mapped = MappedFile::open(typed);
+        if (!mapped) return fail(std::move(mapped).error());
+        return symbolize_whole(name, {.mapped = std::move(*mapped), .read = {}}, copier, output);
+      }
+      if (is_whole && begin.size() > max_read)
+        return fail(
+            ErrorKind::unsupported,
+            fmt::format("{}: more than {} bytes are read from a file only", name, max_read));
+      is_text = !is_whole && (size == 0 || !may_be_binary(begin));
+      if (is_text) copier.add(begin);
+    } else {
+      copier.add(read);
+    }
     if (size == 0) break;
-    if (size > 0)
-      copier.add({bytes.data(), static_cast<std::size_t>(size)});
-    else if (errno != EINTR)
-      return fail(system_error(errno, name));
   }
-  copier.finish(name == "-" ? "standard input" : name);
+  if (is_whole)
+    return symbolize_whole(name, {.mapped = {}, .read = std::move(begin)}, copier, output);
+  copier.end(false);
+  copier.finish(name);
   return {};
 }
 

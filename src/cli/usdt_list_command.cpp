@@ -3,6 +3,7 @@
 #include "debuginfod.hpp"
 #include "requests.hpp"
 #include "target_options.hpp"
+#include "verdict_options.hpp"
 
 namespace uprobectl::cli {
 
@@ -23,9 +24,11 @@ struct StaticListRequest {
 class StaticListing {
 public:
   // names_files: each probe has its file.
+  // listed: receives the points, unless it is null.
   StaticListing(const StaticListRequest& request, const Targets& targets, bool names_files,
-                Output& output)
-      : request_(request), targets_(targets), names_files_(names_files), output_(output) {}
+                std::vector<ProbePoint>* listed, Output& output)
+      : request_(request), targets_(targets), names_files_(names_files), points_(listed),
+        output_(output) {}
 
   void add(const Target& target) {
     const std::string file = names_files_ ? to_string(target.display_path()) : std::string();
@@ -60,6 +63,7 @@ public:
         if (point.effect.kind != ProbeEffect::Kind::safe)
           output_.warn_once(probe_error(point)->message);
         output_.write(StaticProbeRecord{.point = &point, .target = file});
+        if (points_ != nullptr) points_->push_back(point);
       }
     }
   }
@@ -83,6 +87,7 @@ private:
   const StaticListRequest& request_;
   const Targets& targets_;
   bool names_files_;
+  std::vector<ProbePoint>* points_;
   Output& output_;
   std::optional<Error> not_found_; // the first file's error, if it lacks the probes
   bool listed_ = false;
@@ -91,11 +96,11 @@ private:
 
 // `several`: the command has several requests.
 void list_static(const StaticListRequest& request, const TargetOptions& options, bool several,
-                 Output& output) {
+                 std::vector<ProbePoint>* listed, Output& output) {
   const auto targets = find_files(request.line, request.typed.value_or(""), WordKind::static_probes,
                                   options, output);
   if (!targets) return;
-  StaticListing listing(request, *targets, several || targets->several, output);
+  StaticListing listing(request, *targets, several || targets->several, listed, output);
   if (visit_files(*targets, options, output, [&](const Target& target) { listing.add(target); }))
     listing.finish();
 }
@@ -108,19 +113,29 @@ ExitCode run_usdt_list(std::span<const std::string_view> arguments, Workstation&
   bind_common_options(parser, options);
   TargetArguments where;
   bind_target_options(parser, where, options);
+  std::optional<std::string> record;
+  parser.bind("--record", record);
   const auto parsed = parse_or_finish(parser, options, arguments);
   if (!parsed) return parsed.error();
-  return run_listing(parser, options, *parsed, WordKind::static_probes, std::move(where),
-                     [](std::span<const Requests::Line> lines, const TargetOptions& found_by,
-                        const DebugFetching& /*fetching*/, Output& output) {
-                       for (const Requests::Line& line : lines) {
-                         if (line.functions.empty())
-                           list_static({.line = line}, found_by, lines.size() > 1, output);
-                         for (const std::string_view probes : line.functions)
-                           list_static({.line = line, .typed = std::string(probes)}, found_by,
-                                       lines.size() > 1, output);
-                       }
-                     });
+  std::vector<ProbePoint> points;
+  std::vector<ProbePoint>* const listed = record ? &points : nullptr;
+  return run_listing(
+      parser, options, *parsed, WordKind::static_probes, std::move(where),
+      [&](std::span<const Requests::Line> lines, const TargetOptions& found_by,
+          const DebugFetching& /*fetching*/, Output& output) {
+        for (const Requests::Line& line : lines) {
+          if (line.functions.empty())
+            list_static({.line = line}, found_by, lines.size() > 1, listed, output);
+          for (const std::string_view probes : line.functions)
+            list_static({.line = line, .typed = std::string(probes)}, found_by, lines.size() > 1,
+                        listed, output);
+        }
+        if (record && output.has_failed())
+          output.fail({ErrorKind::not_found, *record + ": not written: not everything was found"});
+        else if (record)
+          if (const auto written = write_record_file(*record, points, workstation); !written)
+            output.fail(written.error());
+      });
 }
 
 } // namespace uprobectl::cli

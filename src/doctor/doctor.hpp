@@ -41,12 +41,13 @@ struct SystemFacts {
 // properties with /system/bin/getprop.
 SystemFacts read_system_facts(const std::string& root = "");
 
-// The result of one check.
+// The result of one check, also of those of list-symbols --check.
 struct Check {
   std::string name;
   bool ok = false;
   std::string reason;             // the fact that decided
   std::optional<std::string> fix; // an instruction or a command; set only if the check failed
+  std::optional<std::string_view> rule = {}; // list-symbols: what a file breaks, if it failed
 };
 
 // Checks the facts one by one, then whether each subcommand works.

@@ -26,11 +26,8 @@ std::optional<std::uint64_t> parse_unsigned(std::string_view text) {
 }
 
 bool is_identifier(std::string_view text) {
-  const auto is_letter = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
-  };
-  return !text.empty() && is_letter(text.front()) &&
-         std::ranges::all_of(text, [&](char c) { return is_letter(c) || (c >= '0' && c <= '9'); });
+  return !text.empty() && !is_ascii_digit(text.front()) &&
+         std::ranges::all_of(text, in_ascii_identifier);
 }
 
 std::string in_single_quotes(std::string_view text) {
@@ -45,7 +42,7 @@ const ArgumentSpec* find_argument(std::span<const ArgumentSpec> list, std::strin
 
 std::optional<ArgumentSource> parse_source_name(std::string_view name) {
   ArgumentSource source;
-  if (name == "ret") {
+  if (name == result_name) {
     source.kind = ArgumentSource::Kind::returned;
     return source;
   }
@@ -304,9 +301,7 @@ std::optional<ArgumentSource> source_by_name(std::string_view name) {
 
 // Whether the name is that of an argument beyond the supported ones, "arg99".
 bool is_excess_argument(std::string_view name) {
-  return name.starts_with("arg") && name.size() > 3 &&
-         std::ranges::all_of(name.substr(3), [](char c) { return c >= '0' && c <= '9'; }) &&
-         !parse_source_name(name);
+  return name.starts_with("arg") && has_only_digits(name.substr(3)) && !parse_source_name(name);
 }
 
 // Sets the source of an argument without "@" from its NAME, or else from its position.

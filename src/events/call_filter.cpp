@@ -9,23 +9,27 @@ constexpr std::size_t max_forked = std::size_t{1} << 16; // processes that are r
 
 } // namespace
 
-std::optional<std::uint32_t> CallFilter::depth_of(const OpenCall& call) {
-  if (roots_.empty()) return call.depth;
+std::optional<CallFilter::Position> CallFilter::find_position(const OpenCall& call) {
   if (call.forked_in) {
     if (forked_.size() >= max_forked) forked_.clear();
-    if (depths_.contains(*call.forked_in)) forked_.insert(call.pid);
+    if (const auto around = positions_.find(*call.forked_in); around != positions_.end())
+      forked_.insert_or_assign(call.pid, around->second.root);
   }
-  if (!call.parent && forked_.contains(call.pid)) return 0;
   if (call.parent)
-    if (const auto parent = depths_.find(*call.parent); parent != depths_.end())
-      return parent->second + 1;
-  return roots_.contains(call.probe) ? std::optional(0U) : std::nullopt;
+    if (const auto parent = positions_.find(*call.parent); parent != positions_.end())
+      return Position{.depth = parent->second.depth + 1, .root = parent->second.root};
+  if (roots_.contains(call.probe)) return Position{.root = call.id};
+  if (!call.parent)
+    if (const auto forked = forked_.find(call.pid); forked != forked_.end())
+      return Position{.root = forked->second, .is_forked = true};
+  return std::nullopt;
 }
 
-OpenCall CallFilter::passed_on(const OpenCall& call, std::uint32_t depth) {
+OpenCall CallFilter::passed_on(const OpenCall& call, const Position& position) {
   OpenCall passed = call;
-  passed.depth = depth;
-  if (depth == 0) passed.parent.reset();
+  passed.depth = position.depth;
+  if (position.depth == 0) passed.parent.reset();
+  passed.forked_in = position.is_forked ? std::optional(position.root) : std::nullopt;
   return passed;
 }
 
@@ -64,11 +68,14 @@ bool CallFilter::select_closed(OpenCall& call, CallEnd end, std::uint64_t end_ns
 void CallFilter::opened(const OpenCall& opened, const Event& entry) {
   OpenCall call = opened;
   if (condition_ && !select_opened(call, entry)) return;
-  const auto depth = depth_of(call);
-  if (!depth) return;
-  if (!roots_.empty()) depths_.emplace(call.id, *depth);
-  if (!is_shown(*depth)) return;
-  const OpenCall passed = passed_on(call, *depth);
+  Position position{.depth = call.depth};
+  if (!roots_.empty()) {
+    const auto found = find_position(call);
+    if (!found) return;
+    position = positions_.emplace(call.id, *found).first->second;
+  }
+  if (!is_shown(position.depth)) return;
+  const OpenCall passed = passed_on(call, position);
   for (CallVisitor* const visitor : visitors_) visitor->opened(passed, entry);
 }
 
@@ -76,16 +83,17 @@ void CallFilter::closed(const OpenCall& closed, CallEnd end, std::uint64_t end_n
                         const Event* exit) {
   OpenCall call = closed;
   if (condition_ && !select_closed(call, end, end_ns)) return;
-  std::uint32_t depth = call.depth;
+  Position position{.depth = call.depth};
   if (!roots_.empty()) {
-    const auto known = depths_.find(call.id);
-    if (known == depths_.end()) return;
-    depth = known->second;
-    depths_.erase(known);
-    if (depth == 0 && exit != nullptr && exit->left_by == ExitKind::tail_call) ++tail_called_roots_;
+    const auto known = positions_.find(call.id);
+    if (known == positions_.end()) return;
+    position = known->second;
+    positions_.erase(known);
+    if (position.depth == 0 && exit != nullptr && exit->left_by == ExitKind::tail_call)
+      ++tail_called_roots_;
   }
-  if (!is_shown(depth)) return;
-  const OpenCall passed = passed_on(call, depth);
+  if (!is_shown(position.depth)) return;
+  const OpenCall passed = passed_on(call, position);
   for (CallVisitor* const visitor : visitors_) visitor->closed(passed, end, end_ns, exit);
 }
 

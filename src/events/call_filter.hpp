@@ -7,7 +7,6 @@
 #include <functional>
 #include <set>
 #include <unordered_map>
-#include <unordered_set>
 
 namespace uprobectl {
 
@@ -19,7 +18,7 @@ public:
       : roots_(std::move(roots)), max_depth_(max_depth) {}
 
   // Borrowed. It receives calls with a depth that begins at the root. The parent of a root is
-  // nullopt.
+  // nullopt. If roots are given, calls of depth 0 have OpenCall::forked_in unless they are roots.
   void add(CallVisitor& visitor) { visitors_.push_back(&visitor); }
 
   // Leaves out calls by their entry, as a run does that never sends them: calls below them belong
@@ -49,17 +48,23 @@ private:
   bool select_opened(OpenCall& call, const Event& entry);
   bool select_closed(OpenCall& call, CallEnd end, std::uint64_t end_ns);
 
-  // A depth that is not passed on is nullopt: outside of a root.
-  std::optional<std::uint32_t> depth_of(const OpenCall& call);
+  // Where an open call is below a root.
+  struct Position {
+    std::uint32_t depth = 0;
+    std::uint64_t root = 0; // its id
+    bool is_forked = false; // an outermost call of a process that was forked below the root
+  };
+  // Returns nullopt for a call outside of roots. Called if there are roots.
+  std::optional<Position> find_position(const OpenCall& call);
   bool is_shown(std::uint32_t depth) const { return !max_depth_ || depth < *max_depth_; }
-  static OpenCall passed_on(const OpenCall& call, std::uint32_t depth);
+  static OpenCall passed_on(const OpenCall& call, const Position& position);
 
   std::set<std::uint32_t> roots_;
   std::optional<std::uint32_t> max_depth_; // number of levels
   std::vector<CallVisitor*> visitors_;
-  std::unordered_map<std::uint64_t, std::uint32_t> depths_; // of the open calls inside of roots
+  std::unordered_map<std::uint64_t, Position> positions_; // of the open calls inside of roots
   std::uint64_t tail_called_roots_ = 0;
-  std::unordered_set<std::uint32_t> forked_; // processes, below a root
+  std::unordered_map<std::uint32_t, std::uint64_t> forked_; // processes, and the root above
   Condition condition_;
   std::unordered_map<std::uint64_t, Selected> selected_; // open calls
 };

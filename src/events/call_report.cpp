@@ -98,6 +98,11 @@ void CallReport::closed(const OpenCall& call, CallEnd end, std::uint64_t end_ns,
   if (is_outermost) function.total_ns += duration;
   function.self_ns += duration - std::min(duration, call.children_ns);
   add_duration(function.durations, duration);
+  if (const auto on_cpu = on_cpu_ns(call, end_ns)) {
+    ++function.timed;
+    if (is_outermost) function.on_cpu_ns += *on_cpu;
+    function.self_on_cpu_ns += *on_cpu - std::min(*on_cpu, call.children_on_cpu_ns);
+  }
   edges_[edge_of(call)].total_ns += duration;
 }
 

@@ -20,6 +20,11 @@ struct FunctionSummary {
   // The time with at least one call of it on a stack: of a recursion, that of the outermost call.
   std::uint64_t total_ns = 0;
   std::uint64_t self_ns = 0; // the durations without those of direct children
+  // Of total_ns and self_ns, with CaptureSpec::tracks_waits: while the threads ran. Calls that did
+  // not return, or whose time on a CPU is not known, are not among the `timed` ones.
+  std::uint64_t timed = 0;
+  std::uint64_t on_cpu_ns = 0;
+  std::uint64_t self_on_cpu_ns = 0;
   Histogram durations;
 
   std::uint64_t average_ns() const {

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "events/call_tree.hpp"
 
+#include "events/event_values.hpp"
+#include "uprobectl/symbols.hpp"
+
 #include <algorithm>
 #include <iterator>
 #include <ranges>
+#include <utility>
 
 namespace uprobectl {
 
@@ -37,11 +41,16 @@ CallTree::Key CallTree::key_of(const Stack& stack) {
 bool CallTree::take(const Event& event) {
   if (event.kind != EventKind::entry && event.kind != EventKind::on_return) return true;
   note_losses(event);
+  hit_tid_ = event.tid;
+  hit_waited_ns_ = event.waited_ns;
   AreaAtHit at_hit;
   auto stack = find(event, at_hit);
   if (stack != stacks_.end() && stack->tid != event.tid && !change_thread(stack, event))
     stack = stacks_.end();
-  if (stack != stacks_.end()) stacks_.splice(stacks_.begin(), stacks_, stack);
+  if (stack != stacks_.end()) {
+    stacks_.splice(stacks_.begin(), stacks_, stack);
+    stack->last_ns = event.time_ns;
+  }
   if (event.kind == EventKind::on_return) return leave(stack, event);
   enter(stack, event, at_hit);
   return true;
@@ -113,6 +122,8 @@ bool CallTree::change_thread(Stacks::iterator stack, const Event& event) {
   if (stack->goroutine != 0 || returns_from_it ||
       (is_running_ && is_running_(stack->pid, stack->tid))) {
     stack->tid = event.tid;
+    // What their thread waits from now on is not theirs, even if they come back to it.
+    for (OpenCall& call : stack->calls) call.waited_ns.reset();
     return true;
   }
   close_all(stack, CallEnd::no_return_seen, event.time_ns);
@@ -121,7 +132,8 @@ bool CallTree::change_thread(Stacks::iterator stack, const Event& event) {
 
 // Whether a call ends with an entry at the same stack pointer.
 bool CallTree::closes_equal(const OpenCall& call, const Event& event) const {
-  return !by_uretprobe_ || call.probe == event.probe;
+  if (call.probe == event.probe) return true;
+  return !by_uretprobe_ && !(jumps_to_ && jumps_to_(call.probe, event.probe));
 }
 
 // Returns the innermost call of another process that is around this one on the copied stack, if
@@ -152,6 +164,7 @@ void CallTree::enter(Stacks::iterator stack, const Event& event, const AreaAtHit
   const auto forked_in = find_fork(event);
   if (stack != stacks_.end()) {
     const Key key = key_of(*stack);
+    bool is_raised = false;
     while (!stack->calls.empty()) {
       const OpenCall& innermost = stack->calls.back();
       if (innermost.stack_pointer > event.stack_pointer) break;
@@ -160,7 +173,7 @@ void CallTree::enter(Stacks::iterator stack, const Event& event, const AreaAtHit
         if (stack->goroutine != 0 && innermost.probe == event.probe) return;
         if (!closes_equal(innermost, event)) break;
       }
-      close_innermost(*stack, CallEnd::no_return_seen, event.time_ns, nullptr);
+      close_left(*stack, event.time_ns, is_raised);
     }
     // The outermost call identifies the stack.
     if (stack->calls.empty()) by_key_.erase(key);
@@ -169,7 +182,8 @@ void CallTree::enter(Stacks::iterator stack, const Event& event, const AreaAtHit
                                                   .tid = event.tid,
                                                   .goroutine = event.goroutine,
                                                   .area = at_hit.area,
-                                                  .calls = {}});
+                                                  .calls = {},
+                                                  .last_ns = event.time_ns});
   }
   std::optional<std::uint64_t> parent;
   if (!stack->calls.empty()) {
@@ -185,9 +199,11 @@ void CallTree::enter(Stacks::iterator stack, const Event& event, const AreaAtHit
                           .point = event.point,
                           .begin_ns = event.time_ns,
                           .stack_pointer = event.stack_pointer,
-                          .depth = static_cast<std::uint32_t>(stack->calls.size())});
+                          .depth = static_cast<std::uint32_t>(stack->calls.size()),
+                          .waited_ns = event.waited_ns});
   ++open_calls_;
   if (stack->calls.size() == 1) by_key_.insert_or_assign(key_of(*stack), stack);
+  note_raise(*stack, event);
   for (CallVisitor* const visitor : visitors_) visitor->opened(stack->calls.back(), event);
   while (open_calls_ > max_open_calls)
     close_all(std::prev(stacks_.end()), CallEnd::lost, event.time_ns);
@@ -212,17 +228,24 @@ bool CallTree::leave(Stacks::iterator stack, const Event& event) {
   }
   const Key key = key_of(*stack);
   bool is_matched = false;
+  bool is_raised = false;
+  bool jumps_to_handler = false; // what raises exceptions leaves its call and those around it
   while (!stack->calls.empty() && !is_matched) {
     const OpenCall& innermost = stack->calls.back();
     if (innermost.stack_pointer > event.stack_pointer || is_tail_call_of_innermost(*stack, event))
       break;
     is_matched = innermost.stack_pointer == event.stack_pointer && innermost.probe == event.probe;
-    close_innermost(*stack, is_matched ? CallEnd::returned : CallEnd::no_return_seen, event.time_ns,
-                    is_matched ? &event : nullptr);
+    jumps_to_handler |= !is_matched && innermost.probe == event.probe &&
+                        raising_of(event.probe) != Raising::nothing;
+    if (is_matched)
+      close_innermost(*stack, CallEnd::returned, event.time_ns, &event);
+    else
+      close_left(*stack, event.time_ns, is_raised);
   }
-  if (!is_matched) unmatched(event, stack->calls.size());
+  const bool is_known = is_matched || jumps_to_handler;
+  if (!is_known) unmatched(event, stack->calls.size());
   forget_if_empty(stack, key);
-  return is_matched;
+  return is_known;
 }
 
 void CallTree::unmatched(const Event& event, std::size_t depth) {
@@ -231,12 +254,67 @@ void CallTree::unmatched(const Event& event, std::size_t depth) {
     visitor->unmatched(event, static_cast<std::uint32_t>(depth));
 }
 
+// The interface of exceptions: Itanium C++ ABI, 1.3 and 2.4.3. Rust panics use the first level,
+// too.
+CallTree::Raising CallTree::raising_of(const ProbePoint* point) {
+  if (point == nullptr || !point->symbol) return Raising::nothing;
+  const std::string_view name = *point->symbol;
+  if (name == "_Unwind_Resume") return Raising::resumes;
+  const bool raises = name == "__cxa_throw" || name == "__cxa_rethrow" ||
+                      name == "_Unwind_RaiseException" || name == "_Unwind_Resume_or_Rethrow";
+  return raises ? Raising::raises : Raising::nothing;
+}
+
+CallTree::Raising CallTree::raising_of(std::uint32_t probe) const {
+  const auto known = raising_.find(probe);
+  return known != raising_.end() ? known->second : Raising::nothing;
+}
+
+// `entry`: of the innermost call.
+void CallTree::note_raise(Stack& stack, const Event& entry) {
+  const auto [known, is_new] = raising_.try_emplace(entry.probe);
+  if (is_new) known->second = raising_of(entry.point);
+  if (known->second != Raising::raises) return;
+  const std::size_t around = stack.calls.size() - 1;
+  // __cxa_throw calls _Unwind_RaiseException.
+  if (stack.raised && around > 0 && raising_of(stack.calls[around - 1].probe) == Raising::raises)
+    return;
+  std::string type;
+  if (const auto named = find_value("type", entry))
+    if (const auto* const text = std::get_if<std::string>(&named->value.value)) {
+      constexpr std::string_view prefix = "typeinfo name for ";
+      const auto whole = demangle("_ZTS" + *text);
+      type = whole && whole->starts_with(prefix) ? whole->substr(prefix.size()) : *text;
+    }
+  stack.raised = std::make_shared<const std::string>(std::move(type));
+  stack.around_raise = around;
+}
+
+void CallTree::close_left(Stack& stack, std::uint64_t end_ns, bool& is_raised) {
+  OpenCall& innermost = stack.calls.back();
+  is_raised |= stack.raised && raising_of(innermost.probe) != Raising::nothing;
+  if (is_raised) {
+    innermost.exception = stack.raised;
+    stack.around_raise = std::min(stack.around_raise, stack.calls.size() - 1);
+  }
+  close_innermost(stack, CallEnd::no_return_seen, end_ns, nullptr);
+}
+
 void CallTree::close_innermost(Stack& stack, CallEnd end, std::uint64_t end_ns, const Event* exit) {
-  const OpenCall call = stack.calls.back();
+  OpenCall call = std::move(stack.calls.back());
   stack.calls.pop_back();
+  if ((end == CallEnd::returned || end == CallEnd::no_return_seen) && call.tid == hit_tid_)
+    call.waiting_ns = waited_since(call.waited_ns, hit_waited_ns_);
   --open_calls_;
-  if (!stack.calls.empty() && (end == CallEnd::returned || end == CallEnd::no_return_seen))
-    stack.calls.back().children_ns += duration_of(call, end_ns);
+  // Caught: a caller goes on. Or not caught: what raises exceptions returns then.
+  if (stack.raised && end == CallEnd::returned &&
+      (stack.calls.size() < stack.around_raise || raising_of(call.probe) == Raising::raises))
+    stack.raised.reset();
+  if (!stack.calls.empty() && (end == CallEnd::returned || end == CallEnd::no_return_seen)) {
+    OpenCall& parent = stack.calls.back();
+    parent.children_ns += duration_of(call, end_ns);
+    parent.children_on_cpu_ns += on_cpu_ns(call, end_ns).value_or(0);
+  }
   for (CallVisitor* const visitor : visitors_) visitor->closed(call, end, end_ns, exit);
 }
 
@@ -252,12 +330,16 @@ void CallTree::close_all(Stacks::iterator stack, CallEnd end, std::uint64_t end_
   forget_if_empty(stack, key);
 }
 
-void CallTree::close_every(CallEnd end, std::uint64_t end_ns) {
-  while (!stacks_.empty()) close_all(std::prev(stacks_.end()), end, end_ns);
+void CallTree::lose_all(std::uint64_t time_ns) {
+  while (!stacks_.empty()) close_all(std::prev(stacks_.end()), CallEnd::lost, time_ns);
 }
 
-void CallTree::lose_all(std::uint64_t time_ns) { close_every(CallEnd::lost, time_ns); }
-
-void CallTree::finish(std::uint64_t time_ns) { close_every(CallEnd::run_ended, time_ns); }
+void CallTree::finish(std::uint64_t time_ns) {
+  while (!stacks_.empty()) {
+    const auto stack = std::prev(stacks_.end());
+    const bool has_ended = is_running_ && !is_running_(stack->pid, stack->tid);
+    close_all(stack, CallEnd::run_ended, has_ended ? stack->last_ns : time_ns);
+  }
+}
 
 } // namespace uprobectl

@@ -4,11 +4,14 @@
 
 #include "events/events.hpp"
 
+#include <algorithm>
 #include <compare>
 #include <functional>
 #include <list>
 #include <map>
+#include <memory>
 #include <set>
+#include <unordered_map>
 
 namespace uprobectl {
 
@@ -24,7 +27,8 @@ enum class CallEnd {
 struct OpenCall {
   std::uint64_t id = 0;                // unique in the run, ascending by entry
   std::optional<std::uint64_t> parent; // id of the call around it on its stack
-  // Of the first call of a process: id of the parent process's call in which it was forked.
+  // Of the first call of a process: id of the parent process's call in which it was forked. Behind
+  // CallFilter: of the outermost calls of a process that was forked below a root, id of the root.
   std::optional<std::uint64_t> forked_in;
   std::uint32_t pid = 0; // as in Event
   std::uint32_t tid = 0;
@@ -35,11 +39,24 @@ struct OpenCall {
   std::uint32_t depth = 0;           // number of open calls around it on its stack
   std::uint64_t children_ns = 0;     // sum of the durations of its direct children that are closed
   std::uint64_t children = 0;        // number of its direct children
+  std::uint64_t children_on_cpu_ns = 0; // the part of children_ns that is known to be on a CPU
+  std::optional<std::uint64_t> waited_ns = {};  // Event::waited_ns at its entry
+  std::optional<std::uint64_t> waiting_ns = {}; // when it is closed, as Event::waiting_ns
+  // If it is closed because an exception has left it: the type of the thrown object, empty if it is
+  // not known. Null: a return, or whether it was an exception, longjmp or the end of the thread
+  // is not known.
+  std::shared_ptr<const std::string> exception = nullptr;
 };
 
 // 0 if the times are not in order.
 inline std::uint64_t duration_of(const OpenCall& call, std::uint64_t end_ns) {
   return end_ns > call.begin_ns ? end_ns - call.begin_ns : 0;
+}
+
+inline std::optional<std::uint64_t> on_cpu_ns(const OpenCall& call, std::uint64_t end_ns) {
+  if (!call.waiting_ns) return std::nullopt;
+  const std::uint64_t duration = duration_of(call, end_ns);
+  return duration - std::min(*call.waiting_ns, duration);
 }
 
 // Receives calls as they open and close. A call closes after all calls inside it.
@@ -76,6 +93,11 @@ struct StackArea {
 // Otherwise a stack begins, for example that of a fiber. A call is closed as `no_return_seen` by a
 // hit on its stack that is at or above its stack pointer. A goroutine is one stack.
 //
+// A call of a function that raises exceptions (`__cxa_throw`, `_Unwind_RaiseException`, …), if it
+// is probed, tells an exception from longjmp: calls that the hit closes which shows it to be gone
+// were left by the exception. That may have been a destructor; then calls further out are known to
+// be left by it if `_Unwind_Resume`, which goes on after destructors, is probed too.
+//
 // Stacks belong to processes, because a fiber may go on in another thread. If a thread uses the
 // stack of another one that has ended, all open calls there are closed first.
 class CallTree {
@@ -109,6 +131,12 @@ public:
   // the called one, so calls with the same stack pointer nest.
   void set_by_uretprobe(bool by_uretprobe) { by_uretprobe_ = by_uretprobe; }
 
+  // Whether a function may jump to another one (a tail call) in whose exits its calls end then, by
+  // their probes. Such a call with the same stack pointer is inside the other. Its return comes
+  // first.
+  using JumpsTo = std::function<bool(std::uint32_t probe, std::uint32_t callee)>;
+  void set_jumps_to(JumpsTo jumps_to) { jumps_to_ = std::move(jumps_to); }
+
   // Calls without an entry were left out on purpose: visitors do not receive their returns.
   void set_leaves_out(bool leaves_out) { leaves_out_ = leaves_out; }
 
@@ -118,7 +146,8 @@ public:
   bool take(const Event& event);
   // Closes all open calls as `lost`.
   void lose_all(std::uint64_t time_ns);
-  // Closes all open calls as `run_ended`.
+  // Closes all open calls as `run_ended`. Those of threads that have ended ended with the last hit
+  // on their stack, as far as it is known.
   void finish(std::uint64_t time_ns);
 
   std::size_t open_calls() const { return open_calls_; }
@@ -133,7 +162,15 @@ private:
     std::uint64_t goroutine = 0;
     std::optional<StackArea> area; // if it was asked for
     std::vector<OpenCall> calls;   // from the outermost; stack pointers descend
+    std::uint64_t last_ns = 0;     // time of the last hit
+    // The type of the exception that was raised last, until a call returns that was open then.
+    std::shared_ptr<const std::string> raised = nullptr;
+    std::size_t around_raise = 0; // number of calls that were open then, as far as they still are
   };
+  // What a function does with exceptions.
+  enum class Raising : std::uint8_t { nothing, raises, resumes };
+  static Raising raising_of(const ProbePoint* point);
+  Raising raising_of(std::uint32_t probe) const;
   // Identifies a stack: pid, goroutine, and without one the stack pointer of the outermost call.
   struct Key {
     std::uint32_t pid = 0;
@@ -160,9 +197,12 @@ private:
   bool leave(Stacks::iterator stack, const Event& event); // false: no such call is open
   bool is_tail_call_of_innermost(const Stack& stack, const Event& event) const;
   bool closes_equal(const OpenCall& call, const Event& event) const;
+  void note_raise(Stack& stack, const Event& entry);
+  // Closes the innermost call, which a hit shows to be gone. `is_raised`: it closes a raising
+  // function, too.
+  void close_left(Stack& stack, std::uint64_t end_ns, bool& is_raised);
   void close_innermost(Stack& stack, CallEnd end, std::uint64_t end_ns, const Event* exit);
   void close_all(Stacks::iterator stack, CallEnd end, std::uint64_t end_ns);
-  void close_every(CallEnd end, std::uint64_t end_ns);
   void forget_if_empty(Stacks::iterator stack, const Key& key);
   void unmatched(const Event& event, std::size_t depth);
 
@@ -170,14 +210,18 @@ private:
   FindArea find_area_;
   IsRunning is_running_;
   FindParent find_parent_;
+  JumpsTo jumps_to_;
   bool by_uretprobe_ = false;
   bool leaves_out_ = false;
   Stacks stacks_;
   std::map<Key, Stacks::iterator> by_key_;
   std::map<std::uint32_t, std::uint64_t> lost_by_thread_; // those that are not 0
   std::set<std::uint32_t> processes_;                     // with calls so far
+  std::unordered_map<std::uint32_t, Raising> raising_;    // by probe, those that were hit
   std::size_t open_calls_ = 0;
   std::uint64_t next_id_ = 0;
+  std::uint32_t hit_tid_ = 0; // of the event that take() takes
+  std::optional<std::uint64_t> hit_waited_ns_;
 };
 
 } // namespace uprobectl

@@ -2,8 +2,10 @@
 #include "events/conditions.hpp"
 
 #include "events/built_in_variables.hpp"
+#include "events/presentation.hpp"
 #include "events/readings.hpp"
 #include "util/arithmetic.hpp"
+#include "util/errnos.hpp"
 #include "util/spelling.hpp"
 
 #include <algorithm>
@@ -193,6 +195,18 @@ Error cannot_compare(ValueUse wanted, const ValueType& type) {
   return std::move(error).hint(fmt::format("name one of its members: {}", fmt::join(names, ", ")));
 }
 
+Error hint_members(Error error, std::string_view name, std::vector<std::string> members,
+                   std::string_view whose) {
+  constexpr std::size_t max_members = 24;
+  if (const auto near = nearest(name, members); !near.empty())
+    error = std::move(error).hint(did_you_mean(near));
+  if (members.empty()) return error;
+  const bool is_cut = members.size() > max_members;
+  if (is_cut) members.resize(max_members);
+  return std::move(error).hint(
+      fmt::format("{} members: {}{}", whose, fmt::join(members, ", "), is_cut ? ", …" : ""));
+}
+
 Result<void> check_summed(const ValueType& type, std::string_view name) {
   const bool is_integer = type.use == ValueUse::number && !type.is_floating;
   if (is_integer && !type.is_address) return {};
@@ -207,7 +221,23 @@ Result<void> check_summed(const ValueType& type, std::string_view name) {
   return fail(std::move(error).within(fmt::format("'{}'", name)));
 }
 
+namespace {
+
+ValueType errno_type() {
+  static const auto names = [] {
+    Enumeration made{.name = "errno"};
+    for (int number = 1; number <= max_errno; ++number)
+      if (auto name = errno_name(number)) made.enumerators.push_back({std::move(*name), number});
+    return std::make_shared<const Enumeration>(std::move(made));
+  }();
+  return {.name = "errno", .bits = 32, .is_signed = true, .enumeration = names};
+}
+
+} // namespace
+
 ValueType built_in_type(filter_subject subject) {
+  if (subject == COMPARE_FAILED) return {.name = "bool", .bits = 1};
+  if (subject == COMPARE_ERRNO) return errno_type();
   const bool is_text = built_in_variable(subject).is_text();
   return {
       .use = is_text ? ValueUse::text : ValueUse::number, .name = "a number", .is_signed = true};
@@ -233,6 +263,45 @@ ConditionResult<PreparedTerm> compile_condition(const ConditionSpec& spec, Compa
     break;
   }
   return made;
+}
+
+reading failure_bits(const FailureRule& rule, reading result) {
+  const unsigned bits = 8U * result.size;
+  result.addend += rule.addend();
+  result.is_signed = 0;
+  result.bit_offset = static_cast<record_u8>(rule.first_bit(bits));
+  result.bit_count = static_cast<record_u8>(bits - result.bit_offset);
+  return result;
+}
+
+PreparedTerm always_true() {
+  PreparedTerm made;
+  made.term.value.base = NO_REGISTER;
+  made.term.value.size = sizeof(std::uint64_t);
+  made.term.subject = COMPARE_CPU;
+  made.term.comparison = IS_AT_LEAST;
+  return made;
+}
+
+ConditionResult<PreparedTerm> compile_failure(const ConditionSpec& spec, const FailureRule& rule,
+                                              const reading& result) {
+  auto made = compile_condition(spec, {.type = built_in_type(COMPARE_FAILED)});
+  if (!made) return made;
+  const bool if_failed = fulfils(*made, 1);
+  const bool otherwise = fulfils(*made, 0);
+  PreparedTerm term;
+  term.term.value = failure_bits(rule, result);
+  if (if_failed == otherwise) {
+    term.term.comparison = if_failed ? IS_AT_LEAST : IS_LESS; // of 0, unsigned
+  } else if (rule.kind == FailureRule::Kind::less) {
+    term.term.value = result;
+    term.term.value.is_signed = term.term.is_signed = 1;
+    term.term.constant = static_cast<std::uint64_t>(rule.number);
+    term.term.comparison = if_failed ? IS_LESS : IS_AT_LEAST;
+  } else {
+    term.term.comparison = if_failed == rule.fails_at_zero() ? IS_EQUAL : IS_NOT_EQUAL;
+  }
+  return term;
 }
 
 bool fulfils(const PreparedTerm& condition, std::uint64_t number) {

@@ -4,6 +4,7 @@
 
 #include "events/filter.hpp"
 #include "events/prepared.hpp"
+#include "events/prototypes.hpp"
 #include "values/value_type.hpp"
 
 namespace uprobectl {
@@ -24,8 +25,20 @@ ValueType built_in_type(filter_subject subject);
 // What is wrong with the use of a value that has ValueUse::none.
 Error cannot_compare(ValueUse wanted, const ValueType& type);
 
+// Adds hints to the error that a type has no member `name`: similar names, and its members.
+Error hint_members(Error error, std::string_view name, std::vector<std::string> members,
+                   std::string_view whose = "its");
+
 // Whether a value can be summed up: an integer. Fails with `usage`.
 Result<void> check_summed(const ValueType& type, std::string_view name);
+
+// Whether a call has failed, by the rule for its result. `result`: an integer or an address.
+ConditionResult<PreparedTerm> compile_failure(const ConditionSpec& spec, const FailureRule& rule,
+                                              const reading& result);
+// The bits of the result that tell it.
+reading failure_bits(const FailureRule& rule, reading result);
+// A condition that always holds, whatever is read.
+PreparedTerm always_true();
 
 // Compares a value with the constants of a condition.
 ConditionResult<PreparedTerm> compile_condition(const ConditionSpec& spec, ComparedValue value);

@@ -100,17 +100,26 @@ std::vector<std::uint64_t> read_words(Bytes bytes) {
   return numbers;
 }
 
-// Returns the return addresses that return probes have replaced, and the address that the function
-// of a finished call was entered with, which another tool's return probe may have replaced.
-std::vector<replaced_return> read_replaced_returns(Bytes record, const builtin_settings& settings,
-                                                   const stack_head& head) {
+// Returns what return probes have replaced on the stack. `offset`: in the record; 0: nothing.
+std::vector<replaced_return> read_replaced_returns(Bytes record, std::size_t offset) {
   std::vector<replaced_return> returns;
-  if (settings.returns_offset != 0)
-    if (const auto read = structure_at<replaced_returns>(record, settings.returns_offset))
+  if (offset != 0)
+    if (const auto read = structure_at<replaced_returns>(record, offset))
       returns.assign(read->list,
                      read->list + std::min<std::uint64_t>(read->count, MAX_REPLACED_RETURNS));
-  if (head.caller != 0) returns.push_back({.stack_pointer = head.address, .address = head.caller});
   return returns;
+}
+
+std::optional<LongestWait> read_longest_wait(Bytes record, const builtin_settings& settings) {
+  if (settings.longest_offset == 0) return std::nullopt;
+  const auto wait = structure_at<kept_wait>(record, settings.longest_offset);
+  if (!wait || wait->duration_ns == 0 || wait->cause >= WAIT_CAUSES) return std::nullopt;
+  return LongestWait{.begin_ns = wait->left_ns,
+                     .duration_ns = wait->duration_ns,
+                     .cause = static_cast<wait_cause>(wait->cause),
+                     .waker_tid = wait->waker,
+                     .waker_comm = std::string(
+                         wait->waker_comm, ::strnlen(wait->waker_comm, sizeof(wait->waker_comm)))};
 }
 
 // Whether the record has the result of the reading.
@@ -128,6 +137,61 @@ std::optional<std::uint32_t> process_with_new_stack(Bytes record) {
 }
 
 Result<Event> CapturePlan::decode(Bytes record) const {
+  if ((settings_.flags & SPANS) == 0) return decode_hit(record, settings_.kept_size);
+  const auto head = structure_at<probe_record>(record, 0);
+  const bool is_trigger =
+      head && head->cookie < probes_.size() && (plan_of(head->cookie).flags & ONLY_TRIGGER) != 0;
+  if (is_trigger) return decode_hit(record, settings_.half_size);
+  if (record.size() < settings_.kept_size)
+    return fail(record_too_short(record.size(), settings_.kept_size));
+  auto end = decode_hit(record.first(settings_.half_size), settings_.half_size);
+  if (!end) return end;
+  const Bytes half = begin_of(record);
+  auto begin = decode_hit(half, settings_.half_size);
+  if (!begin) return begin;
+  auto span = make_span(*begin, read_span_part(half));
+  begin->latency_ns = end->time_ns - begin->time_ns;
+  begin->waiting_ns = waited_between(*begin, *end);
+  begin->time_ns = end->time_ns;
+  span->end = std::make_shared<const Event>(std::move(*end));
+  begin->span = std::move(span);
+  return begin;
+}
+
+Result<Event> CapturePlan::decode_open_span(Bytes begin, std::uint64_t now_ns) const {
+  auto event = decode_hit(begin, settings_.half_size);
+  if (!event) return event;
+  event->span = make_span(*event, read_span_part(begin));
+  event->latency_ns.reset();
+  event->waiting_ns.reset();
+  event->time_ns = now_ns;
+  return event;
+}
+
+span_part CapturePlan::read_span_part(Bytes hit) const {
+  return read_value<span_part>(hit, settings_.span_offset);
+}
+
+// Shown as the point that began the span has its type.
+std::shared_ptr<Span> CapturePlan::make_span(const Event& begin, const span_part& part) const {
+  auto span = std::make_shared<Span>();
+  span->number = part.span;
+  if (part.span < spans_.size()) span->name = spans_[part.span];
+  span->begin_ns = begin.time_ns;
+  const std::vector<SpanKey>& keys = probes_[begin.probe].keys;
+  const auto key = std::ranges::find_if(
+      keys, [&](const SpanKey& each) { return each.span == part.span && !each.ends; });
+  span->is_by_thread = key == keys.end();
+  if (span->is_by_thread || (!key->is_address && !key->is_signed))
+    span->key.value = std::uint64_t{part.key};
+  else if (key->is_address)
+    span->key.value = Value::Hex{part.key};
+  else
+    span->key.value = static_cast<std::int64_t>(part.key);
+  return span;
+}
+
+Result<Event> CapturePlan::decode_hit(Bytes record, std::size_t size) const {
   if (record.size() < sizeof(probe_record))
     return fail(record_too_short(record.size(), sizeof(probe_record)));
   const auto head = read_value<probe_record>(record, 0);
@@ -135,8 +199,7 @@ Result<Event> CapturePlan::decode(Bytes record) const {
     return fail(ErrorKind::corrupt, "a record of the BPF program has the unknown probe " +
                                         std::to_string(head.cookie) + " (there are " +
                                         std::to_string(probes_.size()) + ")");
-  if (record.size() < settings_.kept_size)
-    return fail(record_too_short(record.size(), settings_.kept_size));
+  if (record.size() < size) return fail(record_too_short(record.size(), size));
   const ProbePoint* const point = probes_[head.cookie].point;
 
   Event event;
@@ -165,6 +228,16 @@ Result<Event> CapturePlan::decode(Bytes record) const {
     event.stack_pointer = position.stack_pointer;
     event.goroutine = position.goroutine;
     event.lost_before = position.lost_before;
+  }
+  if (settings_.waits_offset != 0) {
+    const auto waits = read_value<call_waits>(record, settings_.waits_offset);
+    const bool is_call = head.kind == RECORD_CALL && (settings_.flags & SPANS) == 0;
+    if (waits.waited_ns != WAITS_UNKNOWN)
+      (is_call ? event.waiting_ns : event.waited_ns) = waits.waited_ns;
+    if (event.waiting_ns && (settings_.flags & TRACKS_CAUSES) != 0) {
+      std::ranges::copy(waits.caused_ns, event.caused_ns.emplace().begin());
+      event.longest_wait = read_longest_wait(record, settings_);
+    }
   }
   if (shows_registers_) {
     event.registers.resize(register_names().size());
@@ -203,10 +276,28 @@ std::vector<ReadResult> CapturePlan::read_results(Bytes record) const {
   return results;
 }
 
+std::optional<CapturedStack> CapturePlan::decode_waiting_stack(Bytes record,
+                                                               const capture_plan& plan) const {
+  const auto wait = structure_at<kept_wait>(record, settings_.longest_offset);
+  if (!wait || wait->duration_ns == 0 || wait->stack_size > settings_.stack_size ||
+      (plan.flags & POINTERS_32) != 0 || record.size() < settings_.record_size)
+    return std::nullopt;
+  const Bytes kept = record.subspan(settings_.longest_offset, settings_.kept_wait_size);
+  CapturedStack captured;
+  captured.address = wait->stack_address;
+  captured.bytes = kept.subspan(settings_.wait_stack_offset, wait->stack_size);
+  captured.registers =
+      read_words(kept.subspan(sizeof(*wait), register_names().size() * sizeof(std::uint64_t)));
+  captured.replaced_returns = read_replaced_returns(kept, settings_.wait_returns_offset);
+  return captured;
+}
+
 std::optional<CapturedStack> CapturePlan::decode_stack(Bytes record) const {
   const auto raw = structure_at<probe_record>(record, 0);
   if (!raw || raw->cookie >= probes_.size()) return std::nullopt;
   const capture_plan& plan = plan_of(raw->cookie);
+  if (settings_.longest_offset != 0)
+    return raw->kind == RECORD_CALL ? decode_waiting_stack(record, plan) : std::nullopt;
   const bool is_walked = (settings_.flags & WALK_STACK) != 0;
   if (!is_walked && (plan.flags & COPY_STACK) == 0) return std::nullopt;
   const auto head = structure_at<stack_head>(record, settings_.stack_offset);
@@ -223,7 +314,11 @@ std::optional<CapturedStack> CapturePlan::decode_stack(Bytes record) const {
   captured.bytes = record.subspan(begin - caller, caller + size);
   captured.registers = read_words(
       record.subspan(settings_.registers_offset, register_names().size() * sizeof(std::uint64_t)));
-  captured.replaced_returns = read_replaced_returns(record, settings_, *head);
+  captured.replaced_returns = read_replaced_returns(record, settings_.returns_offset);
+  // What the function of a finished call was entered with: another tool's return probe may have
+  // replaced it.
+  if (head->caller != 0)
+    captured.replaced_returns.push_back({.stack_pointer = head->address, .address = head->caller});
   captured.at_function_entry = raw->kind != RECORD_RETURN && (plan.flags & AT_FUNCTION_START) != 0;
   return captured;
 }

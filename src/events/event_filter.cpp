@@ -3,6 +3,7 @@
 
 #include "events/built_in_variables.hpp"
 #include "events/readings.hpp"
+#include "events/span_conditions.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -32,14 +33,6 @@ bool compares_with_null(const ConditionSpec& spec) {
          !spec.constant.real;
 }
 
-void split_conjuncts(const FilterNode& node, std::vector<const FilterNode*>& conjuncts) {
-  if (node.kind != FilterNode::Kind::all) {
-    conjuncts.push_back(&node);
-    return;
-  }
-  for (const FilterNode& part : node.parts) split_conjuncts(part, conjuncts);
-}
-
 } // namespace
 
 Result<EventFilter> EventFilter::make(const Filter& filter, const Run& run) {
@@ -53,29 +46,49 @@ Result<EventFilter> EventFilter::make(const Filter& filter, const Run& run) {
     if (!texts) return fail(std::move(texts).error());
     made.texts_.push_back(std::move(*texts));
   }
+  for (const ConditionSpec& spec : filter.terms) made.end_specs_.push_back(condition_at_end(spec));
   return made;
 }
 
-ConditionResult<EventFilter::Term> EventFilter::compile_built_in(const ConditionSpec& spec,
-                                                                 filter_subject subject,
-                                                                 bool pairs_calls) const {
+ConditionResult<EventFilter::Term>
+EventFilter::compile_built_in(const ConditionSpec& spec, filter_subject subject,
+                              const PointDescription& point) const {
   const BuiltInVariable& variable = built_in_variable(subject);
+  if (variable.number == nullptr && variable.text == nullptr && run_.is_live)
+    return fail(ErrorKind::unsupported, "events do not have it: compare it with --if");
   if (variable.number == nullptr && variable.text == nullptr)
     return fail(Error{ErrorKind::unsupported, "it is not saved with events"}.hint(
         "compare it while the run goes on: attach --if"));
-  if (subject == COMPARE_LATENCY && !pairs_calls)
+  const bool has_latency = point.pairs_calls || point.is_of_spans();
+  if (variable.time && !has_latency && run_.is_live)
+    return fail(ErrorKind::usage, "events have it with --latency");
+  if (variable.time && !has_latency)
     return fail(Error{ErrorKind::unsupported, run_.nests_calls
                                                   ? "a tree shows a call before its duration is "
                                                     "known"
                                                   : "the run was saved without --latency"}
                     .hint(run_.nests_calls ? "--min-latency leaves out short calls"
                                            : "save it with: attach --latency --save FILE"));
+  const bool needs_cause = needs_causes(variable.time);
+  if (needs_waits(variable.time) && !(needs_cause ? point.knows_causes : point.knows_waits)) {
+    const std::string option = needs_cause ? "--off-cpu" : "--cpu";
+    return fail(run_.is_live
+                    ? Error{ErrorKind::usage, "events have it with " + option}
+                    : Error{ErrorKind::unsupported, "the run was saved without " + option}.hint(
+                          "save it with: attach " + option + " --save FILE"));
+  }
+  const bool at_return = variable.time.has_value() || is_outcome(subject);
+  const bool is_known =
+      !is_outcome(subject) ||
+      (subject == COMPARE_ERRNO && !spec.is_failure ? point.knows_errno : point.knows_failure);
+  if (!is_known) return fail(outcome_not_saved(variable.name));
+  if (spec.is_failure) subject = COMPARE_FAILED;
   auto prepared = compile_condition(spec, {.type = built_in_type(subject)});
   if (!prepared) return std::unexpected(std::move(prepared).error());
   return Term{.prepared = std::move(*prepared),
               .built_in = subject,
-              .needs_phase = subject == COMPARE_LATENCY,
-              .at_return = subject == COMPARE_LATENCY};
+              .needs_phase = at_return,
+              .at_return = at_return};
 }
 
 ConditionResult<EventFilter::Term> EventFilter::compile_value(const ConditionSpec& spec,
@@ -84,7 +97,8 @@ ConditionResult<EventFilter::Term> EventFilter::compile_value(const ConditionSpe
   ValueType& type = term.value.type;
   term.at_return = term.value.at_return;
   if (spec.type && type.is_known() && type.name != to_string(*spec.type))
-    return wrong_at(spec.type_at, fmt::format("it was saved as {}, write no type", type.name));
+    return wrong_at(spec.type_at, fmt::format("it {} {}, write no type",
+                                              run_.is_live ? "is" : "was saved as", type.name));
   if (spec.type && !type.is_known()) {
     if (is_memory(*spec.type))
       return wrong_at(spec.type_at, Error{ErrorKind::not_found, "its text was not saved"}.hint(
@@ -117,14 +131,15 @@ ConditionResult<EventFilter::Term> EventFilter::compile_value(const ConditionSpe
 
 ConditionResult<EventFilter::Term> EventFilter::compile(const ConditionSpec& spec,
                                                         const PointDescription& point) const {
-  if (!spec.path) return compile_built_in(spec, *spec.built_in, point.pairs_calls);
+  if (!spec.path) return compile_built_in(spec, *spec.built_in, point);
   auto named = find_variable(point.values, *spec.path);
   const bool is_hidden = std::ranges::find(point.hidden, spec.path->variable) != point.hidden.end();
-  if (!named && spec.built_in && !is_hidden)
-    return compile_built_in(spec, *spec.built_in, point.pairs_calls);
+  if (!named && spec.built_in && !is_hidden) return compile_built_in(spec, *spec.built_in, point);
   if (!named && !is_hidden) named = find_other(point, *spec.path, run_.arch);
+  if (named && spec.is_failure) // the name means another value
+    return Term{.prepared = always_true(), .built_in = COMPARE_CPU, .needs_phase = false};
   if (named) return compile_value(spec, std::move(*named));
-  return fail(not_saved(point, *spec.path));
+  return fail(not_saved(point, *spec.path, run_.is_live));
 }
 
 EventFilter::Phases EventFilter::phases_of(const FilterNode& node, const Point& point) {
@@ -153,7 +168,8 @@ Result<void> EventFilter::add_conjuncts(const FilterExpression& expression, Poin
     return {};
   }
   const Phases used = phases_of(expression.root, point);
-  const std::string subject = fmt::format("--if {}: ", in_single_quotes(expression.text));
+  const std::string subject =
+      fmt::format("{} {}: ", expression.typed->option, in_single_quotes(expression.typed->text));
   if (run_.nests_calls && used.exit)
     return fail(Error{ErrorKind::usage,
                       subject + "a tree shows a call before its result and its duration are known"}
@@ -167,7 +183,37 @@ Result<void> EventFilter::add_conjuncts(const FilterExpression& expression, Poin
   return {};
 }
 
+// Compiles the terms for the point where spans begin or end. Others are empty.
+Result<std::vector<EventFilter::Term>>
+EventFilter::compile_end(bool at_end, const PointDescription& point) const {
+  std::vector<Term> terms(filter_->terms.size());
+  for (std::size_t i = 0; i < terms.size(); ++i) {
+    if (end_specs_[i].has_value() != at_end) continue;
+    const ConditionSpec& spec = at_end ? *end_specs_[i] : filter_->terms[i];
+    auto term = compile(spec, point);
+    if (!term) return fail(describe_error(filter_->terms[i], std::move(term).error()));
+    terms[i] = std::move(*term);
+  }
+  return terms;
+}
+
+Result<void> EventFilter::add_span_point(std::uint32_t probe, const PointDescription& description) {
+  Point point;
+  Result<void> added;
+  for (const bool at_end : {false, true}) {
+    if (!(at_end ? description.ends_spans : description.begins_spans)) continue;
+    auto terms = compile_end(at_end, description);
+    if (terms)
+      (at_end ? point.end_terms : point.begin_terms) = std::move(*terms);
+    else
+      added = fail(std::move(terms).error());
+  }
+  points_.insert_or_assign(probe, std::move(point));
+  return added;
+}
+
 Result<void> EventFilter::add_point(std::uint32_t probe, const PointDescription& description) {
+  if (description.is_of_spans()) return add_span_point(probe, description);
   Point point{.pairs_calls = description.pairs_calls, .terms = {}, .conjuncts = {}};
   for (const ConditionSpec& spec : filter_->terms) {
     auto term = compile(spec, description);
@@ -204,11 +250,9 @@ Truth EventFilter::evaluate(std::size_t number, const Term& term, const Event& e
 }
 
 // A value that is not known makes a comparison fail, also a negated one.
-bool EventFilter::holds(const FilterNode& node, const Point& point, const Event& event,
-                        bool& was_unread) const {
-  const auto part_holds = [&](const FilterNode& part) {
-    return holds(part, point, event, was_unread);
-  };
+bool EventFilter::holds(const FilterNode& node, const std::function<Truth(std::size_t term)>& truth,
+                        bool& was_unread) {
+  const auto part_holds = [&](const FilterNode& part) { return holds(part, truth, was_unread); };
   switch (node.kind) {
   case FilterNode::Kind::all:
     return std::ranges::all_of(node.parts, part_holds);
@@ -217,13 +261,42 @@ bool EventFilter::holds(const FilterNode& node, const Point& point, const Event&
   case FilterNode::Kind::term:
     break;
   }
-  const Truth truth = evaluate(node.term, point.terms[node.term], event);
-  if (truth == Truth::unread) was_unread = true;
-  if (truth == Truth::unread || truth == Truth::unknown) return false;
-  return (truth == Truth::yes) != node.negated;
+  const Truth known = truth(node.term);
+  if (known == Truth::unread) was_unread = true;
+  if (known == Truth::unread || known == Truth::unknown) return false;
+  return (known == Truth::yes) != node.negated;
+}
+
+// Of a span all is known when it has ended.
+EventFilter::Decision EventFilter::decide_span(const Event& event) const {
+  const Event* const end = event.span->end.get();
+  const auto begin_point = points_.find(event.probe);
+  const auto end_point = end != nullptr ? points_.find(end->probe) : points_.end();
+  const bool asks_for_end =
+      std::ranges::any_of(end_specs_, &std::optional<ConditionSpec>::has_value);
+  if (begin_point == points_.end() || !begin_point->second.begin_terms) return Decision::fails;
+  if (asks_for_end && (end_point == points_.end() || !end_point->second.end_terms))
+    return Decision::fails;
+  const auto truth = [&](std::size_t term) {
+    return end_specs_[term] ? evaluate(term, (*end_point->second.end_terms)[term], *end)
+                            : evaluate(term, (*begin_point->second.begin_terms)[term], event);
+  };
+  bool was_unread = false;
+  const bool all_hold =
+      std::ranges::all_of(filter_->expressions, [&](const FilterExpression& each) {
+        return holds(each.root, truth, was_unread);
+      });
+  if (all_hold) return Decision::holds;
+  return was_unread ? Decision::undecided : Decision::fails;
+}
+
+bool EventFilter::needs_return(std::uint32_t probe) const {
+  const auto found = points_.find(probe);
+  return found != points_.end() && !found->second.conjuncts[PHASE_RETURN].empty();
 }
 
 EventFilter::Decision EventFilter::decide(const Event& event) const {
+  if (event.span != nullptr) return decide_span(event);
   const auto found = points_.find(event.probe);
   if (found == points_.end()) return Decision::fails;
   const Point& point = found->second;
@@ -233,7 +306,9 @@ EventFilter::Decision EventFilter::decide(const Event& event) const {
     if (!is_call && (phase == PHASE_RETURN) != is_return) continue;
     bool was_unread = false;
     const bool all_hold = std::ranges::all_of(point.conjuncts[phase], [&](const auto* const node) {
-      return holds(*node, point, event, was_unread);
+      return holds(
+          *node, [&](std::size_t term) { return evaluate(term, point.terms[term], event); },
+          was_unread);
     });
     if (!all_hold) return was_unread ? Decision::undecided : Decision::fails;
   }

@@ -1,19 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// Evaluates --if for events that have been read: what the built-in program does at a hit, by the
-// same conditions.
+// Evaluates --if, or --until, for events that have been read: what the built-in program does at a
+// hit, by the same conditions.
 #pragma once
 
 #include "events/event_values.hpp"
 #include "events/value_conditions.hpp"
 
+#include <functional>
+
 namespace uprobectl {
 
 class EventFilter {
 public:
-  // What the run has saved.
+  // What the run has saved, or sends while it goes on.
   struct Run {
     bool nests_calls = false; // entries decide
     Arch arch = host_arch;
+    bool is_live = false; // for messages
   };
   // As the built-in program decides.
   enum class Decision : std::uint8_t { holds, fails, undecided };
@@ -26,6 +29,8 @@ public:
   Result<void> add_point(std::uint32_t probe, const PointDescription& description);
 
   Decision decide(const Event& event) const;
+  // Whether it depends on what is known at the return: of an entry decide() ignores that.
+  bool needs_return(std::uint32_t probe) const;
 
 private:
   // What a comparison uses of the events of a point.
@@ -44,6 +49,9 @@ private:
   // The expressions, or parts of them, that must all hold: at entries and at returns.
   struct Point {
     bool pairs_calls = false;
+    // Where spans begin and end: nullopt if a value is missing there.
+    std::optional<std::vector<Term>> begin_terms = {};
+    std::optional<std::vector<Term>> end_terms = {};
     std::vector<Term> terms;
     std::array<std::vector<const FilterNode*>, 2> conjuncts;
   };
@@ -53,19 +61,24 @@ private:
   ConditionResult<Term> compile(const ConditionSpec& spec, const PointDescription& point) const;
   ConditionResult<Term> compile_value(const ConditionSpec& spec, NamedValue named) const;
   ConditionResult<Term> compile_built_in(const ConditionSpec& spec, filter_subject subject,
-                                         bool pairs_calls) const;
+                                         const PointDescription& point) const;
+  Result<void> add_span_point(std::uint32_t probe, const PointDescription& description);
+  Result<std::vector<Term>> compile_end(bool at_end, const PointDescription& point) const;
+  Decision decide_span(const Event& event) const;
   Result<void> add_conjuncts(const FilterExpression& expression, Point& point) const;
   static Phases phases_of(const FilterNode& node, const Point& point);
 
   Truth evaluate(std::size_t number, const Term& term, const Event& event) const;
   Truth evaluate_built_in(std::size_t number, const Term& term, const Event& event) const;
   Truth evaluate_value(std::size_t number, const Term& term, const Value& value) const;
-  bool holds(const FilterNode& node, const Point& point, const Event& event,
-             bool& was_unread) const;
+  // `truth`: of a term.
+  static bool holds(const FilterNode& node, const std::function<Truth(std::size_t term)>& truth,
+                    bool& was_unread);
 
   const Filter* filter_;
   Run run_;
-  std::vector<ConditionTexts> texts_; // by term
+  std::vector<ConditionTexts> texts_;                   // by term
+  std::vector<std::optional<ConditionSpec>> end_specs_; // by term: see condition_at_end()
   std::map<std::uint32_t, Point> points_;
 };
 

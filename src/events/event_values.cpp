@@ -2,9 +2,10 @@
 #include "events/event_values.hpp"
 
 #include "events/arguments.hpp"
+#include "events/built_in_variables.hpp"
 #include "events/conditions.hpp"
+#include "events/span_conditions.hpp"
 #include "util/arithmetic.hpp"
-#include "util/spelling.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -15,8 +16,6 @@ namespace uprobectl {
 namespace {
 
 using Step = ValuePath::Step;
-
-constexpr std::string_view result_variable = "ret";
 
 ArgumentValue untyped_value(std::string_view name, std::uint64_t number) {
   return {.name = name, .type_name = to_string(ArgumentType::x64), .value = {Value::Hex{number}}};
@@ -158,17 +157,10 @@ void add_member_names(const ValueType& type, std::vector<std::string>& names) {
 
 // `types`: that do not have the member.
 Error no_member(std::string message, std::string_view name, std::span<const ValueType> types) {
-  constexpr std::size_t max_names = 24;
   std::vector<std::string> names;
   for (const ValueType& each : types) add_member_names(each, names);
-  Error error{ErrorKind::not_found, std::move(message)};
-  if (const auto near = nearest(name, names); !near.empty())
-    error = std::move(error).hint(did_you_mean(near));
-  if (names.empty()) return error;
-  const bool is_cut = names.size() > max_names;
-  if (is_cut) names.resize(max_names);
-  return std::move(error).hint(fmt::format("{} members: {}{}", types.size() > 1 ? "their" : "its",
-                                           fmt::join(names, ", "), is_cut ? ", …" : ""));
+  return hint_members({ErrorKind::not_found, std::move(message)}, name, std::move(names),
+                      types.size() > 1 ? "their" : "its");
 }
 
 Error no_member_of(const ValueType& type, std::string_view name) {
@@ -205,18 +197,18 @@ MissingMember explain_missing(const ValueType& record, const ValuePath& path,
 
 std::optional<ArgumentValue> find_in_record(std::string_view name, const UserRecord& record) {
   const auto path = parse_value_path(name);
-  const Value* const value = path ? find_record_member(record, *path) : nullptr;
+  const Value* const value =
+      path && record.value ? find_record_member(*record.value, *path) : nullptr;
   if (value == nullptr) return std::nullopt;
   return ArgumentValue{.name = name, .value = *value, .is_from_source = true};
 }
 
 } // namespace
 
-const Value* find_record_member(const UserRecord& record, const ValuePath& path) {
-  if (!record.value) return nullptr;
-  const auto* const members = std::get_if<Value::Struct>(&record.value->value);
+const Value* find_record_member(const Value& record, const ValuePath& path) {
+  const auto* const members = std::get_if<Value::Struct>(&record.value);
   const Value* const value = members != nullptr         ? find_member_value(*members, path.variable)
-                             : path.variable == "value" ? &*record.value
+                             : path.variable == "value" ? &record
                                                         : nullptr;
   const Value* const found = value != nullptr ? follow_values(*value, path.steps) : nullptr;
   return found != &not_captured_part ? found : nullptr;
@@ -245,7 +237,7 @@ std::optional<MissingMember> find_missing_member(std::span<const ValueType> reco
                          path.variable, records)};
 }
 
-Error not_saved(const PointDescription& point, const ValuePath& path) {
+Error not_saved(const PointDescription& point, const ValuePath& path, bool is_live) {
   for (const PointValue& value : point.values) {
     std::string problem;
     find_part(value, path, &problem);
@@ -256,6 +248,12 @@ Error not_saved(const PointDescription& point, const ValuePath& path) {
   if (find_built_in(path) && !is_hidden)
     return Error{ErrorKind::usage, "a built-in variable is not a value of the function"}.within(
         fmt::format("'{}'", path.text));
+  if (is_live) {
+    Error error{ErrorKind::not_found, fmt::format("its events do not have '{}'", path.text)};
+    if (const auto names = list_names(point.values, &PointValue::name); !names.empty())
+      error = std::move(error).hint(fmt::format("they have: {}", names));
+    return std::move(error).hint("--args, --regs, --return and --latency select what they have");
+  }
   Error error{ErrorKind::not_found, fmt::format("'{}' was not saved", path.text)};
   if (const auto saved = list_names(point.values, &PointValue::name); !saved.empty())
     error = std::move(error).hint(fmt::format("the saved values are: {}", saved));
@@ -273,9 +271,16 @@ Error not_saved(const PointDescription& point, const ValuePath& path) {
       fmt::format("save it with: attach --args '{}' --save FILE", path.text));
 }
 
+Error outcome_not_saved(std::string_view name) {
+  return Error{
+      ErrorKind::not_found,
+      fmt::format("'{}' was not saved, as no prototype tells it, or the run did not read it", name)}
+      .hint("compare the result, for example --if 'ret < 0'");
+}
+
 std::optional<ArgumentValue> find_value(std::string_view name, const Event& event) {
   if (event.record != nullptr) return find_in_record(name, *event.record);
-  const bool is_result = name == result_variable;
+  const bool is_result = name == result_name;
   if (is_result && event.left_by == ExitKind::tail_call)
     return ArgumentValue{.name = name,
                          .type_name = to_string(ArgumentType::x64),
@@ -295,7 +300,7 @@ std::optional<ArgumentValue> find_value(std::string_view name, const Event& even
 }
 
 std::optional<NamedValue> find_variable(std::span<const PointValue> values, const ValuePath& path) {
-  if (path.variable == result_variable) return std::nullopt;
+  if (path.is_of_result()) return std::nullopt;
   for (const PointValue& value : values)
     if (value.name == path.text) return named_part(value, {}, value.type);
   return find_part(values, path);
@@ -304,7 +309,7 @@ std::optional<NamedValue> find_variable(std::span<const PointValue> values, cons
 std::optional<NamedValue> find_other(const PointDescription& point, const ValuePath& path,
                                      Arch arch) {
   const std::span<const PointValue> values = point.values;
-  if (path.variable == result_variable) return find_part(values, path);
+  if (path.is_of_result()) return find_part(values, path);
   ValuePath member = path;
   member.text = "this->" + path.text;
   member.variable = "this";
@@ -330,7 +335,7 @@ const Value* find_data(const NamedValue& named, const Event& event, Value& made)
     made = {Value::Hex{event.registers[*named.in_register]}};
     return &made;
   }
-  if (named.name == result_variable) {
+  if (named.name == result_name) {
     if (event.kind != EventKind::on_return || event.left_by == ExitKind::tail_call) return nullptr;
     if (event.typed_return) return follow_values(event.typed_return->value, named.steps);
     if (event.returns_nothing) { // the register all the same, see CapturePlan::describe()
@@ -372,43 +377,88 @@ const NamedValue* EventValues::find_named(const std::string& name, std::uint32_t
   return known->second ? &*known->second : nullptr;
 }
 
+EventValues::Bearer EventValues::bearer_of(const std::string& name, const Event& event) {
+  if (event.span == nullptr) return {&event, &name};
+  const auto [known, is_new] = end_names_.try_emplace(name);
+  if (is_new) known->second = name_at_end(name);
+  if (!known->second) return {&event, &name};
+  return {event.span->end.get(), &*known->second};
+}
+
 std::optional<ArgumentValue> EventValues::find(const std::string& name, const Event& event) {
+  if (const Bearer bearer = bearer_of(name, event); bearer.event != &event) {
+    auto found = bearer.event != nullptr ? find(*bearer.name, *bearer.event) : std::nullopt;
+    if (found) found->name = name;
+    return found;
+  }
   if (auto found = find_value(name, event)) return found;
   const NamedValue* const named = find_named(name, event.probe);
   Value made;
   const Value* const value = named != nullptr ? find_data(*named, event, made) : nullptr;
-  if (value == nullptr) return std::nullopt;
-  return ArgumentValue{.name = name, .type_name = named->type.name, .value = *value};
+  if (value != nullptr)
+    return ArgumentValue{.name = name, .type_name = named->type.name, .value = *value};
+  if (event.span != nullptr && name == span_key_name)
+    return ArgumentValue{.name = name, .value = event.span->key};
+  return std::nullopt;
 }
 
-std::optional<std::int64_t> EventValues::find_number(const std::string& name, const Event& event) {
-  const auto found = find_summed(name, event);
-  return found ? number_of(found->value) : std::nullopt;
+std::optional<EventValues::Number> EventValues::find_product(const SummedValue& value,
+                                                             const Event& event) {
+  Number product{.number = 1};
+  for (const ValuePath& each : value.operands) {
+    const auto found = find_summed(each.text, event);
+    const auto number = found ? number_of(found->value) : std::nullopt;
+    if (!number) return std::nullopt;
+    product.number *= static_cast<std::uint64_t>(*number); // modulo 2^64, as in the run
+    product.is_signed |= std::holds_alternative<std::int64_t>(found->value.value) ||
+                         std::holds_alternative<Value::Name>(found->value.value);
+  }
+  return product;
+}
+
+std::optional<std::int64_t> EventValues::find_number(const SummedValue& value, const Event& event) {
+  const auto found = find_product(value, event);
+  return found ? std::optional(static_cast<std::int64_t>(found->number)) : std::nullopt;
 }
 
 std::optional<ArgumentValue> EventValues::find_summed(const std::string& name, const Event& event) {
-  const NamedValue* const named = event.record == nullptr ? find_named(name, event.probe) : nullptr;
+  const auto [hit, own] = bearer_of(name, event);
+  if (hit == nullptr) return std::nullopt;
+  const NamedValue* const named = hit->record == nullptr ? find_named(*own, hit->probe) : nullptr;
   if (named != nullptr && !check_summed(named->type, name)) return std::nullopt;
   return find(name, event);
 }
 
-std::optional<std::uint64_t> EventValues::find_weight(const std::string& name, const Event& event) {
-  if (name == "latency" && event.latency_ns) return event.latency_ns;
-  if (event.weight) return event.weight;
-  const auto found = find_summed(name, event);
-  const auto number = found ? number_of(found->value) : std::nullopt;
-  if (!number) return std::nullopt;
-  const bool is_signed = std::holds_alternative<std::int64_t>(found->value.value) ||
-                         std::holds_alternative<Value::Name>(found->value.value);
-  const std::uint64_t weight = is_signed && *number < 0 ? 0 : static_cast<std::uint64_t>(*number);
-  if (name != "size") return weight;
+std::optional<std::uint64_t> EventValues::find_weight(const SummedValue& value,
+                                                      const Event& event) {
+  const auto time = find_time(value.text);
+  if (time)
+    if (const auto found = time_in(event, *time)) return found;
+  const Event* const hit = bearer_of(value.operands.front().text, event).event;
+  if (hit != nullptr && hit->weight && !time) return hit->weight;
+  const auto found = find_product(value, event);
+  if (!found) return std::nullopt;
+  const bool is_negative = found->is_signed && static_cast<std::int64_t>(found->number) < 0;
+  const std::uint64_t weight = is_negative ? 0 : found->number;
+  if (value != "size") return weight;
   return checked_mul(weight, counted_elements(event))
       .value_or(std::numeric_limits<std::uint64_t>::max());
+}
+
+Result<void> EventValues::check_sum(std::string_view option, const SummedValue& value) {
+  for (const ValuePath& each : value.operands)
+    if (auto checked = check(option, each.text, true); !checked) return checked;
+  return {};
 }
 
 Result<void> EventValues::check(std::string_view option, const std::string& name, bool is_summed) {
   const auto path = parse_value_path(name);
   if (!path) return fail(Error(path.error()).within(option));
+  const bool is_of_spans =
+      std::ranges::any_of(points_, [](const auto& point) { return point.second.is_of_spans(); });
+  if (is_of_spans && name == span_key_name) return {};
+  const auto at_end = is_of_spans ? value_at_end(*path) : std::nullopt;
+  if (at_end) return check(option, at_end->text, is_summed);
   std::optional<Error> missing;
   std::optional<Error> problem; // of the first point that has the value
   for (const auto& [probe, point] : points_) {
@@ -448,13 +498,17 @@ bool EventValues::has_other_event(std::span<const std::string> names, const Even
   });
 }
 
-Result<void> EventValues::check_built_in(const std::string& name) const {
+Result<void> EventValues::check_built_in(const std::string& name, group_feature variable) const {
   const auto is_missing = [&](const auto& point) {
     const PointDescription& described = point.second;
-    return std::ranges::find(described.hidden, name) != described.hidden.end() &&
-           std::ranges::find(described.values, name, &PointValue::name) == described.values.end();
+    if (std::ranges::find(described.values, name, &PointValue::name) != described.values.end())
+      return false;
+    if (variable == BY_FAILED && !described.knows_failure) return true;
+    if (variable == BY_ERRNO && !described.knows_errno) return true;
+    return std::ranges::find(described.hidden, name) != described.hidden.end();
   };
   if (points_.empty() || !std::ranges::all_of(points_, is_missing)) return {};
+  if (is_outcome(variable)) return fail(outcome_not_saved(name));
   return fail(Error{ErrorKind::not_found, fmt::format("'{}' was not saved", name)}.hint(
       fmt::format("save it with: attach --args '{}' --save FILE", name)));
 }

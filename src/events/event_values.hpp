@@ -2,6 +2,7 @@
 // Finds the values of events by their names.
 #pragma once
 
+#include "bpf/record.h"
 #include "events/events.hpp"
 #include "events/value_path.hpp"
 #include "values/value_type.hpp"
@@ -15,7 +16,14 @@ namespace uprobectl {
 struct PointDescription {
   bool pairs_calls = false; // an event has the values of the entry and of the return
   bool has_registers = false;
+  bool knows_failure = false; // Event::failed
+  bool knows_errno = false;   // Event::return_errno of calls that failed
+  bool knows_waits = false;   // Event::waiting_ns
+  bool knows_causes = false;  // Event::caused_ns
+  bool begins_spans = false;  // events are spans that begin or end there
+  bool ends_spans = false;
   std::vector<PointValue> values = {};
+  bool is_of_spans() const { return begins_spans || ends_spans; }
   // Names of built-in variables that mean variables of the function there, which were not captured.
   std::vector<std::string> hidden = {};
 };
@@ -28,7 +36,7 @@ std::optional<ArgumentValue> find_value(std::string_view name, const Event& even
 // Returns the member of a record that the path leads to; null if there is none. Members of
 // anonymous structures are those of the structure around them. A record that is not a structure is
 // named `value`.
-const Value* find_record_member(const UserRecord& record, const ValuePath& path);
+const Value* find_record_member(const Value& record, const ValuePath& path);
 // Returns the type of the member; null if the type of the record does not have it.
 const ValueType* find_record_member(const ValueType& record, const ValuePath& path);
 
@@ -58,8 +66,10 @@ std::optional<NamedValue> find_variable(std::span<const PointValue> values, cons
 std::optional<NamedValue> find_other(const PointDescription& point, const ValuePath& path,
                                      Arch arch);
 
-// Why find_variable() and find_other() have found nothing.
-Error not_saved(const PointDescription& point, const ValuePath& path);
+// Why find_variable() and find_other() have found nothing, in a saved run or one that goes on.
+Error not_saved(const PointDescription& point, const ValuePath& path, bool is_live = false);
+// Why events do not have `failed` or `errno`.
+Error outcome_not_saved(std::string_view name);
 
 // Returns the value in an event; null if the event does not have it, because it is of another phase
 // or the call was left by a tail call. A part that was not captured is a Value::More. `made`
@@ -78,30 +88,46 @@ public:
   // As find_value(), and parts of values, such as "item.id". Borrows the name.
   std::optional<ArgumentValue> find(const std::string& name, const Event& event);
   // The number that is summed; nullopt if the event has none, or has something else.
-  std::optional<std::int64_t> find_number(const std::string& name, const Event& event);
+  std::optional<std::int64_t> find_number(const SummedValue& value, const Event& event);
   // What the stack of an event weighs; nullopt if the event has no number of this name. Negative
   // ones weigh nothing.
-  std::optional<std::uint64_t> find_weight(const std::string& name, const Event& event);
+  std::optional<std::uint64_t> find_weight(const SummedValue& value, const Event& event);
   // Fails if points are described and none of them has a value of this name, or if `is_summed`, an
   // integer of this name. `option`: begins the error.
-  Result<void> check(std::string_view option, const std::string& name, bool is_summed);
+  Result<void> check(std::string_view option, const std::string& name, bool is_summed = false);
+  // The same for all operands of what is summed.
+  Result<void> check_sum(std::string_view option, const SummedValue& value);
   // Whether values of these names are at some point of the entry and of the return of a call, which
   // are two events there.
   bool are_of_two_events(std::span<const std::string> names);
   // Whether the point of an event has one of the values, but in the other event of the call.
   bool has_other_event(std::span<const std::string> names, const Event& event);
-  // Fails if the built-in variable means another variable at all points, which none of them has.
-  Result<void> check_built_in(const std::string& name) const;
+  // Fails if the built-in variable means another variable at all points, which none of them has, or
+  // is of the outcome of calls, which none of them knows.
+  Result<void> check_built_in(const std::string& name, group_feature variable) const;
 
 private:
   const NamedValue* find_named(const std::string& name, std::uint32_t probe);
+  // What a name means in an event: "to.NAME" in a span the value NAME of the hit that ended it.
+  struct Bearer {
+    const Event* event = nullptr; // null: a span that has not ended
+    const std::string* name = nullptr;
+  };
+  Bearer bearer_of(const std::string& name, const Event& event);
 
+  struct Number {
+    std::uint64_t number = 0;
+    bool is_signed = false;
+  };
+  // A value that is summed, or the product of two.
+  std::optional<Number> find_product(const SummedValue& value, const Event& event);
   // As find(); nullopt if it is known that the value cannot be summed.
   std::optional<ArgumentValue> find_summed(const std::string& name, const Event& event);
 
   std::map<std::uint32_t, PointDescription> points_;
   std::map<std::uint32_t, std::string> functions_;
   std::map<std::pair<std::uint32_t, std::string>, std::optional<NamedValue>> names_;
+  std::map<std::string, std::optional<std::string>> end_names_; // see name_at_end()
   Arch arch_ = host_arch;
 };
 

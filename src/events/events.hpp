@@ -3,10 +3,13 @@
 // decoded by events/plan.hpp, those of users' programs by events/user_record.hpp.
 #pragma once
 
+#include "bpf/record.h"
 #include "events/arguments.hpp"
 #include "uprobectl/resolve.hpp"
 #include "values/value.hpp"
+#include "values/value_type.hpp"
 
+#include <algorithm>
 #include <array>
 
 namespace uprobectl {
@@ -15,6 +18,7 @@ namespace unwind {
 struct Stack;
 struct Frame;
 } // namespace unwind
+struct StackSample; // output/records.hpp
 
 enum class EventKind {
   entry,
@@ -32,6 +36,8 @@ struct UserRecord {
   std::optional<std::string> type; // name of the type that it was decoded with
   std::optional<Value> value;      // nullopt if no type is known; the bytes are then in `raw`
   std::vector<std::byte> raw;
+  std::optional<Value> sent = {};                   // if `value` is another form of it (--as)
+  std::shared_ptr<const ValueType> value_type = {}; // of what was sent; null: not known
 };
 
 // A captured value and its name.
@@ -41,6 +47,30 @@ struct ArgumentValue {
   Value value = {};                // unreadable, in whole or in part, if it could not be read
   bool is_memory = false;          // a string or buffer: JSON says whether it is cut
   bool is_from_source = false;     // named and typed by debug information
+};
+
+struct Event;
+
+// The time from one hit to another one with the same key (--span).
+struct Span {
+  std::uint32_t number = 0;
+  std::string_view name = {}; // borrowed
+  Value key = {};
+  bool is_by_thread = false;  // the key is the thread
+  std::uint64_t begin_ns = 0; // CLOCK_MONOTONIC
+  // The hit that ended it; null if it was open at the end of the run.
+  std::shared_ptr<const Event> end = {};
+};
+
+// The longest time that a thread was not on a CPU during a call.
+struct LongestWait {
+  std::uint64_t begin_ns = 0; // CLOCK_MONOTONIC
+  std::uint64_t duration_ns = 0;
+  wait_cause cause = WAIT_PREEMPTED;
+  // The thread that ended it, or that was interrupted then. 0: not in this pid namespace, none, or
+  // an interrupt of an idle CPU.
+  std::uint32_t waker_tid = 0;
+  std::string waker_comm = {}; // empty: none, or an interrupt of an idle CPU
 };
 
 // A hit of a probe, or a record of a user's program. In the latter only `kind`, `record` and, if
@@ -68,9 +98,19 @@ struct Event {
   // The arguments and the result are those of a known function (events/prototypes.hpp): they are
   // shown without their names, as in a call.
   bool is_known_call = false;
-  std::string return_errno;                // of a call that failed: the name of its errno, "ENOENT"
+  int return_errno = 0; // of a call that failed, if it was read; else 0
+  // Whether a known call has failed, by its prototype; nullopt if it is not known.
+  std::optional<bool> failed;
   std::optional<std::uint64_t> latency_ns; // on_return of a paired call
-  std::optional<std::uint64_t> weight;     // the value of CaptureSpec::weight, if it was read
+  // With CaptureSpec::tracks_waits: how long the thread was not on a CPU during latency_ns; nullopt
+  // if it is not known.
+  std::optional<std::uint64_t> waiting_ns;
+  // With CaptureSpec::tracks_causes: the parts of waiting_ns, by wait_cause.
+  std::optional<std::array<std::uint64_t, WAIT_CAUSES>> caused_ns;
+  std::optional<LongestWait> longest_wait; // of a paired call that has waited, if it is known
+  // Of a hit that is not a paired call: since the thread's first hit.
+  std::optional<std::uint64_t> waited_ns;
+  std::optional<std::uint64_t> weight; // the value of CaptureSpec::weight, if it was read
   // With CaptureSpec::nest_calls, as in call_position of bpf/record.h.
   std::uint64_t stack_pointer = 0;
   std::uint64_t goroutine = 0;
@@ -79,13 +119,45 @@ struct Event {
   Arch arch = host_arch;                    // of the machine that was probed
   std::optional<std::uint32_t> ns_pid;      // pid in the process's own pid namespace
   std::shared_ptr<const UserRecord> record; // EventKind::record
+  // This event is the hit that began a span, but `time_ns` is that of its end, or of the end of the
+  // run, and latency_ns its duration, or null if it has not ended.
+  std::shared_ptr<const Span> span;
   // If requested. Borrowed; valid only while the event is being reported.
   const unwind::Stack* stack = nullptr;
+  // The same stack, for exports and the copy of the run. Borrowed as `stack`.
+  const StackSample* sample = nullptr;
   // Its stack is not unwound: only the copy of the run has it.
   bool has_raw_stack = false;
   // The frame that called the function, if requested and known. Borrowed as `stack`.
   const unwind::Frame* caller = nullptr;
+  // What it fulfils of --until, as typed; null: nothing. Borrowed.
+  const std::string* trigger = nullptr;
+  // It is the hit of a function that is probed for --until, and not an event of the run.
+  bool is_only_trigger = false;
 };
+
+// How long the thread ran during the call or span; nullopt if it is not known.
+inline std::optional<std::uint64_t> on_cpu_ns(const Event& event) {
+  if (!event.latency_ns || !event.waiting_ns) return std::nullopt;
+  return *event.latency_ns - std::min(*event.waiting_ns, *event.latency_ns);
+}
+
+template <wait_cause cause>
+std::optional<std::uint64_t> caused_ns(const Event& event) {
+  return event.caused_ns ? std::optional((*event.caused_ns)[cause]) : std::nullopt;
+}
+
+// How long a thread waited between two hits, by their Event::waited_ns.
+inline std::optional<std::uint64_t> waited_since(std::optional<std::uint64_t> first,
+                                                 std::optional<std::uint64_t> second) {
+  if (!first || !second) return std::nullopt;
+  return *second - std::min(*first, *second);
+}
+// The same; nullopt also if they are of two threads.
+inline std::optional<std::uint64_t> waited_between(const Event& first, const Event& second) {
+  if (first.tid != second.tid) return std::nullopt;
+  return waited_since(first.waited_ns, second.waited_ns);
+}
 
 // The names of the elements of Event::registers.
 std::span<const std::string_view> register_names(Arch arch = host_arch);

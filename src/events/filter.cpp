@@ -27,14 +27,11 @@ std::optional<filter_subject> find_subject(std::string_view name) {
   return found != built_in_variables.end() ? found->subject : std::nullopt;
 }
 
-// "tid, pid or cpu"
 std::string list_built_in() {
   std::vector<std::string_view> names;
   for (const BuiltInVariable& each : built_in_variables)
     if (each.subject && !each.is_alias) names.push_back(each.name);
-  const std::string_view last = names.back();
-  names.pop_back();
-  return fmt::format("{} or {}", fmt::join(names, ", "), last);
+  return alternatives(names);
 }
 
 bool is_task_name(std::optional<filter_subject> subject) {
@@ -85,10 +82,31 @@ constexpr std::array number_suffixes = {
     NumberSuffix{"s", 1000'000'000},
 };
 
+// A fraction of a unit, such as ".5ms" behind `whole`; nullopt if it is not a whole number. It is
+// exact: double has no 1.07s.
+std::optional<std::uint64_t> parse_fraction(std::uint64_t whole, std::string_view text) {
+  constexpr std::size_t max_digits = 9; // whose product with the largest unit has 64 bits
+  text.remove_prefix(1);
+  const std::size_t end = std::min(text.find_first_not_of("0123456789"), text.size());
+  std::string_view digits = text.substr(0, end);
+  const std::string_view name = text.substr(end);
+  const auto* const suffix = std::ranges::find(number_suffixes, name, &NumberSuffix::text);
+  if (digits.empty() || name.empty() || suffix == number_suffixes.end()) return std::nullopt;
+  while (digits.size() > 1 && digits.ends_with('0')) digits.remove_suffix(1);
+  const auto fraction = parse_number<std::uint64_t>(digits);
+  if (digits.size() > max_digits || !fraction) return std::nullopt;
+  std::uint64_t scale = 1;
+  for (std::size_t i = 0; i < digits.size(); ++i) scale *= 10;
+  const std::uint64_t part = *fraction * suffix->factor;
+  if (part % scale != 0 || whole > UINT64_MAX / suffix->factor - 1) return std::nullopt;
+  return whole * suffix->factor + part / scale;
+}
+
 // Returns the number without its sign: hexadecimal, or decimal with a suffix.
 std::optional<std::uint64_t> parse_magnitude(std::string_view text) {
   if (text.starts_with("0x") || text.starts_with("0X")) return parse_unsigned(text);
   const auto number = take_number<std::uint64_t>(text);
+  if (number && text.starts_with('.')) return parse_fraction(*number, text);
   const auto* const suffix = std::ranges::find(number_suffixes, text, &NumberSuffix::text);
   if (!number || suffix == number_suffixes.end()) return std::nullopt;
   if (*number > UINT64_MAX / suffix->factor) return std::nullopt;
@@ -215,7 +233,6 @@ private:
     if (filter_.terms.size() >= MAX_FILTER_TERMS)
       return wrong(at_, fmt::format("more than {} comparisons", MAX_FILTER_TERMS));
     ConditionSpec term;
-    term.expression = text_;
     term.value_at = term.constant_at = start;
     if (auto value = parse_value(term); !value) return fail(std::move(value).error());
     if (term.built_in == COMPARE_CALLER &&
@@ -235,7 +252,57 @@ private:
     }
     term.text = trimmed(text_.substr(start, at_ - start), expression_blanks);
     filter_.terms.push_back(std::move(term));
+    return filter_.terms.back().built_in == COMPARE_ERRNO ? parse_errno(std::move(node))
+                                                          : std::move(node);
+  }
+
+  // errno is 0 unless the call has failed. "errno==C" is "failed && errno==C", and one that holds
+  // for 0 is "!failed || errno!=C".
+  Result<FilterNode> parse_errno(FilterNode comparison) {
+    if (filter_.terms.size() >= MAX_FILTER_TERMS)
+      return wrong(at_, fmt::format("more than {} comparisons; those of errno count twice",
+                                    MAX_FILTER_TERMS));
+    ConditionSpec failure = filter_.terms.back();
+    const bool holds = holds_for_zero(failure);
+    failure.is_failure = true;
+    failure.comparison = Comparison::not_equal;
+    failure.constant = {};
+    failure.members.clear();
+    failure.patterns.clear();
+    const FilterNode has_failed{.term = filter_.terms.size(), .negated = holds};
+    filter_.terms.push_back(std::move(failure));
+    FilterNode node{.kind = holds ? FilterNode::Kind::any : FilterNode::Kind::all};
+    node.parts = {has_failed, std::move(comparison)};
     return node;
+  }
+
+  // Whether a comparison with numbers, or names of others than 0, holds for 0.
+  static bool holds_for_zero(const ConditionSpec& term) {
+    const auto is_zero = [](const FilterConstant& each) {
+      return each.magnitude == 0 && each.name.empty() && !each.real;
+    };
+    const bool zero = is_zero(term.constant);
+    const bool negative = term.constant.negative;
+    switch (term.comparison) {
+    case Comparison::equal:
+      return zero;
+    case Comparison::not_equal:
+      return !zero;
+    case Comparison::less:
+      return !zero && !negative;
+    case Comparison::more:
+      return negative;
+    case Comparison::at_most:
+      return !negative;
+    case Comparison::at_least:
+      return zero || negative;
+    case Comparison::in_set:
+      return std::ranges::any_of(term.members, is_zero);
+    case Comparison::has_bits:
+    case Comparison::matches:
+      break;
+    }
+    return false;
   }
 
   // The value in front of the operator.
@@ -595,11 +662,19 @@ bool can_hold(unsigned bits, bool is_signed, Comparison comparison,
   return constant.magnitude >> (has_sign ? bits - 1 : bits) == 0;
 }
 
+void split_conjuncts(const FilterNode& node, std::vector<const FilterNode*>& conjuncts) {
+  if (node.kind != FilterNode::Kind::all) {
+    conjuncts.push_back(&node);
+    return;
+  }
+  for (const FilterNode& part : node.parts) split_conjuncts(part, conjuncts);
+}
+
 Error describe_error(const ConditionSpec& spec, ConditionError error) {
   Error described = std::move(error.error);
-  described.message =
-      fmt::format("--if {}: {}{}", in_single_quotes(spec.expression), described.message,
-                  describe_place(spec.expression, error.at.value_or(spec.value_at)));
+  described.message = fmt::format(
+      "{} {}: {}{}", spec.expression->option, in_single_quotes(spec.expression->text),
+      described.message, describe_place(spec.expression->text, error.at.value_or(spec.value_at)));
   return described;
 }
 
@@ -611,7 +686,7 @@ std::vector<std::string> condition_names() {
   std::vector<std::string> names;
   for (const BuiltInVariable& each : built_in_variables)
     if (each.subject) names.emplace_back(each.name);
-  names.emplace_back("ret");
+  names.emplace_back(result_name);
   return names;
 }
 
@@ -650,18 +725,36 @@ std::size_t caller_number(const Filter& filter, std::size_t term) {
                                                      &ConditionSpec::built_in));
 }
 
-Result<void> add_filter(Filter& filter, std::string_view text, const ReadSetFile& read_file) {
+Result<void> add_filter(Filter& filter, std::string_view text, const ReadSetFile& read_file,
+                        std::string_view option) {
+  const std::size_t before = filter.terms.size();
   auto root = FilterParser(filter, text, read_file).parse();
   if (!root) return fail(std::move(root).error());
-  filter.expressions.push_back({.text = std::string(text), .root = std::move(*root)});
+  const auto typed =
+      std::make_shared<const FilterText>(FilterText{std::string(option), std::string(text)});
+  for (ConditionSpec& each : std::span(filter.terms).subspan(before)) each.expression = typed;
+  filter.expressions.push_back({.typed = typed, .root = std::move(*root)});
   return {};
 }
 
-Result<Filter> parse_filter(std::string_view text, const ReadSetFile& read_file) {
+Result<Filter> parse_filter(std::string_view text, const ReadSetFile& read_file,
+                            std::string_view option) {
   Filter filter;
-  if (auto added = add_filter(filter, text, read_file); !added)
+  if (auto added = add_filter(filter, text, read_file, option); !added)
     return fail(std::move(added).error());
   return filter;
+}
+
+bool is_bare_value(const Filter& filter) {
+  if (filter.terms.size() != 1) return false;
+  const ConditionSpec& term = filter.terms.front();
+  return term.constant_at == term.value_at && term.text == trimmed(term.expression->text);
+}
+
+std::optional<std::string> example_condition(std::string_view name) {
+  const auto subject = find_subject(name);
+  if (!subject && !parse_source_name(name)) return std::nullopt;
+  return std::string(name) + (is_text_variable(subject) ? " == \"NAME\"" : " != 0");
 }
 
 } // namespace uprobectl

@@ -8,6 +8,7 @@
 
 #include <expected>
 #include <functional>
+#include <memory>
 
 namespace uprobectl {
 
@@ -56,6 +57,12 @@ struct CallerPlace {
 std::expected<CallerPlace, std::pair<std::size_t, std::string>>
 parse_caller_place(std::string_view text);
 
+// An expression as typed, and the option that has it, for messages.
+struct FilterText {
+  std::string option;
+  std::string text;
+};
+
 // A comparison of a filter: "VALUE OP CONSTANT"; "VALUE" alone stands for VALUE != 0.
 struct ConditionSpec {
   std::string text{}; // as typed
@@ -69,8 +76,11 @@ struct ConditionSpec {
   std::vector<FilterConstant> members{}; // in_set
   std::vector<TextPattern> patterns{};   // matches: any of them; of `caller`: a CallerPlace each
   std::string first_text{};              // the place of the first pattern of "in @FILE"
+  // It stands for: the call has failed, or `built_in` is not what the name means. The parser adds
+  // it to a comparison of errno, whose value means nothing after other calls.
+  bool is_failure = false;
   // The expression that has the comparison, and where in it the parts begin: indexes of bytes.
-  std::string expression{};
+  std::shared_ptr<const FilterText> expression{};
   std::size_t value_at = 0;
   std::size_t type_at = 0;
   std::size_t constant_at = 0;           // or the set; without an operator the value
@@ -96,8 +106,11 @@ struct FilterNode {
   std::vector<FilterNode> parts{};
 };
 
+// Adds the parts that must all hold.
+void split_conjuncts(const FilterNode& node, std::vector<const FilterNode*>& conjuncts);
+
 struct FilterExpression {
-  std::string text; // as typed
+  std::shared_ptr<const FilterText> typed;
   FilterNode root;
 };
 
@@ -137,7 +150,7 @@ Error describe_error(const ConditionSpec& spec, ConditionError error);
 
 // The names that a value can have at any probe: built-in variables, and the result.
 std::vector<std::string> condition_names();
-inline std::vector<std::string> result_names() { return {"ret"}; }
+inline std::vector<std::string> result_names() { return {std::string(result_name)}; }
 // The built-in variable of this name; nullopt if there is none.
 std::optional<filter_subject> find_built_in(const ValuePath& path);
 
@@ -157,9 +170,17 @@ using ReadSetFile = std::function<Result<std::string>(const std::string& path)>;
 // is == != < <= > >= & (any of the bits), ^= $= *= ~ (prefix, suffix, part and glob of a text), or
 // "in" with {A,B,…} or @FILE. CONSTANT is a number, a character, a name, a text, or hex"DIGITS":
 // bytes, for == != ^=. Fails with `usage` and the character at which the text is wrong.
-Result<void> add_filter(Filter& filter, std::string_view text, const ReadSetFile& read_file = {});
+// `option`: that has the text, for messages.
+Result<void> add_filter(Filter& filter, std::string_view text, const ReadSetFile& read_file = {},
+                        std::string_view option = "--if");
 // Parses a filter of one expression.
-Result<Filter> parse_filter(std::string_view text, const ReadSetFile& read_file = {});
+Result<Filter> parse_filter(std::string_view text, const ReadSetFile& read_file = {},
+                            std::string_view option = "--if");
+// Whether the filter is a name without a comparison, such as "failed".
+bool is_bare_value(const Filter& filter);
+// Returns a condition about the value of this name, as an example; nullopt unless it is the name of
+// a built-in variable, an argument, the result or a register.
+std::optional<std::string> example_condition(std::string_view name);
 
 // The maximum length of the name of a thread or process.
 constexpr std::size_t max_task_name = 15;

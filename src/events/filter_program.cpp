@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "events/filter_program.hpp"
 
+#include "events/built_in_variables.hpp"
+
 #include "events/text_pattern.hpp"
 
 #include <algorithm>
@@ -38,15 +40,6 @@ bool has_entry_term(const FilterNode& node, std::span<const PreparedTerm> terms)
   if (node.kind == FilterNode::Kind::term) return terms[node.term].term.value.phase == PHASE_ENTRY;
   return std::ranges::any_of(node.parts,
                              [&](const FilterNode& part) { return has_entry_term(part, terms); });
-}
-
-// Adds the parts that must all hold.
-void add_conjuncts(const FilterNode& node, std::vector<const FilterNode*>& conjuncts) {
-  if (node.kind != FilterNode::Kind::all) {
-    conjuncts.push_back(&node);
-    return;
-  }
-  for (const FilterNode& part : node.parts) add_conjuncts(part, conjuncts);
 }
 
 std::size_t count_terms(const FilterNode& node) {
@@ -96,7 +89,7 @@ private:
 } // namespace
 
 bool is_known_anywhere(filter_subject subject) {
-  return subject != COMPARE_READING && subject != COMPARE_LATENCY;
+  return subject != COMPARE_READING && !call_time_of(subject);
 }
 
 Result<FilterCompiler> FilterCompiler::make(const CaptureSpec& capture) {
@@ -128,7 +121,7 @@ FilterCompiler::find_phases(const FilterExpression& expression, std::span<const 
                             std::array<std::vector<const FilterNode*>, 2>& groups) const {
   if (capture_->pair_calls) {
     std::vector<const FilterNode*> conjuncts;
-    add_conjuncts(expression.root, conjuncts);
+    split_conjuncts(expression.root, conjuncts);
     for (const FilterNode* const each : conjuncts)
       groups[phases_of(*each, terms).exit ? PHASE_RETURN : PHASE_ENTRY].push_back(each);
     return {};
@@ -139,7 +132,7 @@ FilterCompiler::find_phases(const FilterExpression& expression, std::span<const 
       return fail(Error{ErrorKind::usage,
                         fmt::format("--if {}: a tree shows a call before its result and its "
                                     "duration are known",
-                                    in_single_quotes(expression.text))}
+                                    in_single_quotes(expression.typed->text))}
                       .hint("compare values of the entry; --min-latency leaves out short calls"));
     groups[PHASE_ENTRY].push_back(&expression.root);
     return {};
@@ -148,14 +141,15 @@ FilterCompiler::find_phases(const FilterExpression& expression, std::span<const 
     return fail(Error{ErrorKind::usage,
                       fmt::format("--if {}: it compares values of the entry and of the return, "
                                   "which are two events",
-                                  in_single_quotes(expression.text))}
+                                  in_single_quotes(expression.typed->text))}
                     .hint("add --latency, which makes both one event"));
   if (capture_->on_entry && !used.exit) groups[PHASE_ENTRY].push_back(&expression.root);
   if (capture_->on_return && !used.entry) groups[PHASE_RETURN].push_back(&expression.root);
   return {};
 }
 
-Result<std::array<record_u32, 2>> FilterCompiler::add(std::span<const PreparedTerm> terms) {
+Result<std::array<record_u32, 2>> FilterCompiler::add(std::span<const FilterExpression> expressions,
+                                                      std::span<const PreparedTerm> terms) {
   std::size_t count = terms.size();
   for (const PreparedTerm& each : terms) count += count_readings(each);
   if (count > MAX_FILTER_TERMS)
@@ -164,7 +158,7 @@ Result<std::array<record_u32, 2>> FilterCompiler::add(std::span<const PreparedTe
                             "and members of virtual base classes count twice",
                             MAX_FILTER_TERMS));
   std::array<std::vector<const FilterNode*>, 2> groups;
-  for (const FilterExpression& each : capture_->filter.expressions)
+  for (const FilterExpression& each : expressions)
     if (auto found = find_phases(each, terms, groups); !found) return fail(found.error());
   for (const FilterNode* const each : groups[PHASE_RETURN])
     if (capture_->pair_calls && has_entry_term(*each, terms)) keeps_terms_ = true;
@@ -251,6 +245,11 @@ void FilterCompiler::describe(builtin_settings& settings) const {
         settings.filter_features |= FILTERS_OFFSETS;
         settings.reading_features |= USES_OFFSET_FROM;
       }
+      if (term.value.base_from > 0) {
+        settings.filter_features |= FILTERS_KEPT;
+        settings.reading_features |= USES_BASE_FROM;
+      }
+      if (term.value.adds_thread_pointer != 0) settings.reading_features |= USES_THREAD_POINTER;
       if (term.value.scale > 0) settings.reading_features |= USES_INDEX;
       settings.max_steps = std::max<std::uint32_t>(settings.max_steps, term.value.steps);
     }

@@ -18,10 +18,11 @@ public:
   // Borrows `capture`. Fails with `usage` if a pattern is too complex.
   static Result<FilterCompiler> make(const CaptureSpec& capture);
 
-  // `terms`: by the index in Filter::terms, as they are at the points of a plan. Returns
-  // capture_plan::filters. Fails with `usage` if an expression compares values of the entry and of
-  // the return and calls are not paired.
-  Result<std::array<record_u32, 2>> add(std::span<const PreparedTerm> terms);
+  // `terms`: by the index in Filter::terms, as they are at the points of a plan; those that the
+  // expressions do not have are not looked at. Returns capture_plan::filters. Fails with `usage` if
+  // an expression compares values of the entry and of the return and calls are not paired.
+  Result<std::array<record_u32, 2>> add(std::span<const FilterExpression> expressions,
+                                        std::span<const PreparedTerm> terms);
 
   const FilterTables& tables() const { return tables_; }
   // Sets what the program must be able to do.

@@ -5,6 +5,7 @@
 #include "events/conditions.hpp"
 #include "events/event_values.hpp"
 #include "events/filter.hpp"
+#include "events/span_conditions.hpp"
 #include "util/text.hpp"
 
 #include <algorithm>
@@ -15,8 +16,6 @@ namespace uprobectl {
 
 namespace {
 
-constexpr std::string_view result_name = "ret";
-
 bool declares(const ArgumentList& list, std::string_view name) {
   return find_argument(list.arguments, name) != nullptr ||
          std::ranges::find(list.paths, name, &ValuePath::text) != list.paths.end();
@@ -25,7 +24,7 @@ bool declares(const ArgumentList& list, std::string_view name) {
 // Whether the value is the result, or a part of it.
 bool is_of_result(std::string_view text) {
   const auto path = parse_value_path(text);
-  return path && path->variable == result_name;
+  return path && path->is_of_result();
 }
 
 // The addresses of a key are replaced (GROUP_ONLY_NULL), so errors must not show them.
@@ -35,6 +34,12 @@ void hide_address(std::string& reason) {
     reason.replace(at, before.size(), "memory ");
 }
 
+Value shown_number(const BuiltInVariable& variable, std::uint64_t number) {
+  const RawArgument raw{.type = variable.type, .number = number};
+  return variable.is_errno ? present({.kind = Presentation::Kind::error_number}, raw, 0)
+                           : plain_value(raw);
+}
+
 ArgumentValue built_in_value(std::string_view name, const BuiltInVariable& variable,
                              const Event& event) {
   ArgumentValue value{
@@ -42,7 +47,7 @@ ArgumentValue built_in_value(std::string_view name, const BuiltInVariable& varia
   if (variable.is_text())
     value.value = {event.*variable.text};
   else if (const auto number = variable.number(event))
-    value.value = {*number};
+    value.value = shown_number(variable, *number);
   else
     value.value = {Value::Unreadable{"not available here"}};
   return value;
@@ -66,13 +71,19 @@ bool GroupSpec::has(group_feature variable) const {
 
 bool GroupSpec::reads_arguments() const { return !std::ranges::all_of(names(), is_of_result); }
 
-bool GroupSpec::reads_result() const { return std::ranges::any_of(names(), is_of_result); }
+bool GroupSpec::reads_result() const {
+  return std::ranges::any_of(by,
+                             [](const GroupValue& each) { return is_outcome(each.built_in); }) ||
+         std::ranges::any_of(names(), is_of_result);
+}
 
 std::vector<std::string> GroupSpec::names() const {
   std::vector<std::string> found;
   for (const GroupValue& each : by)
     if (!each.built_in) found.push_back(each.text);
-  if (measured && std::ranges::find(found, *measured) == found.end()) found.push_back(*measured);
+  if (measured)
+    for (std::string& each : measured->names())
+      if (std::ranges::find(found, each) == found.end()) found.push_back(std::move(each));
   return found;
 }
 
@@ -101,9 +112,13 @@ Result<GroupSpec> parse_groups(std::string_view text, std::span<const ArgumentLi
         std::ranges::any_of(declared, [&](const auto& list) { return declares(list, name); });
     // "$tid" is the built-in variable, even if an argument has its name.
     const bool is_built_in = name.starts_with('$');
-    const auto* const variable = std::ranges::find(
-        built_in_variables, name.substr(is_built_in ? 1 : 0), &BuiltInVariable::name);
+    const auto end_name = name_at_end(name);
+    const std::string_view own = end_name ? *end_name : name.substr(is_built_in ? 1 : 0);
+    const auto* const variable = std::ranges::find(built_in_variables, own, &BuiltInVariable::name);
     if (!is_declared && variable != built_in_variables.end()) value.built_in = variable->group;
+    value.at_end = end_name && value.built_in;
+    if (value.at_end && value.built_in == BY_STACK)
+      return fail(ErrorKind::usage, "spans are counted by the stack of their beginning: stack");
     if (const auto path = parse_value_path(name); !path && !value.built_in)
       return fail(path.error());
     groups.by.push_back(std::move(value));
@@ -111,27 +126,47 @@ Result<GroupSpec> parse_groups(std::string_view text, std::span<const ArgumentLi
   return groups;
 }
 
-Result<void> check_record_groups(const GroupSpec& groups, std::span<const ValueType> records) {
-  for (const std::string& name : groups.names()) {
-    const bool is_key = std::ranges::find(groups.by, name, &GroupValue::text) != groups.by.end();
-    const std::string_view option = is_key ? "--by" : "--measure";
-    const auto path = parse_value_path(name);
-    if (!path) return fail(Error(path.error()).within(option));
-    if (auto missing = find_missing_member(records, *path))
-      return fail(std::move(missing->error).within(fmt::format("{} '{}'", option, name)));
-    if (name != groups.measured) continue;
-    std::optional<Error> problem;
-    bool is_number = false;
-    for (const ValueType& record : records) {
-      const ValueType* const member = find_record_member(record, *path);
-      if (member == nullptr) continue;
-      if (auto checked = check_summed(*member, name); checked)
-        is_number = true;
-      else if (!problem)
-        problem = std::move(checked).error();
-    }
-    if (!is_number && problem) return fail(std::move(*problem).within("--measure"));
+// `is_summed`: the value has to be a number.
+static Result<void> check_record_value(std::string_view option, const ValuePath& path,
+                                       bool is_summed, std::span<const ValueType> records) {
+  if (auto missing = find_missing_member(records, path))
+    return fail(std::move(missing->error).within(fmt::format("{} '{}'", option, path.text)));
+  if (!is_summed) return {};
+  std::optional<Error> problem;
+  for (const ValueType& record : records) {
+    const ValueType* const member = find_record_member(record, path);
+    if (member == nullptr) continue;
+    auto checked = check_summed(*member, path.text);
+    if (checked) return {};
+    if (!problem) problem = std::move(checked).error();
   }
+  if (problem) return fail(std::move(*problem).within(option));
+  return {};
+}
+
+Result<void> check_record_sum(std::string_view option, const SummedValue& value,
+                              std::span<const ValueType> records) {
+  for (const ValuePath& each : value.operands)
+    if (auto checked = check_record_value(option, each, true, records); !checked) return checked;
+  const auto has_all = [&](const ValueType& record) {
+    return std::ranges::all_of(value.operands, [&](const ValuePath& each) {
+      const ValueType* const member = find_record_member(record, each);
+      return member != nullptr && check_summed(*member, each.text);
+    });
+  };
+  if (records.empty() || std::ranges::any_of(records, has_all)) return {};
+  return fail(ErrorKind::not_found,
+              fmt::format("{}: none of the records has all numbers of '{}'", option, value.text));
+}
+
+Result<void> check_record_groups(const GroupSpec& groups, std::span<const ValueType> records) {
+  for (const GroupValue& key : groups.by) {
+    if (key.built_in && !is_outcome(key.built_in)) continue; // records have no calls
+    const auto path = parse_value_path(key.text);
+    if (!path) return fail(Error(path.error()).within("--by"));
+    if (auto checked = check_record_value("--by", *path, false, records); !checked) return checked;
+  }
+  if (groups.measured) return check_record_sum("--measure", *groups.measured, records);
   return {};
 }
 
@@ -139,7 +174,8 @@ std::uint32_t max_group_string(const GroupSpec& groups) {
   // Of each value the result of its reading, and maybe of another one for its address or length.
   constexpr std::uint32_t overhead = 2 * sizeof(reading_result) + 16;
   const auto values = static_cast<std::uint32_t>(groups.by.size() + (groups.measured ? 1 : 0));
-  const std::uint32_t each = (MAX_GROUP_BYTES - sizeof(group_head)) / std::max(values, 1U);
+  const std::uint32_t head = sizeof(probe_record) + (groups.has(BY_STACK) ? sizeof(stack_key) : 0);
+  const std::uint32_t each = (MAX_GROUP_BYTES - head) / std::max(values, 1U);
   return std::min(default_string_bytes, each - overhead);
 }
 
@@ -152,9 +188,14 @@ std::vector<ArgumentValue> group_values(const GroupSpec& groups, const Event& ev
                                         EventValues& known) {
   std::vector<ArgumentValue> values;
   for (const GroupValue& each : groups.by) {
-    if (each.built_in && each.built_in != BY_STACK) {
-      values.push_back(built_in_value(each.text, built_in_variable(*each.built_in), event));
-    } else if (!each.built_in) {
+    if (each.built_in == BY_STACK) continue;
+    // Of an event that is not a span, "to.tid" is a member.
+    if (each.built_in && !(each.at_end && event.span == nullptr)) {
+      const Event* const hit = each.at_end ? event.span->end.get() : &event;
+      values.push_back(hit != nullptr
+                           ? built_in_value(each.text, built_in_variable(*each.built_in), *hit)
+                           : missing_value(each.text, "not available here"));
+    } else {
       ArgumentValue& value = values.emplace_back(named_value(each.text, event, known));
       value.name = each.text;
       if (auto* const unread = std::get_if<Value::Unreadable>(&value.value.value)) {

@@ -14,13 +14,14 @@ struct GroupValue {
   std::string text; // as typed
   // What the text means: enum group_feature; nullopt: an argument, a path or `ret`.
   std::optional<group_feature> built_in = {};
+  bool at_end = false; // a built-in variable of the hit that ended a span: "to.tid"
 };
 
 // How hits are counted by values. Without values they are not.
 struct GroupSpec {
   std::vector<GroupValue> by;
-  std::optional<std::string> measured = {}; // an argument, a path or `ret`, whose values are summed
-  bool measures_latency = false;            // instead
+  std::optional<SummedValue> measured = {};    // what is summed
+  std::optional<call_time> measured_time = {}; // instead
 
   bool has(group_feature variable) const;
   // Whether arguments or `ret` are read, and of these only or also the result.
@@ -39,8 +40,11 @@ std::vector<std::string> group_names();
 // Fails with `usage`.
 Result<GroupSpec> parse_groups(std::string_view text, std::span<const ArgumentList> declared);
 
-// Fails if none of the types, which are all that the records of a run may have, has a value of the
-// groups, or has numbers to measure. Without types nothing is known before.
+// Fails if none of the types, which are all that the records of a run may have, has a number of
+// the name of an operand. Without types nothing is known before. `option`: begins the error.
+Result<void> check_record_sum(std::string_view option, const SummedValue& value,
+                              std::span<const ValueType> records);
+// The same for all values of the groups. Those that hits are counted by may have any type.
 Result<void> check_record_groups(const GroupSpec& groups, std::span<const ValueType> records);
 
 // Returns how many bytes of a string can be in a key with these values.

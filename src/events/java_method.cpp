@@ -114,7 +114,7 @@ const JavaArgument* find_java_argument(std::span<const JavaArgument> arguments,
 
 std::optional<JavaArgument> java_return(const JavaMethod& method, CodeKind kind) {
   if (method.return_type == "void") return std::nullopt;
-  JavaArgument made = argument_of(java_type(method.return_type), "ret",
+  JavaArgument made = argument_of(java_type(method.return_type), std::string(result_name),
                                   {.kind = ArgumentSource::Kind::returned}, kind);
   if (is_floating(made.spec.type)) made.spec.problem = in_vector_register;
   return made;

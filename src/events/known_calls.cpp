@@ -42,12 +42,12 @@ void limit_bytes(std::span<ArgumentSpec> arguments, std::uint32_t max_string) {
 
 // What is read of errno: its offset from the address that the kernel has, and then its value.
 void add_errno(std::vector<ArgumentSpec>& arguments, const ErrnoPlace& place) {
-  ArgumentSpec offset{.name = "errno offset", .type = ArgumentType::s64};
+  ArgumentSpec offset{.name = std::string(errno_offset_name), .type = ArgumentType::s64};
   offset.source.kind = ArgumentSource::Kind::machine_register;
   offset.source.register_name = register_names()[instruction_pointer()];
   offset.source.offsets = {place.slot};
   offset.source.addend = place.thread_pointer_offset;
-  ArgumentSpec value{.name = "errno", .type = ArgumentType::s32};
+  ArgumentSpec value{.name = std::string(errno_value_name), .type = ArgumentType::s32};
   value.address_from = offset.name;
   value.adds_thread_pointer = true;
   arguments.push_back(std::move(offset));
@@ -57,11 +57,13 @@ void add_errno(std::vector<ArgumentSpec>& arguments, const ErrnoPlace& place) {
 } // namespace
 
 KnownCall make_known_call(const Prototype& prototype, std::string function,
-                          const CaptureSpec& capture, bool scalars_only,
-                          const std::optional<ErrnoPlace>& error) {
-  const CapturePhases phases = phases_of(capture);
+                          const CaptureSpec& capture, const CapturePhases& phases,
+                          bool scalars_only, const std::optional<ErrnoPlace>& error) {
   KnownCall made{.function = std::move(function), .arguments = {}, .conditions = {}};
   made.returns_nothing = !prototype.result;
+  made.result = prototype.result;
+  made.failure = prototype.failure;
+  made.sets_errno = prototype.sets_errno;
   std::vector<ArgumentSpec> addresses;
   for (const Prototype::Parameter& parameter : prototype.parameters) {
     if (!phases.entry) break;

@@ -7,6 +7,7 @@
 namespace uprobectl {
 
 struct CaptureSpec; // events/plan.hpp
+struct CapturePhases;
 
 // The maximum sum of the bytes of strings and buffers of one call.
 constexpr std::uint32_t max_known_bytes = 512;
@@ -23,7 +24,14 @@ struct KnownCall {
   std::size_t shown = 0;
   std::vector<Condition> conditions;
   bool returns_nothing = false;
+  std::optional<FailureRule> failure; // of the result, which is `result`
+  std::optional<ArgumentSpec> result;
+  bool sets_errno = false;
 };
+
+// Names of the arguments that lead to errno.
+constexpr std::string_view errno_offset_name = "errno offset";
+constexpr std::string_view errno_value_name = "errno value";
 
 // Where errno is.
 struct ErrnoPlace {
@@ -34,10 +42,11 @@ struct ErrnoPlace {
   std::int64_t thread_pointer_offset = 0;
 };
 
-// Selects what the run captures: without pairs of calls, memory that the function writes is shown
-// as an address. `error`: nullopt if it is not known. `scalars_only`: only numbers and strings.
+// Selects what the run captures in these phases: without pairs of calls, memory that the function
+// writes is shown as an address. `error`: nullopt if it is not known. `scalars_only`: only numbers
+// and strings.
 KnownCall make_known_call(const Prototype& prototype, std::string function,
-                          const CaptureSpec& capture, bool scalars_only,
-                          const std::optional<ErrnoPlace>& error);
+                          const CaptureSpec& capture, const CapturePhases& phases,
+                          bool scalars_only, const std::optional<ErrnoPlace>& error);
 
 } // namespace uprobectl

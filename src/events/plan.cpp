@@ -7,6 +7,7 @@
 #include "events/plan_layout.hpp"
 #include "events/point_values.hpp"
 #include "events/readings.hpp"
+#include "events/span_conditions.hpp"
 #include "events/value_plan.hpp"
 
 #include <algorithm>
@@ -22,6 +23,13 @@ namespace {
 
 // The size of a perf sample has 16 bits (perf_event_open(2)).
 constexpr std::size_t max_record_bytes = 60'000;
+
+// The key of a role at a point.
+struct PlannedKey {
+  std::optional<std::size_t> reading = {}; // of the plan; nullopt: the thread
+  ValueType type = {};
+  bool is_result = false; // in a register at the return
+};
 
 // Makes the value plans, plans and settings of the points.
 class Planner {
@@ -93,22 +101,43 @@ public:
   // Sets `values` to those of the point.
   Result<capture_plan> make_plan(const PointValues& offered, const ReadingBuilder& builder,
                                  const CapturePoint& probed, FilterCompiler& filters,
-                                 std::shared_ptr<const ValuePlan>& values) {
+                                 std::shared_ptr<const ValuePlan>& values,
+                                 std::vector<PlannedKey>& keys) {
     auto made = offered.values(problems_);
     if (!made) return fail(std::move(made).error());
+    auto planned_keys = plan_keys(offered, probed, *made);
+    if (!planned_keys) return fail(std::move(planned_keys).error());
+    keys = std::move(*planned_keys);
     values = std::make_shared<const ValuePlan>(std::move(*made));
     if (context_.types != nullptr) context_.types->planned(*values);
     capture_plan plan{};
     plan.flags = plan_flags(*values, probed);
+    if (capture_.tracks_waits && (plan.flags & BY_GOROUTINE) != 0)
+      return fail(Error{ErrorKind::unsupported,
+                        "CPU and waiting times are those of threads, and goroutines move between "
+                        "threads"}
+                      .hint(capture_.tracks_causes
+                                ? "leave out --off-cpu, slept, blocked and preempted"
+                                : "leave out --cpu, on_cpu and waiting"));
     if (builder.pointer_size() == 4) plan.flags |= POINTERS_32;
     std::ranges::copy(values->readings(), plan.readings);
     plan.reading_count = static_cast<std::uint32_t>(values->readings().size());
-    if (auto added = add_filters(offered, probed, plan, filters); !added)
+    if (auto added = add_roles(probed.roles, keys, plan); !added)
       return fail(std::move(added).error());
-    if (capture_.measured) {
+    if (probed.roles.empty() || has_role(probed, false))
+      if (auto added = add_filters(offered, *values, probed, plan, filters); !added)
+        return fail(std::move(added).error());
+    if (has_role(probed, true))
+      if (auto added = add_end_filters(offered, *values, probed, plan, filters); !added)
+        return fail(std::move(added).error());
+    if (capture_.measured && capture_.spans.empty()) {
       const auto measured = offered.summed(*capture_.measured);
       if (!measured) return fail(Error(measured.error()).within("--measure"));
-      plan.measured = *measured;
+      plan.measured = measured->value;
+      if (measured->factor) {
+        plan.measured.factor_from = 1;
+        plan.factor = *measured->factor;
+      }
     }
     complete_readings(plan);
     const std::size_t end = record_bytes(plan, has_registers(plan.flags));
@@ -129,6 +158,8 @@ public:
     settings.flags = flags();
     settings.user = capture_.user;
     settings.min_latency_ns = static_cast<std::uint64_t>(capture_.min_latency.count());
+    if (capture_.max_duration)
+      settings.max_duration_ns = static_cast<std::uint64_t>(capture_.max_duration->count());
     if (capture_.limits.one_in > 1) settings.sample = capture_.limits.one_in;
     if (const auto& rate = capture_.limits.max_rate) {
       settings.max_in_window = rate->events;
@@ -141,38 +172,112 @@ public:
     settings.returns = capture_.return_instances;
     settings.process_name = capture_.process_name;
     settings.group_by = group_features();
+    settings.measured_time =
+        capture_.measured_time.value_or(capture_.groups.measured_time.value_or(TIME_LATENCY));
     filters.describe(settings);
     if (capture_.by_uretprobe) settings.nesting = capture_.nesting;
     settings.thread = capture_.thread;
     settings.ids = capture_.ids;
+    settings.task_state = capture_.task_state;
     const bool registers = std::ranges::any_of(
         plans, [&](const capture_plan& plan) { return has_registers(plan.flags); });
-    lay_out_records(settings, plans, registers);
+    lay_out_records(settings, plans, registers, capture_.stack == StackWalk::longest_wait);
     return settings;
   }
 
 private:
+  // Returns argN of "*argN": what a function has written there is known at its return.
+  static std::optional<ValuePath> written_through(const ValuePath& path) {
+    const auto source = parse_source_name(path.variable);
+    const bool is_argument = source && source->kind == ArgumentSource::Kind::argument;
+    if (!is_argument || path.steps.size() != 1 ||
+        path.steps[0].kind != ValuePath::Step::Kind::dereference)
+      return std::nullopt;
+    return parse_value_path(path.variable).value();
+  }
+
+  // Adds the readings of the keys of the point's roles. One for each role; that of a thread has no
+  // reading.
+  Result<std::vector<PlannedKey>> plan_keys(const PointValues& offered, const CapturePoint& probed,
+                                            ValuePlan& values) const {
+    std::vector<PlannedKey> keys;
+    for (const SpanRole& role : probed.roles) {
+      PlannedKey& key = keys.emplace_back();
+      if (!role.key) continue;
+      const auto pointer = role.at_return ? written_through(*role.key) : std::nullopt;
+      auto value = offered.key(pointer.value_or(*role.key));
+      if (!value) return fail(std::move(value).error().within("--span"));
+      if (pointer) {
+        const auto address = values.add_key(value->value);
+        value->value = based_on(address.value_or(0), PHASE_RETURN);
+        value->type = {.is_address = true};
+        if (address && add_load(value->value, 0, word_size))
+          key.reading = values.add_key(value->value);
+      } else {
+        key.reading = values.add_key(value->value); // what it is based on is a reading, too
+      }
+      if (!key.reading)
+        return fail(ErrorKind::usage, fmt::format("--span: more than {} values", MAX_READINGS));
+      key.type = std::move(value->type);
+      key.is_result = value->value.base_from == 0 && value->value.phase == PHASE_RETURN;
+    }
+    return keys;
+  }
+
+  Result<void> add_roles(std::span<const SpanRole> roles, std::span<const PlannedKey> keys,
+                         capture_plan& plan) const {
+    if (roles.size() > MAX_SPAN_ROLES)
+      return fail(ErrorKind::usage,
+                  fmt::format("--span: it begins and ends more than {} spans", MAX_SPAN_ROLES));
+    for (const bool ends : {true, false})
+      for (std::size_t i = 0; i < roles.size(); ++i) {
+        if (roles[i].ends != ends) continue;
+        const PlannedKey& key = keys[i];
+        span_role& made = plan.roles[plan.role_count++];
+        made.span = static_cast<record_u16>(roles[i].span);
+        made.phase = roles[i].at_return ? PHASE_RETURN : PHASE_ENTRY;
+        if (ends) made.flags |= ENDS_SPAN;
+        if (roles[i].at_return) plan.pairs_calls = 1;
+        if (roles[i].only_if_zero) made.flags |= ONLY_IF_ZERO;
+        if (roles[i].of_thread) made.flags |= KEY_OF_THREAD;
+        if (!key.reading) continue;
+        made.key = static_cast<record_u8>(*key.reading + 1);
+        if (key.type.is_address || !key.type.is_known()) made.flags |= NO_NULL_KEY;
+        if (key.type.is_signed) made.flags |= NO_NEGATIVE_KEY;
+        if (key.is_result) made.flags |= RETURNED_KEY;
+      }
+    return {};
+  }
+
   unsigned flags() const {
     unsigned flags = capture_.filters;
+    const bool has_spans = !capture_.spans.empty();
     // Unwound stacks are counted in user space.
-    if (capture_.send_events || capture_.stack != StackWalk::none) flags |= SEND_RECORDS;
+    const bool counts_spans = capture_.counts_span_values() && !capture_.lists_open_spans;
+    if (capture_.send_events || counts_spans || (capture_.stack != StackWalk::none && !has_spans))
+      flags |= SEND_RECORDS;
     if (capture_.pair_calls) flags |= PAIR_CALLS;
     if (capture_.nest_calls) flags |= NEST_CALLS;
+    if (capture_.stops_process) flags |= STOPS_PROCESS;
+    if (has_spans) flags |= SPANS;
+    if (has_spans && !capture_.end_conditions.empty()) flags |= SPAN_CONDITIONS;
     if (capture_.by_uretprobe) flags |= BY_TRAMPOLINE;
     if (capture_.count_by_process) flags |= COUNT_BY_PROCESS;
     if (capture_.count_stacks) flags |= COUNT_STACKS;
-    if (capture_.stack == StackWalk::frame_pointers) flags |= WALK_STACK;
+    if (capture_.stack == StackWalk::frame_pointers) flags |= has_spans ? SPAN_STACKS : WALK_STACK;
     if (capture_.stack == StackWalk::caller) flags |= WALK_STACK | ONLY_CALLER;
-    if (capture_.measure_latency) flags |= MEASURE_LATENCY;
-    if (capture_.measured) flags |= MEASURE_VALUE;
+    if (capture_.measured_time && !capture_.counts_span_values()) flags |= MEASURE_LATENCY;
+    if (capture_.tracks_waits) flags |= TRACKS_WAITS;
+    if (capture_.tracks_causes) flags |= TRACKS_CAUSES;
+    if (capture_.measured && !has_spans) flags |= MEASURE_VALUE;
     return flags;
   }
 
   unsigned group_features() const {
-    if (capture_.groups.by.empty()) return 0;
+    if (capture_.groups.by.empty() || !capture_.spans.empty()) return 0;
     unsigned features = GROUPS;
     for (const GroupValue& each : capture_.groups.by) features |= each.built_in.value_or(GROUPS);
-    if (capture_.groups.measures_latency) features |= SUMS_LATENCY;
+    if (capture_.groups.measured_time) features |= SUMS_LATENCY;
     return features;
   }
 
@@ -199,22 +304,60 @@ private:
     return number < capture_.arguments.size() ? &capture_.arguments[number] : nullptr;
   }
 
-  Result<void> add_filters(const PointValues& offered, const CapturePoint& probed,
-                           capture_plan& plan, FilterCompiler& filters) const {
-    std::vector<PreparedTerm> terms;
-    for (const ConditionSpec& each : capture_.filter.terms) {
-      auto made = offered.condition(each);
+  // Compiles expressions for the values of a point. `at_end`: they are about the end of spans.
+  Result<std::array<record_u32, 2>>
+  compile_filters(std::span<const FilterExpression> expressions, bool at_end,
+                  const PointValues& offered, const ValuePlan& values, const CapturePoint& probed,
+                  const capture_plan& plan, FilterCompiler& filters) const {
+    const std::vector<ConditionSpec>& all = capture_.filter.terms;
+    const std::vector<bool> used = find_used_terms(expressions, all.size());
+    std::vector<PreparedTerm> terms(all.size());
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      if (!used[i]) continue;
+      const ConditionSpec spec = at_end ? condition_at_end(all[i]).value_or(all[i]) : all[i];
+      auto made = offered.condition(spec, values);
       if (!made) return fail(std::move(made).error());
       if (made->term.subject == COMPARE_CALLER && !is_entry(*probed.point))
-        return fail(describe_error(each, Error{ErrorKind::unsupported,
+        return fail(describe_error(spec, Error{ErrorKind::unsupported,
                                                "the return address is known only at the first "
                                                "instruction of a function"}));
       complete_term(*made, plan);
-      terms.push_back(std::move(*made));
+      terms[i] = std::move(*made);
     }
-    auto added = filters.add(terms);
-    if (!added) return fail(std::move(added).error());
+    return filters.add(expressions, terms);
+  }
+
+  static bool has_role(const CapturePoint& probed, bool ends, bool at_entry = false) {
+    return std::ranges::any_of(probed.roles, [&](const SpanRole& role) {
+      return role.ends == ends && !(at_entry && role.at_return);
+    });
+  }
+
+  Result<void> add_filters(const PointValues& offered, const ValuePlan& values,
+                           const CapturePoint& probed, capture_plan& plan,
+                           FilterCompiler& filters) const {
+    const auto added =
+        compile_filters(capture_.filter.expressions, false, offered, values, probed, plan, filters);
+    if (!added) return fail(added.error());
     std::ranges::copy(*added, plan.filters);
+    if (has_role(probed, false, true) && plan.filters[PHASE_RETURN] != 0)
+      return fail(
+          Error{ErrorKind::usage, "--if: a span begins at the entry, where the result is not known"}
+              .hint("write FROM%return, to begin it where the function returns"));
+    return {};
+  }
+
+  Result<void> add_end_filters(const PointValues& offered, const ValuePlan& values,
+                               const CapturePoint& probed, capture_plan& plan,
+                               FilterCompiler& filters) const {
+    const auto added =
+        compile_filters(capture_.end_conditions, true, offered, values, probed, plan, filters);
+    if (!added) return fail(added.error());
+    std::ranges::copy(*added, plan.end_filters);
+    if (has_role(probed, true, true) && plan.end_filters[PHASE_RETURN] != 0)
+      return fail(
+          Error{ErrorKind::usage, "--if: a span ends at the entry, where the result is not known"}
+              .hint("write TO%return, to end it where the function returns"));
     return {};
   }
 
@@ -233,11 +376,23 @@ std::string bytes_of(const Structure& structure) {
 
 // Each point has a known call of its own.
 std::string own_key(const CapturePoint& probed) {
-  return fmt::format("values {} known {} ", fmt::ptr(probed.values.get()),
-                     fmt::ptr(probed.known.get()));
+  return fmt::format("values {} known {} roles {} ", fmt::ptr(probed.values.get()),
+                     fmt::ptr(probed.known.get()), fmt::ptr(probed.roles.data()));
 }
 
 } // namespace
+
+bool CaptureSpec::asks_for_errno() const {
+  return groups.has(BY_ERRNO) || std::ranges::any_of(filter.terms, [](const ConditionSpec& each) {
+           return each.built_in == COMPARE_ERRNO;
+         });
+}
+
+CapturePhases phases_of(const CaptureSpec& capture, const CapturePoint& probed) {
+  if (probed.roles.empty()) return phases_of(capture);
+  const bool at_return = std::ranges::any_of(probed.roles, &SpanRole::at_return);
+  return {.entry = true, .exit = at_return, .paired = at_return};
+}
 
 CapturePhases phases_of(const CaptureSpec& capture) {
   return {.entry = capture.on_entry || capture.pair_calls,
@@ -281,21 +436,37 @@ Result<CapturePlan> CapturePlan::make(const CaptureSpec& capture,
       is_new = is_first;
     }
     if (is_new) {
-      auto planned = planner.make_plan(*offered, *builder, probed, *filters, made->values);
+      std::vector<PlannedKey> keys;
+      auto planned = planner.make_plan(*offered, *builder, probed, *filters, made->values, keys);
       if (!planned) return fail(std::move(planned).error());
+      for (std::size_t i = 0; i < keys.size(); ++i)
+        if (const PlannedKey& key = keys[i]; key.reading)
+          made->keys.push_back({.span = probed.roles[i].span,
+                                .ends = probed.roles[i].ends,
+                                .is_address = key.type.is_address || !key.type.is_known(),
+                                .is_signed = key.type.is_signed});
       const auto number = static_cast<std::uint32_t>(plan.plans_.size());
       const auto [equal, is_first] = numbers.emplace(bytes_of(*planned), number);
       if (is_first) plan.plans_.push_back(*planned);
       made->plan = equal->second;
       made->hidden = offered->hidden_names();
     }
-    plan.probes_.emplace_back(*made).point = probed.point;
+    Probe& added = plan.probes_.emplace_back(*made);
+    added.point = probed.point;
+    for (const SpanRole& role : probed.roles)
+      (role.ends ? added.ends_spans : added.begins_spans) = true;
     return {};
   };
+  std::optional<std::uint32_t> trigger_plan;
   for (const CapturePoint& probed : points) {
-    if (!probed.is_recorded) { // the program never looks its plan up
-      plan.probes_.push_back(
-          {.point = probed.point, .plan = 0, .values = std::make_shared<const ValuePlan>()});
+    if (probed.is_trigger && !trigger_plan) {
+      trigger_plan = static_cast<std::uint32_t>(plan.plans_.size());
+      plan.plans_.emplace_back().flags = ONLY_TRIGGER;
+    }
+    if (!probed.is_recorded) { // the program never looks the plan up, except that of triggers
+      plan.probes_.push_back({.point = probed.point,
+                              .plan = probed.is_trigger ? *trigger_plan : 0,
+                              .values = std::make_shared<const ValuePlan>()});
       continue;
     }
     if (auto added = add(probed); !added) {
@@ -306,16 +477,20 @@ Result<CapturePlan> CapturePlan::make(const CaptureSpec& capture,
   }
   if (auto checked = planner.check_names(); !checked) return fail(std::move(checked).error());
   plan.has_results_ = phases_of(capture).exit;
+  plan.spans_ = capture.spans;
   plan.pairs_calls_ = capture.pair_calls;
   plan.shows_registers_ = capture.registers;
-  plan.copies_stacks_ = capture.stack == StackWalk::frame_data;
+  plan.unwinds_stacks_ =
+      capture.stack == StackWalk::frame_data || capture.stack == StackWalk::longest_wait;
   const auto is_argument = [](std::string_view name) {
     const auto source = parse_source_name(name);
     return source && source->kind == ArgumentSource::Kind::argument;
   };
+  const auto sums_argument = [&](const std::optional<SummedValue>& summed) {
+    return summed && std::ranges::any_of(summed->operands, is_argument, &ValuePath::text);
+  };
   plan.compares_arguments_ =
-      (capture.measured && is_argument(capture.measured->text)) ||
-      (capture.weight && is_argument(capture.weight->text)) ||
+      sums_argument(capture.measured) || sums_argument(capture.weight) ||
       std::ranges::any_of(capture.filter.terms, [&](const ConditionSpec& condition) {
         return is_argument(condition.name());
       });
@@ -338,19 +513,25 @@ PointDescription CapturePlan::describe(std::size_t probe) const {
   const ValuePlan& values = *probes_[probe].values;
   PointDescription described{.pairs_calls = pairs_calls_,
                              .has_registers = shows_registers_,
+                             .knows_failure = values.knows_failure(),
+                             .knows_errno = values.errno_reading() != nullptr,
+                             .knows_waits = (settings_.flags & TRACKS_WAITS) != 0,
+                             .knows_causes = (settings_.flags & TRACKS_CAUSES) != 0,
+                             .begins_spans = probes_[probe].begins_spans,
+                             .ends_spans = probes_[probe].ends_spans,
                              .values = values.describe(),
                              .hidden = probes_[probe].hidden};
   const bool has_result =
-      std::ranges::find(described.values, "ret", &PointValue::name) != described.values.end();
+      std::ranges::find(described.values, result_name, &PointValue::name) != described.values.end();
   // As in the run, which reads the register of a function of many that returns nothing.
   if (has_results_ && !has_result && (!values.returns_nothing() || probes_.size() > 1))
-    described.values.push_back({.name = "ret", .type = {}, .at_return = true});
+    described.values.push_back({.name = std::string(result_name), .type = {}, .at_return = true});
   return described;
 }
 
 std::vector<std::string> CapturePlan::describe_problems(std::size_t probe) const {
   std::vector<std::string> problems;
-  if (copies_stacks_ && (plan_of(probe).flags & COPY_STACK) == 0)
+  if (unwinds_stacks_ && (plan_of(probe).flags & POINTERS_32) != 0)
     problems.emplace_back("stacks of 32-bit code cannot be unwound");
   for (std::string& each : probes_[probe].values->describe_problems())
     problems.push_back(std::move(each));

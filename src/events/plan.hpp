@@ -13,6 +13,7 @@
 #include "events/known_calls.hpp"
 #include "events/limits.hpp"
 #include "events/prepared.hpp"
+#include "events/spans.hpp"
 
 #include <chrono>
 #include <functional>
@@ -28,28 +29,42 @@ enum class StackWalk {
   none,
   caller,         // only the return address, known at a function's entry and exits
   frame_pointers, // by the kernel
-  frame_data      // by call frame information, from copied registers and stack bytes
+  frame_data,     // by call frame information, from copied registers and stack bytes
+  longest_wait    // the same, not of the hit but of the longest wait of a call
 };
 constexpr std::uint32_t default_stack_bytes = 16384; // measured in docs/stacks.md
+// With StackWalk::longest_wait a stack is copied at each wait.
+constexpr std::uint32_t default_waiting_stack_bytes = 8192;
+constexpr std::uint32_t max_waiting_stack_bytes = 32768;
 
 // What a run captures, counts and measures at each hit.
 struct CaptureSpec {
   bool on_entry = true;
   bool on_return = false;
-  bool pair_calls = false; // an entry and its return are one event or measurement
-  bool nest_calls = false; // events say where on their stack they are, for CallTree
+  bool pair_calls = false;    // an entry and its return are one event or measurement
+  bool stops_process = false; // each event stops its process
+  // Their names. Each event is a span then, and CapturePoint::roles say what hits do with them. A
+  // point at a return is a pair of calls.
+  std::vector<std::string> spans = {};
+  bool lists_open_spans = false; // at the end of the run
+  bool nest_calls = false;       // events say where on their stack they are, for CallTree
   // With nest_calls: the filter is evaluated at entries only, and all returns are sent. CallTree
   // knows those of calls that were left out.
   bool entry_decides = false;
 
-  bool send_events = true;                // if false, hits are only counted and measured
-  bool count_by_process = false;          // in addition to the counts by probe
-  bool count_stacks = false;              // user stacks by probe
-  bool measure_latency = false;           // of paired calls
-  std::optional<ValuePath> measured = {}; // a value to measure instead of latencies
+  bool send_events = true;       // if false, hits are only counted and measured
+  bool count_by_process = false; // in addition to the counts by probe
+  bool count_stacks = false;     // user stacks by probe
+  // What to measure of paired calls or spans, or a value instead.
+  std::optional<call_time> measured_time = {};
+  std::optional<SummedValue> measured = {};
+  bool tracks_waits = false; // hits tell how long their thread has waited: Event::waiting_ns
+  // Paired calls also tell why: Event::caused_ns. With StackWalk::longest_wait also
+  // Event::longest_wait.
+  bool tracks_causes = false;
   // A number that is the weight of each event: Event::weight. What the event has anyway is not
   // read again.
-  std::optional<ValuePath> weight = {};
+  std::optional<SummedValue> weight = {};
   GroupSpec groups = {}; // by which values hits are counted; else none
 
   std::vector<ArgumentList> arguments = {};
@@ -58,11 +73,15 @@ struct CaptureSpec {
   bool typed = false;
   // Tables of the user, which have precedence over those that the program holds.
   PrototypeTable prototypes = {};
-  int typed_depth = default_typed_depth;   // of structures in structures, at most max_typed_depth
-  Filter filter = {};                      // of hits
-  std::chrono::nanoseconds min_latency{0}; // of pairs
-  EventLimits limits = {};                 // of the hits that passed these filters
-  bool registers = false;                  // all of them with each event
+  int typed_depth = default_typed_depth; // of structures in structures, at most max_typed_depth
+  Filter filter = {};                    // of hits
+  // With spans: expressions about their end, which refer to terms of `filter` as
+  // condition_at_end().
+  std::vector<FilterExpression> end_conditions = {};
+  std::chrono::nanoseconds min_latency{0};                   // of pairs
+  std::optional<std::chrono::nanoseconds> max_duration = {}; // of spans
+  EventLimits limits = {};                               // of the hits that passed these filters
+  bool registers = false;                                // all of them with each event
   std::uint32_t max_string_bytes = default_string_bytes; // of strings without an explicit length
   StackWalk stack = StackWalk::none;                     // in records; none if count_stacks
   std::uint32_t stack_bytes = default_stack_bytes;       // MIN_STACK_BYTES to MAX_STACK_BYTES
@@ -80,6 +99,8 @@ struct CaptureSpec {
   process_name_layout process_name = {};
   // Where the kernel keeps the thread pointer. Zero if it is not known.
   thread_layout thread = {};
+  // With tracks_causes: where the kernel keeps the state of a task.
+  task_state_layout task_state = {};
   // In which pid namespace the program reports ids.
   id_namespace ids = {};
 
@@ -87,7 +108,9 @@ struct CaptureSpec {
   std::uint32_t user = 0;
 
   // Whether arguments and results are captured, for events or to count by them.
-  bool captures_values() const { return send_events || !groups.by.empty(); }
+  bool captures_values() const {
+    return send_events || lists_open_spans || !groups.by.empty() || counts_span_values();
+  }
   // Whether names and types of arguments and results matter.
   bool uses_values() const {
     return captures_values() || measured.has_value() || !filter.terms.empty();
@@ -97,10 +120,19 @@ struct CaptureSpec {
     return measured.has_value() || weight.has_value() || !groups.by.empty() ||
            !filter.terms.empty();
   }
-  bool measures_result() const { return measured && measured->variable == "ret"; }
+  // Whether errno is compared or counted by.
+  bool asks_for_errno() const;
+  // Whether spans are counted or measured by their values, which is done with their events.
+  bool counts_span_values() const {
+    return !spans.empty() && (measured.has_value() || !groups.by.empty());
+  }
+  bool measures_result() const { return measured && measured->uses_result(); }
 };
 
 CapturePhases phases_of(const CaptureSpec& capture);
+struct CapturePoint;
+// The same at a point of the run.
+CapturePhases phases_of(const CaptureSpec& capture, const CapturePoint& probed);
 
 // The calling convention of code.
 enum class CodeKind {
@@ -146,6 +178,9 @@ struct CapturePoint {
   // What to capture of a known function, instead of registers, if nothing else says so.
   std::shared_ptr<const KnownCall> known = {};
   bool is_recorded = true; // if false, nothing is captured
+  // Only that it is hit is sent: a function of --until.
+  bool is_trigger = false;
+  std::span<const SpanRole> roles = {}; // with CaptureSpec::spans
   // Inside a function: the return address is still where the call has put it. Entries have it there
   // anyway.
   bool has_return_address = false;
@@ -220,6 +255,12 @@ public:
   // Decodes an event, which borrows names from the plan and its point. Fails with `corrupt` if the
   // record is too short or has an unknown probe number.
   Result<Event> decode(Bytes record) const;
+  // The same of an entry of the map of open spans. `now_ns`: CLOCK_MONOTONIC.
+  Result<Event> decode_open_span(Bytes begin, std::uint64_t now_ns) const;
+  // The part of the hit that began the span, and of the one that ended it.
+  Bytes begin_of(Bytes record) const { return record.subspan(settings_.half_size); }
+  span_part read_span_part(Bytes hit) const;
+
   // Returns the results of ValuePlan::readings(), by their index, of a record that decode()
   // accepted. After a tail call those of registers at the return are meaningless.
   std::vector<ReadResult> read_results(Bytes record) const;
@@ -228,23 +269,37 @@ public:
   std::optional<CapturedStack> decode_stack(Bytes record) const;
 
 private:
+  // How the key of a role is shown.
+  struct SpanKey {
+    std::uint32_t span = 0;
+    bool ends = false;
+    bool is_address = false;
+    bool is_signed = false;
+  };
   struct Probe {
     const ProbePoint* point = nullptr;
     std::uint32_t plan = 0;
+    bool begins_spans = false;
+    bool ends_spans = false;
+    std::vector<SpanKey> keys = {};          // not those of threads
     std::shared_ptr<const ValuePlan> values; // never null
     std::vector<std::string> hidden = {};    // see PointDescription
   };
+  Result<Event> decode_hit(Bytes record, std::size_t size) const;
+  std::optional<CapturedStack> decode_waiting_stack(Bytes record, const capture_plan& plan) const;
+  std::shared_ptr<Span> make_span(const Event& begin, const span_part& part) const;
   bool is_not_resident(const probe_record& record, const reading_result& result) const;
   const capture_plan& plan_of(std::size_t probe) const { return plans_[probes_[probe].plan]; }
 
   builtin_settings settings_ = {};
   std::vector<capture_plan> plans_;
   FilterTables filters_;
-  std::vector<Probe> probes_; // by number
+  std::vector<Probe> probes_;      // by number
+  std::vector<std::string> spans_; // their names
   bool has_results_ = false;
   bool pairs_calls_ = false;
   bool shows_registers_ = false; // if false, they are only captured for the stack
-  bool copies_stacks_ = false;
+  bool unwinds_stacks_ = false;
   IsMapped is_mapped_;
   bool reads_proc_ = false;
   bool compares_arguments_ = false; // a condition or measurement has an argument by number

@@ -4,6 +4,7 @@
 #include "events/events.hpp"
 
 #include <algorithm>
+#include <cstddef>
 #include <span>
 #include <utility>
 
@@ -50,12 +51,16 @@ void find_maxima(builtin_settings& settings, std::span<const capture_plan> plans
     if (each.base_from > 0) settings.reading_features |= USES_BASE_FROM;
     if (each.length_from > 0) settings.reading_features |= USES_LENGTH_FROM;
     if (each.offset_from > 0) settings.reading_features |= USES_OFFSET_FROM;
+    if (each.factor_from > 0) settings.reading_features |= USES_FACTOR;
     if (each.adds_thread_pointer != 0) settings.reading_features |= USES_THREAD_POINTER;
   };
   for (const capture_plan& plan : plans) {
     settings.max_readings = std::max(settings.max_readings, plan.reading_count);
+    settings.max_roles = std::max(settings.max_roles, plan.role_count);
     for (const reading& each : readings_of(plan)) add(each);
-    if ((settings.flags & MEASURE_VALUE) != 0) add(plan.measured);
+    if ((settings.flags & MEASURE_VALUE) == 0) continue;
+    add(plan.measured);
+    if (plan.measured.factor_from > 0) add(plan.factor);
   }
 }
 
@@ -98,6 +103,7 @@ void complete_readings(capture_plan& plan) {
   const std::uint32_t pointer_size = pointer_size_of(plan);
   for (reading& each : readings_of(plan)) complete_reading(each, pointer_size);
   complete_reading(plan.measured, pointer_size);
+  complete_reading(plan.factor, pointer_size);
 }
 
 std::size_t record_bytes(const capture_plan& plan, bool registers) {
@@ -108,12 +114,14 @@ std::size_t record_bytes(const capture_plan& plan, bool registers) {
 
 bool reads_memory(const builtin_settings& settings, std::span<const capture_plan> plans,
                   std::span<const filter> filters) {
-  const bool keeps_values = (settings.flags & SEND_RECORDS) != 0 || settings.group_by != 0;
+  const bool keeps_values =
+      (settings.flags & (SEND_RECORDS | SPANS)) != 0 || settings.group_by != 0;
   const bool measures = (settings.flags & MEASURE_VALUE) != 0;
   const auto reads_values = [&](const capture_plan& plan) {
     const bool reads_any =
         (plan.flags & COPY_STACK) != 0 || std::ranges::any_of(readings_of(plan), loads_memory);
-    return (keeps_values && reads_any) || (measures && loads_memory(plan.measured));
+    return (keeps_values && reads_any) ||
+           (measures && (loads_memory(plan.measured) || loads_memory(plan.factor)));
   };
   const auto compares_values = [](const filter& each) {
     const std::span terms(each.terms, each.term_count + each.reading_count);
@@ -124,11 +132,13 @@ bool reads_memory(const builtin_settings& settings, std::span<const capture_plan
   return std::ranges::any_of(plans, reads_values) || std::ranges::any_of(filters, compares_values);
 }
 
-void lay_out_records(builtin_settings& settings, std::vector<capture_plan>& plans, bool registers) {
+void lay_out_records(builtin_settings& settings, std::vector<capture_plan>& plans, bool registers,
+                     bool longest_wait) {
   merge_flags(settings, plans);
   find_maxima(settings, plans);
   const bool plans_differ = settings.plan_flags != 0 || settings.max_readings > 0 ||
-                            settings.max_terms > 0 || (settings.flags & MEASURE_VALUE) != 0;
+                            settings.max_terms > 0 ||
+                            (settings.flags & (MEASURE_VALUE | SPANS)) != 0;
   settings.plan_count = plans_differ ? static_cast<std::uint32_t>(plans.size()) : 0;
 
   std::uint32_t end = 0;
@@ -140,6 +150,11 @@ void lay_out_records(builtin_settings& settings, std::vector<capture_plan>& plan
     settings.position_offset = begin;
     begin += sizeof(call_position);
   }
+  if ((settings.flags & TRACKS_WAITS) != 0) {
+    settings.waits_offset = begin;
+    const bool has_causes = (settings.flags & TRACKS_CAUSES) != 0;
+    begin += has_causes ? sizeof(call_waits) : offsetof(call_waits, caused_ns);
+  }
   settings.max_bytes_offset = begin;
   end = begin;
   for (capture_plan& plan : plans) {
@@ -148,7 +163,32 @@ void lay_out_records(builtin_settings& settings, std::vector<capture_plan>& plan
     settings.max_bytes_offset = std::max(settings.max_bytes_offset, last);
   }
   end = std::max(end, settings.max_bytes_offset + round_to_words(settings.max_capacity));
+  if ((settings.group_by & BY_STACK) != 0) {
+    settings.stack_offset = end;
+    end += sizeof(stack_key);
+  }
 
+  if ((settings.flags & SPANS) != 0) { // without stacks: they are in a map
+    settings.span_offset = end;
+    settings.half_size = end + static_cast<std::uint32_t>(sizeof(span_part));
+    settings.returns = {};
+    settings.stack_size = 0;
+    settings.record_size = settings.kept_size = 2 * settings.half_size;
+    return;
+  }
+  if (longest_wait) {
+    settings.longest_offset = end;
+    settings.kept_wait_size = sizeof(kept_wait) + register_bytes(true);
+    if (settings.returns.utask != 0) {
+      settings.wait_returns_offset = settings.kept_wait_size;
+      settings.kept_wait_size += sizeof(replaced_returns);
+    }
+    settings.wait_stack_offset = settings.kept_wait_size;
+    settings.kept_wait_size += settings.stack_size;
+    settings.kept_size = end;
+    settings.record_size = end + settings.kept_wait_size;
+    return;
+  }
   const bool copies = (settings.flags & COPY_STACK) != 0;
   if (!copies) settings.returns = {};
   if (!copies && (settings.flags & WALK_STACK) == 0) {

@@ -21,8 +21,9 @@ std::size_t record_bytes(const capture_plan& plan, bool registers);
 // Assigns the offsets of bytes in the plans, and sets the sizes, offsets and maxima of the settings
 // and their PLAN_FLAGS. Requires at least one plan, and in `settings` the other flags, stack_size
 // and returns, which are cleared if the plans do not need them. `registers`: they are in each
-// record.
-void lay_out_records(builtin_settings& settings, std::vector<capture_plan>& plans, bool registers);
+// record; `longest_wait`: each record has a kept_wait.
+void lay_out_records(builtin_settings& settings, std::vector<capture_plan>& plans, bool registers,
+                     bool longest_wait);
 
 // Whether a value is behind an address.
 inline bool loads_memory(const reading& each) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "events/point_values.hpp"
 
+#include "events/built_in_variables.hpp"
 #include "events/presentation.hpp"
 #include "events/value_places.hpp"
 #include "util/spelling.hpp"
@@ -112,7 +113,7 @@ void add_prototype(std::vector<ArgumentSpec>& named, std::vector<ArgumentSpec> p
 
 Error is_built_in(filter_subject variable) {
   Error error{ErrorKind::usage, "a built-in variable is not a value of the function"};
-  if (variable != COMPARE_LATENCY) return error;
+  if (!call_time_of(variable)) return error;
   return std::move(error).hint("latencies are measured by --histogram without --measure");
 }
 
@@ -140,7 +141,8 @@ void ValueContext::warn(const CapturePoint& probed, std::string_view what) const
 
 TypedLimits ValueContext::limits() const {
   TypedLimits made{.depth = capture.typed_depth, .scalars_only = points > max_whole_functions};
-  if (!capture.groups.by.empty()) {
+  if (!capture.spans.empty()) made.max_readings -= MAX_SPAN_ROLES; // for their keys
+  if (!capture.groups.by.empty() && capture.spans.empty()) {
     made.max_bytes = max_group_value_bytes;
     made.adds_result = false;
   }
@@ -157,7 +159,7 @@ Result<PointValues> PointValues::make(const ValueContext& context, const Capture
   if (probed.values != nullptr) return made;
   const CaptureSpec& capture = context.capture;
   const ProbePoint& point = *probed.point;
-  const CapturePhases phases = phases_of(capture);
+  const CapturePhases phases = phases_of(capture, probed);
   DeclaredValues& declared = made.declared_;
   if (point.static_probe && (asked == nullptr || !asked->arguments.empty())) {
     auto specs = static_probe_arguments(*point.static_probe, asked);
@@ -189,8 +191,8 @@ Result<void> PointValues::find_listed_names() {
   const ProbePoint& point = *probed_.point;
   std::vector<ArgumentSpec> offered = named_;
   if (point.java && point.symbol_offset == 0)
-    add_prototype(offered,
-                  java_values(*point.java, probed_.code.kind, phases_of(context_.capture)));
+    add_prototype(
+        offered, java_values(*point.java, probed_.code.kind, phases_of(context_.capture, probed_)));
   for (const ValuePath& path : asked_->paths) {
     const ArgumentSpec* const spec =
         path.steps.empty() ? find_argument(offered, path.variable) : nullptr;
@@ -236,14 +238,22 @@ bool PointValues::needs_types() const {
   const ProbePoint& point = *probed_.point;
   if (context_.types == nullptr || probed_.values != nullptr) return false;
   const auto is_open = [&](std::string_view name) { return !name.empty() && !is_declared(name); };
-  if (capture.measured && !is_declared(capture.measured->text)) return true;
-  if (capture.weight && !is_declared(capture.weight->text)) return true;
+  for (const auto* const summed : {&capture.measured, &capture.weight})
+    if (*summed && std::ranges::any_of((*summed)->operands, [&](const ValuePath& each) {
+          return !is_declared(each.text);
+        }))
+      return true;
+  if (std::ranges::any_of(probed_.roles, [&](const SpanRole& role) {
+        return role.key && !is_declared(role.key->text);
+      }))
+    return true;
   if (std::ranges::any_of(capture.filter.terms, [&](const ConditionSpec& each) {
         if (!each.path || is_declared(each.name())) return false;
         return !each.type || !parse_source_name(each.name());
       }))
     return true;
   if (!capture.captures_values()) return false;
+  if (capture.counts_span_values()) return true;
   if (!capture.groups.by.empty()) return std::ranges::any_of(capture.groups.names(), is_open);
   if (asked_ != nullptr) return !paths_.empty();
   return capture.typed && probed_.known == nullptr && !point.static_probe && point.java == nullptr;
@@ -391,8 +401,89 @@ Error PointValues::unknown_name(const ValuePath& path, std::vector<std::string> 
                                "names of parameters need debug information");
 }
 
+Result<reading> PointValues::result_of_known_call() const {
+  const KnownCall* const known = probed_.known.get();
+  const auto refused = [](std::string_view why) {
+    return fail(Error{ErrorKind::unsupported, std::string(why)}.hint(
+        "compare the result itself, for example --if 'ret < 0' or 'ret == 0'"));
+  };
+  if (probed_.point->static_probe)
+    return fail(ErrorKind::unsupported, "a static probe has no result");
+  if (known == nullptr)
+    return refused("no prototype says which results of it mean failure "
+                   "(uprobectl help prototypes)");
+  if (!known->result) return fail(ErrorKind::unsupported, "the function returns nothing");
+  if (!known->failure) return refused("its prototype does not say which results mean failure");
+  if (!phases_of(context_.capture).exit)
+    return fail(Error{ErrorKind::usage, "the result is known only at the return"}.hint(
+        "add --return or --latency"));
+  ArgumentSpec result = *known->result;
+  if (is_memory(result.type)) result.type = ArgumentType::ptr;
+  auto made = builder_.compared(result, result.type, ValueUse::number, named_);
+  if (!made) return fail(std::move(made).error());
+  return made->value;
+}
+
+Error PointValues::unknown_errno() const {
+  if (!probed_.known->sets_errno)
+    return {ErrorKind::unsupported, "its prototype does not say that it sets errno"};
+  if (!context_.capture.pair_calls)
+    return Error{ErrorKind::usage, "errno is known only of calls"}.hint(
+        "add --latency, which makes an entry and its return one event");
+  if (context_.capture.thread.address == 0)
+    return Error{
+        ErrorKind::unsupported,
+        "this kernel does not tell where it keeps the thread pointer, which errno is found "
+        "by"}
+        .hint("it needs BTF (CONFIG_DEBUG_INFO_BTF); compare the result instead: --if failed");
+  return Error{ErrorKind::unsupported, "where its library keeps errno is not known"}.hint(
+      "it is known of glibc itself; compare the result instead: --if failed");
+}
+
+ConditionResult<PreparedTerm> PointValues::compare_outcome(const ConditionSpec& spec,
+                                                           filter_subject subject,
+                                                           const ValuePlan& values) const {
+  const auto result = result_of_known_call();
+  if (!result) return fail(result.error());
+  const FailureRule& rule = *probed_.known->failure;
+  if (subject == COMPARE_FAILED || spec.is_failure) return compile_failure(spec, rule, *result);
+  const reading* const number = values.errno_reading();
+  if (number == nullptr) return fail(unknown_errno());
+  ComparedValue value{.type = built_in_type(subject), .value = *number};
+  // base_from comes first. As the result, it is not known after a tail call.
+  value.value.base = result->base;
+  return compile_condition(spec, std::move(value));
+}
+
+// What conditions and groups need of the outcome of a call.
+Result<void> PointValues::add_outcome(ValuePlan& plan, NameProblems& problems) const {
+  const KnownCall* const known = probed_.known.get();
+  const CaptureSpec& capture = context_.capture;
+  const bool is_key = capture.groups.has(BY_FAILED) || capture.groups.has(BY_ERRNO);
+  std::optional<Error> problem;
+  if (known != nullptr && known->failure && phases_of(capture).exit) {
+    const auto result = result_of_known_call();
+    if (result) plan.set_failure(*known->failure, 8U * result->size);
+    if (result && is_key) plan.add_failure(*result);
+    if (capture.asks_for_errno()) {
+      const auto added = plan.add_errno(*known, builder_);
+      if (!added) return fail(added.error());
+      if (!*added) problem = unknown_errno();
+    }
+  } else if (is_key) {
+    problem = result_of_known_call().error();
+  }
+  if (problem) problem = std::move(*problem).within(display_name(*probed_.point));
+  if (capture.groups.has(BY_FAILED))
+    problems.add("--by", "failed", plan.knows_failure() ? std::nullopt : problem);
+  if (capture.groups.has(BY_ERRNO)) problems.add("--by", "errno", std::move(problem));
+  return {};
+}
+
 ConditionResult<PreparedTerm> PointValues::compare_built_in(const ConditionSpec& spec,
-                                                            filter_subject subject) const {
+                                                            filter_subject subject,
+                                                            const ValuePlan& values) const {
+  if (is_outcome(subject)) return compare_outcome(spec, subject, values);
   const CaptureSpec& capture = context_.capture;
   const bool is_static = probed_.point->static_probe != nullptr;
   ComparedValue value{.type = built_in_type(subject)};
@@ -404,7 +495,7 @@ ConditionResult<PreparedTerm> PointValues::compare_built_in(const ConditionSpec&
     value.value.size = 8;
     value.value.base = NO_REGISTER;
   }
-  if (subject == COMPARE_LATENCY) {
+  if (call_time_of(subject)) {
     value.value.phase = PHASE_RETURN;
     if (is_static) return fail(ErrorKind::usage, "a static probe has no latency");
     if (!capture.pair_calls)
@@ -420,10 +511,12 @@ ConditionResult<PreparedTerm> PointValues::compare_built_in(const ConditionSpec&
   return made;
 }
 
-ConditionResult<PreparedTerm> PointValues::compare(const ConditionSpec& spec) const {
-  if (!spec.path) return compare_built_in(spec, *spec.built_in);
+ConditionResult<PreparedTerm> PointValues::compare(const ConditionSpec& spec,
+                                                   const ValuePlan& values) const {
+  if (!spec.path) return compare_built_in(spec, *spec.built_in, values);
   const FoundName found = find(*spec.path, spec.type.has_value(), spec.built_in);
-  if (found.built_in) return compare_built_in(spec, *found.built_in);
+  if (found.built_in) return compare_built_in(spec, *found.built_in, values);
+  if (spec.is_failure) return always_true();
   if (spec.type && types_ != nullptr && found.declared == nullptr &&
       (found.is_variable || !found.source))
     return wrong_at(spec.type_at, "debug information gives its type, write none");
@@ -440,13 +533,14 @@ ConditionResult<PreparedTerm> PointValues::compare(const ConditionSpec& spec) co
   return made;
 }
 
-Result<PreparedTerm> PointValues::condition(const ConditionSpec& spec) const {
-  auto made = compare(spec);
+Result<PreparedTerm> PointValues::condition(const ConditionSpec& spec,
+                                            const ValuePlan& values) const {
+  auto made = compare(spec, values);
   if (!made) return fail(describe_error(spec, std::move(made).error()));
   return std::move(*made);
 }
 
-Result<reading> PointValues::summed(const ValuePath& path) const {
+Result<ComparedValue> PointValues::operand(const ValuePath& path) const {
   const FoundName found = find(path, false, find_built_in(path));
   if (found.built_in) return fail(is_built_in(*found.built_in).within(in_single_quotes(path.text)));
   auto value = compared(path, found, {}, ValueUse::number, false);
@@ -456,7 +550,57 @@ Result<reading> PointValues::summed(const ValuePath& path) const {
   if (types_ != nullptr)
     if (auto checked = check_measured(value->value, types_->phases); !checked)
       return fail(std::move(checked).error());
-  return value->value;
+  return std::move(*value);
+}
+
+Error PointValues::two_events_error(const SummedValue& value) const {
+  return Error{ErrorKind::usage, fmt::format("'{}' multiplies a value of the entry by one of "
+                                             "the return, which are two events",
+                                             value.text)}
+      .hint(context_.capture.measured ? "count by values: --count --by NAME --measure VALUE*VALUE"
+                                      : "add --latency, which makes both one event");
+}
+
+Result<SummedReading> PointValues::summed(const SummedValue& value) const {
+  // Of a histogram, for which --latency does not help.
+  const bool lacks_entry = context_.capture.measured && value.uses_result() &&
+                           !phases_of(context_.capture, probed_).entry;
+  if (lacks_entry && !std::ranges::all_of(value.operands, &ValuePath::is_of_result))
+    return fail(two_events_error(value));
+  SummedReading made;
+  std::vector<reading> operands;
+  for (const ValuePath& each : value.operands) {
+    auto read = operand(each);
+    if (!read) return fail(std::move(read).error());
+    made.is_signed = made.is_signed || read->type.is_signed;
+    operands.push_back(read->value);
+  }
+  made.value = operands.front();
+  if (operands.size() == 1) {
+    made.is_signed = made.value.is_signed != 0;
+    return made;
+  }
+  made.factor = operands.back();
+  // What is known later is multiplied: the result last, which a tail call leaves unknown.
+  const bool is_later = made.factor->phase > made.value.phase;
+  const bool ends_with_result = value.operands.back().is_of_result();
+  if (is_later || (ends_with_result && made.factor->phase == made.value.phase))
+    std::swap(made.value, *made.factor);
+  if (made.value.phase != made.factor->phase &&
+      (context_.capture.measured || !context_.capture.pair_calls))
+    return fail(two_events_error(value));
+  return made;
+}
+
+Result<ComparedValue> PointValues::key(const ValuePath& path) const {
+  auto value = compared(path, find(path), {}, ValueUse::number, false);
+  if (!value) return fail(std::move(value).error().error);
+  if (value->type.is_floating || value->value.form != READ_INTEGER)
+    return fail(ErrorKind::usage,
+                in_single_quotes(path.text) + " is neither an integer nor an address");
+  if (auto checked = check_measured(value->value, phases_of(context_.capture, probed_)); !checked)
+    return fail(std::move(checked).error());
+  return std::move(*value);
 }
 
 Result<ValuePlan> PointValues::named_values(std::span<const ValuePath> paths,
@@ -479,7 +623,7 @@ Result<ValuePlan> PointValues::listed_values(NameProblems& problems) const {
   if (!paths_.empty() && context_.capture.captures_values()) {
     TypedLimits limits = context_.limits();
     limits.max_readings -= std::min(limits.max_readings, declared_.arguments.size());
-    limits.adds_result = limits.adds_result && !is_declared("ret");
+    limits.adds_result = limits.adds_result && !is_declared(result_name);
     std::vector<std::optional<Error>> errors;
     made = named_values(paths_, limits, errors);
     if (!made) return made;
@@ -499,64 +643,90 @@ Result<ValuePlan> PointValues::listed_values(NameProblems& problems) const {
   return made;
 }
 
-Result<ValuePlan> PointValues::grouped_values(NameProblems& problems) const {
-  const GroupSpec& groups = context_.capture.groups;
-  DeclaredValues selected;
-  std::vector<ValuePath> paths;
-  std::vector<std::string> path_options;
-  std::optional<reading> summed_value;
-  for (const std::string& name : groups.names()) {
-    const bool is_key = std::ranges::find(groups.by, name, &GroupValue::text) != groups.by.end();
-    const std::string_view option = is_key ? "--by" : "--measure";
-    const auto path = parse_value_path(name);
-    if (!path) return fail(Error(path.error()).within(option));
-    const FoundName found = find(*path, false, find_built_in(*path));
-    if (found.built_in) {
-      Error error = is_built_in(*found.built_in).within(in_single_quotes(name));
-      if (is_key) error = std::move(error).hint("hits are counted by pid, tid, comm and stack");
-      problems.add(option, name, std::move(error));
-      continue;
-    }
-    bool is_typed = found.declared == nullptr && types_ != nullptr;
-    std::optional<Error> problem;
-    if (is_typed && !found.is_variable && found.source) {
-      const auto known = knows_type(*path, *found.source);
-      if (!known) problem = known.error();
-      is_typed = known.value_or(false) && find_place(builder_, *types_, *path).has_value();
-    }
-    const bool is_written = found.declared != nullptr && found.declared->address_from;
-    const bool is_read = found.declared == nullptr || found.declared->problem.empty();
-    if (name == groups.measured && is_read && !is_written && !problem) {
-      auto number = summed(*path);
-      if (!number) problem = number.error();
-      problems.add("--measure", name, problem);
-      if (is_typed && number) summed_value = *number;
-      if (problem || (is_typed && !is_key)) continue;
-    }
-    if (is_typed && !problem) {
-      paths.push_back(*path);
-      path_options.emplace_back(option);
-      continue; // see below
-    }
-    if (found.declared != nullptr)
-      selected.arguments.push_back(*found.declared);
-    else if (found.source && !problem)
-      selected.arguments.push_back({.name = name, .source = *found.source});
-    else if (!problem)
-      problem = unknown_name(*path, is_key ? group_names() : result_names())
-                    .within(display_name(*probed_.point));
-    problems.add(option, name, std::move(problem));
+PointValues::FoundValue PointValues::find_asked(const ValuePath& path) const {
+  FoundValue value{.name = find(path, false, find_built_in(path))};
+  const FoundName& found = value.name;
+  value.is_typed = found.declared == nullptr && types_ != nullptr;
+  if (found.built_in || !value.is_typed || found.is_variable || !found.source) return value;
+  const auto known = knows_type(path, *found.source);
+  if (!known) value.problem = known.error();
+  value.is_typed = known.value_or(false) && find_place(builder_, *types_, path).has_value();
+  return value;
+}
+
+void PointValues::select(const AskedValue& asked, FoundValue found, Selection& selection,
+                         NameProblems& problems) const {
+  std::optional<Error>& problem = found.problem;
+  const FoundName& name = found.name;
+  if (found.is_typed && !problem) {
+    selection.typed.push_back(asked);
+    return; // capture_selected() adds its problem
   }
-  add_needed(selected.arguments, named_);
+  if (name.declared != nullptr)
+    selection.declared.arguments.push_back(*name.declared);
+  else if (name.source && !problem)
+    selection.declared.arguments.push_back({.name = asked.path.text, .source = *name.source});
+  else if (!problem)
+    problem = unknown_name(asked.path, asked.option == "--by" ? group_names() : result_names())
+                  .within(display_name(*probed_.point));
+  problems.add(asked.option, asked.name, std::move(problem));
+}
+
+Result<ValuePlan> PointValues::capture_selected(Selection selection, NameProblems& problems) const {
+  add_needed(selection.declared.arguments, named_);
+  std::vector<ValuePath> paths;
+  for (const AskedValue& each : selection.typed) paths.push_back(each.path);
   Result<ValuePlan> made;
   std::vector<std::optional<Error>> errors;
   if (!paths.empty()) made = named_values(paths, context_.limits(), errors);
   if (!made) return made;
   for (std::size_t i = 0; i < errors.size(); ++i)
-    problems.add(path_options[i], paths[i].text, std::move(errors[i]));
-  if (auto added = made->add(selected, builder_); !added) return fail(std::move(added).error());
+    problems.add(selection.typed[i].option, selection.typed[i].name, std::move(errors[i]));
+  if (auto added = made->add(selection.declared, builder_); !added)
+    return fail(std::move(added).error());
+  if (auto added = add_outcome(*made, problems); !added) return fail(std::move(added).error());
+  return made;
+}
+
+Result<ValuePlan> PointValues::grouped_values(NameProblems& problems) const {
+  const GroupSpec& groups = context_.capture.groups;
+  Selection selection;
+  std::optional<SummedReading> summed_value;
+  const bool sums_product = groups.measured && groups.measured->is_product();
+  for (const std::string& name : groups.names()) {
+    const bool is_key = std::ranges::find(groups.by, name, &GroupValue::text) != groups.by.end();
+    if (sums_product && !is_key) continue; // see below
+    const std::string_view option = is_key ? "--by" : "--measure";
+    const auto path = parse_value_path(name);
+    if (!path) return fail(Error(path.error()).within(option));
+    FoundValue found = find_asked(*path);
+    if (found.name.built_in) {
+      Error error = is_built_in(*found.name.built_in).within(in_single_quotes(name));
+      if (is_key)
+        error = std::move(error).hint("hits are counted by pid, tid, cpu, comm and stack");
+      problems.add(option, name, std::move(error));
+      continue;
+    }
+    if (groups.measured == name && found.is_read_at_entry() && !found.problem) {
+      auto number = summed(*groups.measured);
+      if (!number) found.problem = number.error();
+      problems.add("--measure", name, found.problem);
+      if (found.is_typed && number) summed_value = *number;
+      if (found.problem || (found.is_typed && !is_key)) continue;
+    }
+    select({.option = option, .name = name, .path = *path}, std::move(found), selection, problems);
+  }
+  if (sums_product) {
+    auto number = summed(*groups.measured);
+    problems.add("--measure", groups.measured->text,
+                 number ? std::nullopt : std::optional(number.error()));
+    if (number) summed_value = *number;
+  }
+  auto made = capture_selected(std::move(selection), problems);
+  if (!made) return made;
   made->set_group_parts(groups);
-  if (summed_value) made->add_summed(*summed_value);
+  if (summed_value && !made->add_summed(*summed_value))
+    return fail(ErrorKind::usage, fmt::format("more than {} values", MAX_READINGS));
   return made;
 }
 
@@ -566,7 +736,7 @@ std::optional<ValuePlan> PointValues::typed_values() const {
   if (types_ == nullptr || !context_.capture.typed || !context_.capture.captures_values())
     return std::nullopt;
   ValuePlan made = ValuePlan::make(builder_, *types_, context_.limits());
-  const auto checked = check_readings(made.readings(), phases_of(context_.capture));
+  const auto checked = check_readings(made.readings(), phases_of(context_.capture, probed_));
   if (checked) {
     made.set_function(types_->at_entry ? types_->shown_name : "", types_->returns_nothing());
     return made;
@@ -576,15 +746,28 @@ std::optional<ValuePlan> PointValues::typed_values() const {
 }
 
 Result<ValuePlan> PointValues::values(NameProblems& problems) const {
+  auto made = values_of_events(problems);
+  const CaptureSpec& capture = context_.capture;
+  if (!made || probed_.values != nullptr || !capture.groups.by.empty() ||
+      capture.counts_span_values())
+    return made;
+  if (auto added = add_outcome(*made, problems); !added) return fail(std::move(added).error());
+  return made;
+}
+
+Result<ValuePlan> PointValues::values_of_events(NameProblems& problems) const {
   if (probed_.values != nullptr) { // prepared by the caller
-    if (auto checked = check_readings(probed_.values->readings(), phases_of(context_.capture));
+    if (auto checked =
+            check_readings(probed_.values->readings(), phases_of(context_.capture, probed_));
         !checked)
       return fail(std::move(checked).error());
     return *probed_.values;
   }
   const CaptureSpec& capture = context_.capture;
   Result<ValuePlan> made;
-  if (!capture.groups.by.empty()) {
+  if (capture.counts_span_values()) {
+    made = span_values(problems);
+  } else if (!capture.groups.by.empty()) {
     made = grouped_values(problems);
   } else if (asked_ != nullptr) {
     made = listed_values(problems);
@@ -593,29 +776,15 @@ Result<ValuePlan> PointValues::values(NameProblems& problems) const {
   } else if (declared_.known == nullptr || capture.captures_values()) {
     // Conditions use the names and types of what a known function takes, and nothing else is read.
     DeclaredValues shown = declared_;
-    if (shown.six_registers && probed_.code.kind != CodeKind::native && phases_of(capture).entry)
+    // The keys of spans are readings, which would overwrite the registers.
+    const bool needs_readings = probed_.code.kind != CodeKind::native || !probed_.roles.empty();
+    if (shown.six_registers && needs_readings && phases_of(capture, probed_).entry)
       shown = {.arguments = six_integer_arguments()};
     if (auto added = made->add(shown, builder_); !added) return fail(std::move(added).error());
   }
-  if (!made || !capture.weight) return made;
-  const ValuePath& path = *capture.weight;
-  const auto built_in = find_built_in(path);
-  // Calls are paired for it before the types are known: it is never a parameter of this name.
-  if (built_in == COMPARE_LATENCY) return made;
-  const FoundName found = find(path, false, built_in);
-  if (found.built_in) {
-    problems.add("--weight", path.text,
-                 Error{ErrorKind::usage,
-                       fmt::format("'{}' is not a number of a call, only latency is", path.text)});
-    return made;
-  }
-  // What events have or the call tells is taken from there.
-  if (found.declared != nullptr || (found.source && found.source->kind == Kind::returned))
-    return made;
-  auto weight = summed(path);
-  if (weight && !made->set_weight(*weight))
-    weight = fail(ErrorKind::usage, fmt::format("more than {} values", MAX_READINGS));
-  problems.add("--weight", path.text, weight ? std::nullopt : std::optional(weight.error()));
+  if (made && capture.weight)
+    if (auto added = add_weight(*made, *capture.weight, problems); !added)
+      return fail(std::move(added).error());
   return made;
 }
 

@@ -59,14 +59,20 @@ public:
   // The values that events have, or the groups of --by. Fails if a value of a list for the function
   // cannot be read.
   Result<ValuePlan> values(NameProblems& problems) const;
-  Result<PreparedTerm> condition(const ConditionSpec& spec) const;
-  // An integer that --measure or --weight names.
-  Result<reading> summed(const ValuePath& path) const;
+  // `values`: of this point, with the readings that the condition uses.
+  Result<PreparedTerm> condition(const ConditionSpec& spec, const ValuePlan& values) const;
+  // The integer that --measure or --weight names.
+  Result<SummedReading> summed(const SummedValue& value) const;
+  Error two_events_error(const SummedValue& value) const;
+  // A number or an address that is the key of a span.
+  Result<ComparedValue> key(const ValuePath& path) const;
 
 private:
   PointValues(const ValueContext& context, const CapturePoint& probed, const ArgumentList* asked,
               const ReadingBuilder& builder)
       : context_(context), probed_(probed), asked_(asked), builder_(builder) {}
+
+  Result<ComparedValue> operand(const ValuePath& path) const;
 
   // What a name means.
   struct FoundName {
@@ -87,9 +93,16 @@ private:
                                                                  ValueUse use,
                                                                  bool is_condition) const;
   Result<bool> knows_type(const ValuePath& path, const ArgumentSource& source) const;
-  ConditionResult<PreparedTerm> compare_built_in(const ConditionSpec& spec,
-                                                 filter_subject subject) const;
-  ConditionResult<PreparedTerm> compare(const ConditionSpec& spec) const;
+  ConditionResult<PreparedTerm> compare_built_in(const ConditionSpec& spec, filter_subject subject,
+                                                 const ValuePlan& values) const;
+  ConditionResult<PreparedTerm> compare_outcome(const ConditionSpec& spec, filter_subject subject,
+                                                const ValuePlan& values) const;
+  ConditionResult<PreparedTerm> compare(const ConditionSpec& spec, const ValuePlan& values) const;
+  // The result of a known call, whose failures are known. Fails with the reason if they are not.
+  Result<reading> result_of_known_call() const;
+  // Why errno is not known.
+  Error unknown_errno() const;
+  Result<void> add_outcome(ValuePlan& plan, NameProblems& problems) const;
   // `others`: names that stand for something else.
   Error unknown_name(const ValuePath& path, std::vector<std::string> others) const;
   Error needs_types_error(const ValuePath& path) const;
@@ -97,8 +110,41 @@ private:
   Result<void> find_listed_names();
   Result<void> add_listed(const ArgumentSpec& spec);
 
+  Result<ValuePlan> values_of_events(NameProblems& problems) const;
   Result<ValuePlan> listed_values(NameProblems& problems) const;
   Result<ValuePlan> grouped_values(NameProblems& problems) const;
+  Result<ValuePlan> span_values(NameProblems& problems) const;
+  // A value that is asked for by its name.
+  struct AskedValue {
+    std::string_view option;
+    std::string name; // as typed
+    ValuePath path;
+  };
+  struct FoundValue {
+    FoundName name;
+    bool is_typed = false; // debug information describes it
+    std::optional<Error> problem = {};
+
+    bool is_read_at_entry() const {
+      return name.declared == nullptr ||
+             (name.declared->problem.empty() && !name.declared->address_from);
+    }
+  };
+  // What is captured: declared values, and those of debug information.
+  struct Selection {
+    DeclaredValues declared = {};
+    std::vector<AskedValue> typed = {};
+  };
+  FoundValue find_asked(const ValuePath& path) const;
+  void select(const AskedValue& asked, FoundValue found, Selection& selection,
+              NameProblems& problems) const;
+  Result<ValuePlan> capture_selected(Selection selection, NameProblems& problems) const;
+  // Whether the point begins spans, or ends them.
+  bool has_role(bool ends) const;
+  // The weight as its values are named at this point; nullopt if they belong to the other end.
+  Result<std::optional<SummedValue>> weight_here(const SummedValue& asked) const;
+  Result<void> add_weight(ValuePlan& values, const SummedValue& wanted,
+                          NameProblems& problems) const;
   std::optional<ValuePlan> typed_values() const;
   Result<ValuePlan> named_values(std::span<const ValuePath> paths, const TypedLimits& limits,
                                  std::vector<std::optional<Error>>& errors) const;

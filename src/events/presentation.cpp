@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "events/presentation.hpp"
 
+#include "util/errnos.hpp"
 #include "util/numbers.hpp"
 #include "util/text.hpp"
 
@@ -256,15 +257,6 @@ std::optional<Value> present_if(const Presentation& how, RawArgument& value, std
 }
 
 } // namespace
-
-// Functions return an errno as such (pthread_create), or negative (the kernel's convention).
-std::optional<std::string> errno_name(std::int64_t number) {
-  constexpr std::int64_t max_error = 4095; // MAX_ERRNO of Linux
-  if (number == 0 || number < -max_error || number > max_error) return std::nullopt;
-  const char* const name = strerrorname_np(static_cast<int>(number < 0 ? -number : number));
-  if (name == nullptr) return std::nullopt;
-  return fmt::format("{}{}", number < 0 ? "-" : "", name);
-}
 
 double widen_float(float value) {
   std::array<char, 32> digits{};

@@ -67,9 +67,6 @@ struct NamedPresentation {
 };
 std::span<const NamedPresentation> named_presentations();
 
-// Returns "ENOENT" or, for the negative number, "-ENOENT"; nullopt if it is not an errno.
-std::optional<std::string> errno_name(std::int64_t number);
-
 // Returns the number that the shortest decimal notation of a float stands for: 0.1, not
 // 0.10000000149011612.
 double widen_float(float value);

@@ -3,9 +3,11 @@
 
 #include "events/presentation.hpp"
 #include "uprobectl/arch.hpp"
+#include "util/numbers.hpp"
 #include "util/text.hpp"
 
 #include <algorithm>
+#include <array>
 #include <fmt/format.h>
 
 namespace uprobectl {
@@ -175,6 +177,13 @@ private:
       if (!result.starts_with('=')) return mistake(result, "expected '='");
       const std::string_view whole = strip(result.substr(1));
       std::string_view type = whole;
+      constexpr std::string_view failure_mark = " fails";
+      if (const auto at = type.rfind(failure_mark); at != std::string_view::npos) {
+        const std::string_view rule = strip(type.substr(at + failure_mark.size()));
+        made.failure = parse_failure(rule);
+        if (!made.failure) return mistake(rule, "expected ==, != or < and a number after 'fails'");
+        type = strip(type.substr(0, at));
+      }
       constexpr std::string_view mark = " errno";
       if (type.ends_with(mark)) {
         made.sets_errno = true;
@@ -192,6 +201,30 @@ private:
     if (auto checked = check_selectors(*list); !checked)
       return mistake(places.front(), checked.error());
     return complete(std::move(made), std::move(*list), places);
+  }
+
+  // "< 0"
+  static std::optional<FailureRule> parse_failure(std::string_view text) {
+    constexpr std::array signs = {std::pair("==", FailureRule::Kind::equal),
+                                  std::pair("!=", FailureRule::Kind::not_equal),
+                                  std::pair("<", FailureRule::Kind::less)};
+    for (const auto& [sign, kind] : signs) {
+      if (!text.starts_with(sign)) continue;
+      const std::string_view digits = strip(text.substr(std::string_view(sign).size()));
+      if (const auto number = parse_number<std::int32_t>(digits))
+        return FailureRule{.kind = kind, .number = *number};
+    }
+    return std::nullopt;
+  }
+
+  // Of a result without a rule of its own: what its type and errno mean.
+  static std::optional<FailureRule> usual_failure(const Prototype& made) {
+    const ArgumentSpec& result = *made.result;
+    if (result.shown_as != nullptr && result.shown_as->kind == Presentation::Kind::error_number)
+      return FailureRule{.kind = FailureRule::Kind::not_equal, .number = 0};
+    if (!made.sets_errno) return std::nullopt;
+    const bool is_address = result.type == ArgumentType::ptr || is_memory(result.type);
+    return is_address ? FailureRule{.kind = FailureRule::Kind::null_or_minus_one} : FailureRule{};
   }
 
   static std::size_t find_comma(std::string_view text) {
@@ -255,7 +288,7 @@ private:
     for (std::size_t i = 0; i < made.parameters.size(); ++i) {
       Prototype::Parameter& parameter = made.parameters[i];
       parameter.spec = std::move(list.arguments[i]);
-      if (parameter.spec.name == "ret")
+      if (parameter.spec.name == result_name)
         return mistake(places[i], "'ret' is the name of the result");
       if (parameter.is_output && !is_memory(parameter.spec.type))
         return mistake(places[i], "only strings and buffers can be 'out'");
@@ -269,9 +302,10 @@ private:
     }
     if (list.arguments.size() > made.parameters.size())
       made.result = std::move(list.arguments.back());
+    if (made.result && !made.failure) made.failure = usual_failure(made);
     for (std::size_t i = 0; i < made.parameters.size(); ++i) {
       const Prototype::Parameter& parameter = made.parameters[i];
-      if (parameter.spec.length_from == "ret" && !parameter.is_output)
+      if (parameter.spec.length_from == result_name && !parameter.is_output)
         return mistake(places[i], "its length is known at the return: expected 'out'");
     }
     return made;
@@ -303,6 +337,18 @@ std::string join_statements(std::string_view text) {
 }
 
 } // namespace
+
+unsigned FailureRule::first_bit(unsigned bits) const {
+  if (kind == Kind::less) return bits - 1;
+  return kind == Kind::null_or_minus_one ? 1 : 0;
+}
+
+bool FailureRule::holds(std::uint64_t result, unsigned bits) const {
+  if (kind == Kind::less)
+    return static_cast<std::int64_t>(result << (64 - bits)) >> (64 - bits) < number;
+  const std::uint64_t sum = (result + static_cast<std::uint64_t>(addend())) << (64 - bits);
+  return (sum >> (64 - bits) >> first_bit(bits) == 0) == fails_at_zero();
+}
 
 Result<void> PrototypeTable::add(std::string_view text) {
   if (text.size() > max_prototype_file)

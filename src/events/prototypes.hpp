@@ -12,6 +12,24 @@
 
 namespace uprobectl {
 
+// Which results of a function mean that it has failed, by the bits of the result.
+struct FailureRule {
+  enum class Kind : std::uint8_t { equal, not_equal, less, null_or_minus_one };
+  Kind kind = Kind::equal;
+  std::int64_t number = -1; // what the result is compared with
+
+  // The result, plus `addend`, has failed by the bits from `first_bit` on. With `less` than another
+  // number than 0 the result needs more bits than it has, or the sum may wrap around.
+  std::int64_t addend() const { return kind == Kind::null_or_minus_one ? 1 : -number; }
+  unsigned first_bit(unsigned bits) const;
+  // Whether it has failed if all these bits are 0, or if one of them is not.
+  bool fails_at_zero() const { return kind == Kind::equal || kind == Kind::null_or_minus_one; }
+  // `bits`: of the result; others are ignored.
+  bool holds(std::uint64_t result, unsigned bits) const;
+
+  bool operator==(const FailureRule&) const = default;
+};
+
 struct Prototype {
   struct Parameter {
     ArgumentSpec spec;
@@ -22,7 +40,8 @@ struct Prototype {
   };
   std::vector<Parameter> parameters;
   std::optional<ArgumentSpec> result; // its name is "ret"; nullopt: void
-  bool sets_errno = false;            // a result of -1 or NULL is explained by errno
+  bool sets_errno = false;            // a failure is explained by errno
+  std::optional<FailureRule> failure; // of the result, if it tells failures
   bool is_entry_only = false;         // may not return: calls are not paired by default
 };
 

@@ -292,7 +292,7 @@ std::string source_text(const ArgumentSource& source) {
   case Kind::argument:
     return source.number == this_argument ? "this" : "arg" + std::to_string(source.number);
   case Kind::returned:
-    return "ret";
+    return std::string(result_name);
   case Kind::machine_register:
     break;
   }
@@ -309,8 +309,8 @@ Result<ReadingBuilder> ReadingBuilder::make(const CaptureSpec& capture,
 
 ReadingBuilder::ReadingBuilder(const CaptureSpec& capture, const CapturePoint& probed,
                                const CallingConvention& convention)
-    : capture_(capture), phases_(phases_of(capture)), convention_(convention), abi_(probed.code),
-      at_start_(probed.point->symbol_offset == 0),
+    : capture_(capture), phases_(phases_of(capture, probed)), convention_(convention),
+      abi_(probed.code), at_start_(probed.point->symbol_offset == 0),
       is_inlined_(probed.point->inlined_into != nullptr), is_java_(probed.point->java != nullptr),
       location_{.probe = probed.point->static_probe.get(),
                 .address = uprobe_address(*probed.point)} {

@@ -42,6 +42,12 @@ ValueType type_of(const Value& value) {
   return made;
 }
 
+// The value of a record before it was changed to how it is shown; null without a value.
+const Value* sent_value(const Event& event) {
+  if (event.record == nullptr || !event.record->value) return nullptr;
+  return event.record->sent ? &*event.record->sent : &*event.record->value;
+}
+
 // What the sender of a record has.
 bool is_of_sender(std::optional<filter_subject> subject) {
   return subject == COMPARE_THREAD_ID || subject == COMPARE_PROCESS_ID || subject == COMPARE_CPU;
@@ -74,6 +80,7 @@ RecordFilter::Term RecordFilter::compile(const ConditionSpec& spec, const ValueT
   if (member == nullptr && !is_of_sender(spec.built_in)) return {};
   Term term{.kind = member != nullptr ? Term::Kind::member : Term::Kind::sender,
             .type = member != nullptr ? *member : built_in_type(*spec.built_in)};
+  if (spec.is_failure) return term;
   // Bytes may be compared with a text, which ends at their first NUL, and characters with bytes.
   const ValueUse wanted = use_of(spec);
   const auto may_be = [&](ValueUse from, ValueUse to) {
@@ -124,7 +131,12 @@ Truth RecordFilter::compare(std::size_t number, const Term& term, const Event& e
         fulfils(term.prepared, built_in_variable(*spec.built_in).number(event).value_or(0)));
   }
   if (term.kind != Term::Kind::member) return Truth::unknown;
-  const Value* const value = find_record_member(*event.record, *spec.path);
+  if (spec.is_failure) { // the name is that of a member
+    was_found_[number] = true;
+    return Truth::yes;
+  }
+  const Value* const sent = sent_value(event);
+  const Value* const value = sent != nullptr ? find_record_member(*sent, *spec.path) : nullptr;
   if (value == nullptr) return Truth::unknown; // the record was cut, or has fewer elements
   was_found_[number] = true;
   return evaluate_condition(term.prepared, texts_[number], term.type, *value);
@@ -142,18 +154,18 @@ bool RecordFilter::holds(const FilterNode& node, std::span<const Term> terms, co
   return holding == std::ssize(node.parts);
 }
 
-bool RecordFilter::holds(const Event& event, const ValueType* type) {
+bool RecordFilter::holds(const Event& event) {
   has_seen_ = true;
   std::vector<Term> own;
   const std::vector<Term>* terms = &own;
-  if (type != nullptr) {
-    const auto [known, is_new] = known_.try_emplace(type);
-    if (is_new) known->second = compile_all(*type);
+  if (event.record != nullptr && event.record->value_type != nullptr) {
+    const auto [known, is_new] = known_.try_emplace(event.record->value_type);
+    if (is_new) known->second = compile_all(*known->first);
     terms = &known->second;
   } else {
-    const bool has_value = event.record != nullptr && event.record->value;
-    own = compile_all(has_value ? type_of(*event.record->value)
-                                : ValueType{.use = ValueUse::none, .name = "a record"});
+    const Value* const sent = sent_value(event);
+    own = compile_all(sent != nullptr ? type_of(*sent)
+                                      : ValueType{.use = ValueUse::none, .name = "a record"});
   }
   const auto holding =
       std::ranges::count_if(filter_.expressions, [&](const FilterExpression& each) {

@@ -23,8 +23,8 @@ public:
   Result<void> check(std::span<const ValueType> types);
   // Whether all expressions hold. A comparison of a member that the record does not have, or that
   // cannot be compared, fails, also if it is negated: as for arguments that cannot be read.
-  // `type`: of the record, which stays where it is; null: its values have their own types.
-  bool holds(const Event& event, const ValueType* type = nullptr);
+  // It compares what was sent. Without a type of the record its values have their own types.
+  bool holds(const Event& event);
   // Returns why comparisons are impossible with the types of the records so far, each once.
   std::vector<Error> take_problems() { return std::exchange(problems_, {}); }
 
@@ -48,7 +48,7 @@ private:
 
   Filter filter_;
   std::vector<ConditionTexts> texts_; // by term
-  std::map<const ValueType*, std::vector<Term>> known_;
+  std::map<std::shared_ptr<const ValueType>, std::vector<Term>> known_;
   std::vector<bool> was_found_; // by term
   std::vector<Error> problems_;
   std::set<std::string> reported_;

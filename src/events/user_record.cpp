@@ -404,21 +404,22 @@ std::vector<ValueType> UserRecordDecoder::list_types() const {
   return listed;
 }
 
-const ValueType* UserRecordDecoder::value_type(std::size_t map) {
-  const auto id = streams_[map].last_type;
-  if (!id || streams_[map].is_wrapped) return nullptr;
-  const auto [known, is_new] = value_types_.try_emplace(*id);
-  if (is_new) known->second = types_->value_type(*id);
-  return &known->second;
+const std::shared_ptr<const ValueType>& UserRecordDecoder::value_type(std::uint32_t id) {
+  const auto [known, is_new] = value_types_.try_emplace(id);
+  if (is_new) known->second = std::make_shared<const ValueType>(types_->value_type(id));
+  return known->second;
 }
 
-void UserRecordDecoder::finish(std::size_t map, Event& event, const Finish& change) {
+void UserRecordDecoder::finish(std::size_t map, Event& event, bool keeps_sent,
+                               const Finish& change) {
   const auto id = streams_[map].last_type;
   if (!id) return;
   const auto [tags, is_new] = tags_.try_emplace(*id);
   if (is_new) tags->second = types_->list_tags(*id);
   const auto made = std::const_pointer_cast<UserRecord>(event.record); // by decode()
-  change(*made->value, made->map, tags->second);
+  std::optional<Value> sent;
+  if (keeps_sent) sent = made->value;
+  if (change(*made, tags->second)) made->sent = std::move(sent);
 }
 
 Event UserRecordDecoder::decode(std::size_t map, Bytes record) {
@@ -429,14 +430,17 @@ Event UserRecordDecoder::decode(std::size_t map, Bytes record) {
   decoded->map = stream.map;
   if (const DataTypes::Type* const type = find_type(stream, record.size())) {
     decoded->value = types_->decode(type->id, record);
-    if (decoded->value) decoded->type = type->name;
-    stream.is_wrapped = false;
+    bool is_wrapped = false; // it has a value of the type, and other bytes
     if (decoded->value && !has_size(stream.use, type->size, record.size()) &&
         record.size() > type->size && !type->has_open_end) {
-      stream.is_wrapped = !std::holds_alternative<Value::Struct>(decoded->value->value);
+      is_wrapped = !std::holds_alternative<Value::Struct>(decoded->value->value);
       add_rest(*decoded->value, type->name, record.subspan(type->size));
     }
-    if (decoded->value) stream.last_type = type->id;
+    if (decoded->value) {
+      decoded->type = type->name;
+      stream.last_type = type->id;
+      if (!is_wrapped) decoded->value_type = value_type(type->id);
+    }
   } else if (stream.known_name) {
     const auto known = find_known_map(*stream.known_name);
     const RecordLayout* const layout = find_layout(*known, stream.use, record.size());

@@ -75,13 +75,11 @@ public:
   Event decode(std::size_t map, Bytes record);
   // Returns all types that records may have; nothing if they are not known before.
   std::vector<ValueType> list_types() const;
-  // Returns the type of the last record of the map, which stays where it is; null: not known.
-  const ValueType* value_type(std::size_t map);
-  // Changes a decoded value to how it is shown. `tags`: of its type.
-  using Finish =
-      std::function<void(Value& value, std::string_view map, std::span<const ShownAsRule> tags)>;
-  // Finishes the last record of the map, which decode() has returned.
-  void finish(std::size_t map, Event& event, const Finish& change);
+  // Changes a decoded record to how it is shown. Returns whether it has. `tags`: of its type.
+  using Finish = std::function<bool(UserRecord& record, std::span<const ShownAsRule> tags)>;
+  // Finishes the last record of the map, which decode() has returned. `keeps_sent`: the record
+  // also keeps what was sent, if it is changed.
+  void finish(std::size_t map, Event& event, bool keeps_sent, const Finish& change);
   // Returns why the last record of the map was not decoded, with the types that could be meant; the
   // first time only, then nullopt.
   std::optional<std::string> explain_raw(std::size_t map);
@@ -99,18 +97,18 @@ private:
     std::vector<DataTypes::Type> variables = {}; // likewise, if one alone has the size
     std::optional<std::size_t> raw_size = {};    // of the last record without a type
     std::optional<std::uint32_t> last_type = {}; // of the last record, in types_
-    bool is_wrapped = false; // the last record has a value of it and other bytes
     bool is_explained = false;
 
     bool is_buffer() const { return uprobectl::is_buffer(use); }
   };
   const DataTypes::Type* find_type(const Stream& stream, std::size_t size) const;
+  const std::shared_ptr<const ValueType>& value_type(std::uint32_t id);
   static Result<void> apply(const RecordTypeRequest& request, const DataTypes* types,
                             std::span<Stream> streams);
 
   std::shared_ptr<const DataTypes> types_;                 // null: none
   std::map<std::uint32_t, std::vector<ShownAsRule>> tags_; // by type; those that were used
-  std::map<std::uint32_t, ValueType> value_types_;         // likewise
+  std::map<std::uint32_t, std::shared_ptr<const ValueType>> value_types_; // likewise
   std::vector<Stream> streams_;
   std::uint64_t unknown_layouts_ = 0;
 };

@@ -3,6 +3,7 @@
 
 #include "events/arguments.hpp"
 #include "util/numbers.hpp"
+#include "util/text.hpp"
 #include "util/text_cursor.hpp"
 
 #include <algorithm>
@@ -14,9 +15,6 @@ namespace {
 
 constexpr std::size_t max_path_length = 512; // characters
 constexpr int max_parentheses = 8;
-
-bool is_name_start(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
-bool is_name_character(char c) { return is_name_start(c) || (c >= '0' && c <= '9'); }
 
 // unary   = "*" unary | postfix
 // postfix = primary { "." name | "->" name | "[" number "]" }
@@ -83,7 +81,7 @@ private:
     skip_blanks();
     const std::size_t start = at_;
     // The elements of tuples in Rust have numbers as names.
-    while (at_ < text_.size() && is_name_character(text_[at_])) ++at_;
+    while (at_ < text_.size() && in_ascii_identifier(text_[at_])) ++at_;
     if (start == at_) return false;
     path_.steps.push_back({.kind = ValuePath::Step::Kind::member,
                            .name = std::string(text_.substr(start, at_ - start)),
@@ -103,8 +101,9 @@ private:
   }
 
   bool read_name() {
-    if (at_ >= text_.size() || !is_name_start(text_[at_])) return false;
-    while (at_ < text_.size() && is_name_character(text_[at_])) ++at_;
+    if (at_ >= text_.size() || !in_ascii_identifier(text_[at_]) || is_ascii_digit(text_[at_]))
+      return false;
+    while (at_ < text_.size() && in_ascii_identifier(text_[at_])) ++at_;
     return true;
   }
 
@@ -135,6 +134,33 @@ Result<ValuePath> parse_value_path(std::string_view text) {
                 fmt::format("{} has more than {} steps", in_single_quotes(text), max_path_steps));
   path->text = text;
   return std::move(*path);
+}
+
+bool SummedValue::uses_result() const {
+  return std::ranges::any_of(operands, &ValuePath::is_of_result);
+}
+
+Result<SummedValue> parse_summed_value(std::string_view text) {
+  SummedValue made{.text = std::string(text), .operands = {}};
+  std::string_view rest = text;
+  const std::size_t end = find_path_end(text);
+  std::string_view second = trimmed(text.substr(end), " \t");
+  const bool is_product = end > 0 && second.starts_with('*');
+  if (is_product) rest = text.substr(0, end);
+  for (const std::string_view each : {rest, second}) {
+    auto path = parse_value_path(
+        is_product && !made.operands.empty() ? trimmed(each.substr(1), " \t") : each);
+    if (!path) return fail(std::move(path).error());
+    made.operands.push_back(std::move(*path));
+    if (!is_product) break;
+  }
+  return made;
+}
+
+std::vector<std::string> SummedValue::names() const {
+  std::vector<std::string> made;
+  for (const ValuePath& each : operands) made.push_back(each.text);
+  return made;
 }
 
 std::size_t find_path_end(std::string_view text) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "events/value_places.hpp"
 
+#include "events/conditions.hpp"
 #include "events/library_types.hpp"
 #include "util/habits.hpp"
 #include "util/spelling.hpp"
@@ -13,12 +14,6 @@ namespace uprobectl {
 using dwarf::Location;
 using dwarf::Type;
 using dwarf::TypeKind;
-
-namespace {
-
-constexpr std::size_t max_named_members = 24; // in a hint
-
-} // namespace
 
 bool is_character_type(const Type& type) {
   return (type.plain_name() == "char" || type.plain_name() == "char8_t") && type.size() == 1;
@@ -65,12 +60,12 @@ public:
 
   // Whether the path begins at a variable of the function.
   bool names_variable(const ValuePath& path) const {
-    return !is_result_path(path) && find_variable(path.variable) != nullptr;
+    return !path.is_of_result() && find_variable(path.variable) != nullptr;
   }
   // Whether it begins at a member of the function's object.
   bool names_member(const ValuePath& path) const {
     const dwarf::Variable* const self = find_variable("this");
-    if (is_result_path(path) || self == nullptr || self->type->target() == nullptr ||
+    if (path.is_of_result() || self == nullptr || self->type->target() == nullptr ||
         !self->location.is_readable())
       return false;
     return find_member(*self->type->target(), path.variable) ||
@@ -88,7 +83,7 @@ public:
   }
   // The variable at which a path begins; null if it begins at anything else.
   const dwarf::Variable* find_start_variable(const ValuePath& path) const {
-    if (is_result_path(path)) return nullptr;
+    if (path.is_of_result()) return nullptr;
     const dwarf::Variable* const found = find_variable(path.variable);
     return found != nullptr ? found : find_parameter(path.variable);
   }
@@ -133,7 +128,7 @@ public:
   // See find_place().
   Result<PathPlace> resolve(const ValuePath& path, std::size_t* wrong_step) {
     PathPlace made;
-    if (!is_result_path(path) && !where_.phases.entry)
+    if (!path.is_of_result() && !where_.phases.entry)
       return fail(path_error(path, ErrorKind::usage, "the entry is not probed")
                       .hint("add --entry or --latency"));
     auto start = find_start(path);
@@ -151,7 +146,7 @@ public:
 
 private:
   Result<ValuePlace> find_start(const ValuePath& path) {
-    if (is_result_path(path)) return find_result(path);
+    if (path.is_of_result()) return find_result(path);
     if (const dwarf::Variable* const found = find_start_variable(path))
       return start_at(path, *found->type, found->location);
     if (const dwarf::Variable* const self = find_variable("this")) {
@@ -172,7 +167,7 @@ private:
                                      const Location& location) {
     if (!location.is_readable())
       return fail(path_error(path, ErrorKind::unsupported, problem_of(location)));
-    const auto phase = static_cast<record_u8>(is_result_path(path) ? PHASE_RETURN : PHASE_ENTRY);
+    const auto phase = static_cast<record_u8>(path.is_of_result() ? PHASE_RETURN : PHASE_ENTRY);
     return ValuePlace{.type = &type, .phase = phase, .location = &location};
   }
 
@@ -243,6 +238,10 @@ private:
     if (const auto near = nearest(path.variable, names); !near.empty())
       return std::move(error).hint(did_you_mean(near));
     if (auto hint = value_habit(path.variable)) return std::move(error).hint(std::move(*hint));
+    if (where_.is_planned)
+      return std::move(error).hint(
+          "a plan has the global variables that its options name: write it "
+          "with this option");
     return std::move(error).hint("list them with: uprobectl list-args TARGET FUNCTION");
   }
 
@@ -284,6 +283,7 @@ private:
       if (library->kind == LibraryType::Kind::pointer)
         place = part_of(place, *library->type, library->offset);
     }
+    if (auto left_out = left_out_error(path, *place.type)) return fail(std::move(*left_out));
     if (place.type->kind() != TypeKind::pointer)
       return fail(path_error(path, ErrorKind::usage,
                              fmt::format("{} is not a pointer", place.type->name())));
@@ -293,6 +293,14 @@ private:
     return move_to(path, place, readings_.dereference(place, *place.type->target()));
   }
 
+  // Nothing is known of the type but its name and size.
+  std::optional<Error> left_out_error(const ValuePath& path, const Type& type) const {
+    if (!where_.is_planned || type.problem().empty()) return std::nullopt;
+    return path_error(path, ErrorKind::not_found,
+                      fmt::format("{}: {}", type.name(), type.problem()))
+        .hint("write the plan with this option");
+  }
+
   Result<void> take_member(const ValuePath& path, ValuePlace& at, const std::string& name) const {
     // As debuggers do: "." works for pointers.
     if (at.type->kind() == TypeKind::pointer)
@@ -300,16 +308,13 @@ private:
     const auto found = move_to_member(path, at, name);
     if (!found) return fail(found.error());
     if (*found) return {};
+    if (auto left_out = left_out_error(path, *at.type)) return fail(std::move(*left_out));
     Error error = path_error(path, ErrorKind::not_found,
                              fmt::format("{} has no member '{}'", at.type->name(), name));
     std::vector<std::string> names;
     for (const dwarf::Member& each : at.type->members())
       if (!each.name.empty() && !each.is_base) names.push_back(each.name);
-    if (const auto near = nearest(name, names); !near.empty())
-      return fail(std::move(error).hint(did_you_mean(near)));
-    if (!names.empty() && names.size() <= max_named_members)
-      return fail(std::move(error).hint(fmt::format("its members: {}", fmt::join(names, ", "))));
-    return fail(std::move(error));
+    return fail(hint_members(std::move(error), name, std::move(names)));
   }
 
   Result<void> take_element(const ValuePath& path, ValuePlace& place, std::uint64_t index) const {
@@ -339,9 +344,11 @@ private:
       element = place.type->target();
       if (auto moved = follow_pointer(path, place); !moved) return moved;
     }
-    if (element == nullptr || element->size() == 0)
+    if (element == nullptr || element->size() == 0) {
+      if (auto left_out = left_out_error(path, *place.type)) return fail(std::move(*left_out));
       return fail(path_error(path, ErrorKind::usage,
                              fmt::format("{} has no elements", place.type->name())));
+    }
     place = part_of(place, *element, index * element->size());
     return {};
   }

@@ -29,9 +29,6 @@ struct PathPlace {
   std::unique_ptr<dwarf::Variable> global = {}; // whose location the place may borrow
 };
 
-// Whether the path begins at the result.
-inline bool is_result_path(const ValuePath& path) { return path.variable == "ret"; }
-
 // Finds what a path names, step by step. Fails with not_found, unsupported or usage; the message
 // begins with the path. `result_address`: of a result in memory, if the function's result_location
 // does not have it. `others`: names that stand for something else, and are suggested too.

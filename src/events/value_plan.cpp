@@ -10,6 +10,7 @@
 #include "util/text.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstring>
 #include <fmt/format.h>
@@ -549,7 +550,7 @@ std::vector<ArgumentValue> ValueDecoder::decode(std::optional<ArgumentValue>& re
                                                                   .type_name = each.type_name,
                                                                   .value = decode_node(each.node),
                                                                   .is_from_source = true};
-    if (each.is_result && each.node.name == "ret")
+    if (each.is_result && each.node.name == result_name)
       returned = std::move(made);
     else
       values_.push_back(std::move(made));
@@ -565,17 +566,59 @@ void ValuePlan::decode(Event& event, std::span<const ReadResult> results, std::u
   event.is_known_call = is_known_call_;
   event.returns_nothing = returns_nothing_ && event.kind == EventKind::on_return &&
                           event.left_by != ExitKind::tail_call;
-  if (weight_ && results[*weight_].is_read()) {
+  const bool has_weight =
+      weight_ && (event.left_by != ExitKind::tail_call || readings_[*weight_].phase == PHASE_ENTRY);
+  if (has_weight && results[*weight_].is_read()) {
     const std::uint64_t number = results[*weight_].value;
-    const bool is_negative =
-        readings_[*weight_].is_signed != 0 && static_cast<std::int64_t>(number) < 0;
+    const bool is_negative = has_signed_weight_ && static_cast<std::int64_t>(number) < 0;
     event.weight = is_negative ? 0 : number;
   }
-  if (!error_number_ || !results[*error_number_].is_read() || !event.typed_return) return;
-  const Value& returned = event.typed_return->value;
-  const auto number = static_cast<int>(results[*error_number_].value);
-  if (number != 0 && (is_null(returned) || number_of(returned) == -1))
-    event.return_errno = errno_name(number).value_or(std::to_string(number));
+  event.failed = has_failed(event, results);
+  if (event.failed != true || !error_number_ || !results[*error_number_].is_read()) return;
+  event.return_errno = static_cast<int>(results[*error_number_].value);
+}
+
+std::optional<bool> ValuePlan::has_failed(const Event& event,
+                                          std::span<const ReadResult> results) const {
+  if (!failure_ || event.kind != EventKind::on_return || event.left_by == ExitKind::tail_call)
+    return std::nullopt;
+  if (!failure_bits_) return failure_->holds(event.return_value, result_bits_);
+  const ReadResult& bits = results[*failure_bits_];
+  if (!bits.is_read()) return std::nullopt;
+  return (bits.value == 0) == failure_->fails_at_zero();
+}
+
+void ValuePlan::set_failure(const FailureRule& rule, unsigned result_bits) {
+  failure_ = rule;
+  result_bits_ = result_bits;
+}
+
+void ValuePlan::add_failure(const reading& result) {
+  reading widened = result;
+  if (failure_->kind == FailureRule::Kind::less && failure_->number != 0) {
+    readings_.push_back(result);
+    readings_.back().is_signed = 1;
+    widened = based_on(readings_.size() - 1, result.phase);
+    widened.base = result.base; // it is not known after a tail call
+  }
+  failure_bits_ = readings_.size();
+  readings_.push_back(failure_bits(*failure_, widened));
+}
+
+Result<bool> ValuePlan::add_errno(const KnownCall& known, const ReadingBuilder& builder) {
+  if (error_number_) return true;
+  const ArgumentSpec* const offset = find_argument(known.arguments, errno_offset_name);
+  const ArgumentSpec* const value = find_argument(known.arguments, errno_value_name);
+  if (offset == nullptr || value == nullptr) return false;
+  std::vector<std::size_t> numbers;
+  if (auto added = add_readings(std::array{*offset, *value}, builder, numbers); !added)
+    return fail(std::move(added).error());
+  error_number_ = numbers[1];
+  return true;
+}
+
+const reading* ValuePlan::errno_reading() const {
+  return error_number_ ? &readings_[*error_number_] : nullptr;
 }
 
 std::vector<std::string> ValuePlan::describe_problems() const {
@@ -603,16 +646,34 @@ void ValuePlan::set_function(std::string name, bool returns_nothing) {
   returns_nothing_ = returns_nothing;
 }
 
-void ValuePlan::add_summed(reading summed) {
-  summed.in_group = GROUP_SUMMED | GROUP_OMITTED;
-  readings_.push_back(summed);
+bool ValuePlan::add_summed(const SummedReading& summed) {
+  reading value = summed.value;
+  if (readings_.size() + (summed.factor ? 2 : 1) > MAX_READINGS) return false;
+  if (summed.factor) {
+    readings_.push_back(*summed.factor);
+    readings_.back().in_group = GROUP_OMITTED;
+    value.factor_from = static_cast<record_u8>(readings_.size());
+  }
+  value.in_group = GROUP_SUMMED | GROUP_OMITTED;
+  readings_.push_back(value);
+  return true;
 }
 
-bool ValuePlan::set_weight(const reading& weight) {
-  if (readings_.size() == MAX_READINGS) return false;
-  weight_ = readings_.size();
-  readings_.push_back(weight);
+bool ValuePlan::set_weight(const SummedReading& weight) {
+  if (!add_summed(weight)) return false;
+  weight_ = readings_.size() - 1;
+  has_signed_weight_ = weight.is_signed;
   return true;
+}
+
+std::optional<std::size_t> ValuePlan::add_key(const reading& key) {
+  const auto known = std::ranges::find_if(readings_, [&](const reading& each) {
+    return std::memcmp(&each, &key, sizeof(key)) == 0; // readings have no padding
+  });
+  if (known != readings_.end()) return static_cast<std::size_t>(known - readings_.begin());
+  if (readings_.size() == MAX_READINGS) return std::nullopt;
+  readings_.push_back(key);
+  return readings_.size() - 1;
 }
 
 void ValuePlan::set_group_parts(const GroupSpec& groups) {
@@ -657,6 +718,9 @@ void ValuePlan::set_group_parts(const GroupSpec& groups) {
     if (groups.measured == each.node.name)
       readings_[each.node.reading].in_group |= is_key ? GROUP_SUMMED : GROUP_SUMMED | GROUP_OMITTED;
   }
+  if (error_number_) readings_[*error_number_].in_group = 0;
+  if (failure_bits_ && readings_[*failure_bits_].base_from != 0)
+    readings_[readings_[*failure_bits_].base_from - 1U].in_group = GROUP_OMITTED;
   // Where a base class is in an object does not differ in its values.
   for (const reading& each : readings_)
     if (each.offset_from != 0 && readings_[each.offset_from - 1U].in_group != 0)
@@ -670,14 +734,11 @@ ValuePlan ValuePlan::make_unreadable(std::span<const ValuePath> paths, std::stri
   return made;
 }
 
-Result<void> ValuePlan::add(const DeclaredValues& declared, const ReadingBuilder& builder) {
-  const std::span<const ArgumentSpec> list = declared.arguments;
-  const KnownCall* const known = declared.known.get();
-  six_registers_ = declared.six_registers;
-  is_known_call_ = known != nullptr;
-  if (known != nullptr) set_function(known->function, known->returns_nothing);
-  // Integers come first, because the lengths of buffers are among them.
-  std::vector<std::size_t> numbers(list.size());
+// Integers come first, because the lengths of buffers are among them.
+Result<void> ValuePlan::add_readings(std::span<const ArgumentSpec> list,
+                                     const ReadingBuilder& builder,
+                                     std::vector<std::size_t>& numbers) {
+  numbers.resize(list.size());
   for (const bool memory : {false, true})
     for (std::size_t i = 0; i < list.size(); ++i) {
       if (!list[i].problem.empty() || is_memory(list[i].type) != memory) continue;
@@ -688,6 +749,17 @@ Result<void> ValuePlan::add(const DeclaredValues& declared, const ReadingBuilder
       numbers[i] = readings_.size();
       readings_.push_back(*read);
     }
+  return {};
+}
+
+Result<void> ValuePlan::add(const DeclaredValues& declared, const ReadingBuilder& builder) {
+  const std::span<const ArgumentSpec> list = declared.arguments;
+  const KnownCall* const known = declared.known.get();
+  six_registers_ = declared.six_registers;
+  is_known_call_ = known != nullptr;
+  if (known != nullptr) set_function(known->function, known->returns_nothing);
+  std::vector<std::size_t> numbers;
+  if (auto added = add_readings(list, builder, numbers); !added) return added;
   for (std::size_t i = 0; i < list.size(); ++i) {
     const ArgumentSpec& spec = list[i];
     const bool is_shown = i < declared.shown && (known == nullptr || i < known->shown);

@@ -48,6 +48,7 @@ struct TypedPlace {
   FindGlobal find_global = {};    // optional
   FindGoTypes find_go_types = {}; // optional
   std::string shown_name = {};    // of the function, in events
+  bool is_planned = false;        // a plan has it: global variables that its options name only
 
   bool returns_nothing() const {
     return function->result->kind() == dwarf::TypeKind::none && !function->has_unknown_result;
@@ -65,6 +66,13 @@ struct DeclaredValues {
   std::size_t shown = SIZE_MAX;                // the first arguments; others are read for them
   // Of the arguments: by their positions here.
   std::vector<KnownCall::Condition> conditions = {};
+};
+
+// A number that is summed up, and what it is multiplied by.
+struct SummedReading {
+  reading value = {}; // of the return if one of them is
+  std::optional<reading> factor = {};
+  bool is_signed = false;
 };
 
 class ReadingBuilder; // events/readings.hpp
@@ -109,10 +117,24 @@ public:
   // Sets how the readings take part in counts by values: values are part of a key, what only leads
   // to them is not.
   void set_group_parts(const GroupSpec& groups);
-  // Adds a reading that is only summed.
-  void add_summed(reading summed);
-  // Adds a reading that is the weight of an event. Returns false if there are too many.
-  bool set_weight(const reading& weight);
+  // What the result of the function says about failures.
+  void set_failure(const FailureRule& rule, unsigned result_bits);
+  // In counts by values, whose records have no result: adds what tells a failure by the result.
+  void add_failure(const reading& result);
+  // Adds the readings of errno unless it has them. Returns false if the call does not tell it.
+  Result<bool> add_errno(const KnownCall& known, const ReadingBuilder& builder);
+  // The reading of errno at the return; null if there is none.
+  const reading* errno_reading() const;
+  bool knows_failure() const { return failure_.has_value(); }
+
+  // Add readings that are only summed, or are the weight of an event. Return false if there are too
+  // many.
+  bool add_summed(const SummedReading& summed);
+  bool set_weight(const SummedReading& weight);
+
+  // Adds a reading that is a key of a span, unless there is an equal one. Returns its index;
+  // nullopt if there are too many.
+  std::optional<std::size_t> add_key(const reading& key);
 
   // Sets the values of an event and what else follows from them. Requires the other members.
   // `results`: of readings(), in the same order. A value that was not read is a
@@ -121,6 +143,11 @@ public:
   void decode(Event& event, std::span<const ReadResult> results, std::uint32_t pid) const;
 
 private:
+  // Adds the readings of declared values. `numbers`: receives their indexes.
+  Result<void> add_readings(std::span<const ArgumentSpec> list, const ReadingBuilder& builder,
+                            std::vector<std::size_t>& numbers);
+  std::optional<bool> has_failed(const Event& event, std::span<const ReadResult> results) const;
+
   friend class ValuePlanBuilder;
   friend class ValuePlanDraft;
   friend class ValueDecoder;
@@ -206,7 +233,11 @@ private:
   bool six_registers_ = false;
   bool is_known_call_ = false;
   std::optional<std::size_t> error_number_; // the reading of errno
+  std::optional<FailureRule> failure_;
+  unsigned result_bits_ = 64;
+  std::optional<std::size_t> failure_bits_; // the reading
   std::optional<std::size_t> weight_;       // the reading
+  bool has_signed_weight_ = false;
 };
 
 // Returns the name of an enumerator with this value, or "A|B" if its bits are those of several;

@@ -45,9 +45,10 @@ public:
               parameter_source(where_, variable));
   }
 
-  void add_result(std::string name = "ret") {
+  void add_result(std::string name = std::string(result_name)) {
     begin_value(where_.function->result);
-    add_value(make_result(std::move(name)), *where_.function->result, true, "ret");
+    add_value(make_result(std::move(name)), *where_.function->result, true,
+              std::string(result_name));
   }
 
   // Nobody has asked for it: it gets what the others have left, and where nothing of it can be read
@@ -62,7 +63,7 @@ public:
   }
 
   Result<void> add_path(const ValuePath& path) {
-    const bool is_result = is_result_path(path);
+    const bool is_result = path.is_of_result();
     if (is_result && has_result(where_) && path.steps.empty()) {
       add_result(path.text);
       return {};
@@ -736,7 +737,8 @@ ValuePlan ValuePlan::make(const ReadingBuilder& readings, const TypedPlace& plac
     problem = std::move(added).error();
     builder.add_unreadable(path, "not available here");
   }
-  if (limits.adds_result && has_result(place) && std::ranges::none_of(paths, is_result_path))
+  if (limits.adds_result && has_result(place) &&
+      std::ranges::none_of(paths, &ValuePath::is_of_result))
     builder.add_implied_result();
   return builder.take();
 }

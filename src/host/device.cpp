@@ -144,8 +144,7 @@ bool is_device_folder(std::string_view path) {
   constexpr std::size_t max_length = 1024;
   return path.starts_with('/') && path.size() <= max_length &&
          std::ranges::all_of(path, [](char c) {
-           return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-                  std::string_view("/._+-").contains(c);
+           return is_ascii_letter_or_digit(c) || std::string_view("/._+-").contains(c);
          });
 }
 

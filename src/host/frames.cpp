@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/frames.hpp"
 
+#include "util/errnos.hpp"
+
 #include <algorithm>
 #include <concepts>
 #include <fmt/format.h>
@@ -180,7 +182,6 @@ std::optional<Numbered> read_numbered(std::string_view payload) {
 }
 
 std::optional<int> read_errno(std::string_view rest) {
-  constexpr std::uint32_t max_errno = 4095; // include/linux/err.h
   const auto number = read_at<std::uint32_t>(as_bytes(rest), 0);
   if (!number || rest.size() != sizeof(*number) || *number > max_errno) return std::nullopt;
   return static_cast<int>(*number);

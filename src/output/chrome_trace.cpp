@@ -21,14 +21,14 @@ public:
   }
 
   void thread(std::string& out, const TimelineTrack& track, std::string_view name) override {
-    if (name.empty() || track.stack > 0) return;
+    if (name.empty() || is_apart(track)) return;
     begin_event(out, 'M', "thread_name", track);
     write_name_argument(out, name);
   }
 
   void call(std::string& out, const TimelineTrack& track, const TimelineItem& item,
             std::uint64_t begin_ns, std::uint64_t end_ns) override {
-    if (track.stack > 0) {
+    if (is_apart(track)) {
       call_begin(out, track, item, begin_ns);
       call_end(out, track, {.name = item.name, .category = item.category}, end_ns);
       return;
@@ -41,11 +41,11 @@ public:
 
   void call_begin(std::string& out, const TimelineTrack& track, const TimelineItem& item,
                   std::uint64_t time_ns) override {
-    write_half(out, track.stack > 0 ? 'b' : 'B', track, item, time_ns);
+    write_half(out, is_apart(track) ? 'b' : 'B', track, item, time_ns);
   }
   void call_end(std::string& out, const TimelineTrack& track, const TimelineItem& item,
                 std::uint64_t time_ns) override {
-    write_half(out, track.stack > 0 ? 'e' : 'E', track, item, time_ns);
+    write_half(out, is_apart(track) ? 'e' : 'E', track, item, time_ns);
   }
 
   void instant(std::string& out, const TimelineTrack& track, const TimelineItem& item,
@@ -67,6 +67,9 @@ public:
   void end(std::string& out) override { out += "\n]\n"; }
 
 private:
+  // Whether calls of the track are asynchronous: they do not nest with the others of a thread.
+  static bool is_apart(const TimelineTrack& track) { return track.stack > 0 || track.span > 0; }
+
   static void append_text(std::string& out, std::string_view text) {
     out += '"';
     append_json(out, text.size() > max_timeline_text ? valid_utf8(text, max_timeline_text) : text);
@@ -106,9 +109,10 @@ private:
   void write_half(std::string& out, char phase, const TimelineTrack& track,
                   const TimelineItem& item, std::uint64_t time_ns) {
     begin_timed(out, phase, track, item, time_ns);
-    if (track.stack > 0) {
+    if (is_apart(track)) {
       out += R"(,"id2":{"local":")";
-      append_hex(out, std::uint64_t{track.tid} << 8U | track.stack);
+      append_hex(out,
+                 std::uint64_t{track.span} << 40U | std::uint64_t{track.tid} << 8U | track.stack);
       out += "\"}";
     }
     end_event(out, item);

@@ -18,9 +18,11 @@
 #pragma once
 
 #include "output/format.hpp"
+#include "output/point_details.hpp"
 #include "output/records.hpp"
 #include "output/values.hpp"
 #include "resolve/archive_listing.hpp"
+#include "util/errnos.hpp"
 
 #include <concepts>
 
@@ -130,6 +132,42 @@ void describe_build(auto& io, const ProbedBinary* binary) {
   io.key("machine", of(binary, &ProbedBinary::machine));
   io.key("build_id", of(binary, &ProbedBinary::build_id));
 }
+void describe(auto& io, Described<DetailParameter> auto& parameter) {
+  io.key("name", parameter.name);
+  io.key("type_name", parameter.type);
+}
+// A member with its structure.
+struct RecordedMember {
+  const DetailStructure* structure;
+  const DetailMember* described;
+};
+void describe(auto& io, Described<RecordedMember> auto& recorded) {
+  const DetailMember& member = *recorded.described;
+  io.key("structure", recorded.structure->name);
+  io.key("name", member.name);
+  io.key("type_name", member.type);
+  io.key("offset", member.offset);
+  io.key("size", member.size);
+  io.key_if(member.bit_size.has_value(), "bit_offset", member.bit_offset);
+  io.key_if(member.bit_size.has_value(), "bit_size", member.bit_size);
+}
+// A record is also read by people, so it has the first members only.
+inline std::vector<RecordedMember> recorded_members(const PointDetails& details) {
+  constexpr std::size_t max_members = 512;
+  std::vector<RecordedMember> members;
+  for (const auto& structure : details.structures)
+    for (const DetailMember& member : structure->members)
+      if (members.size() < max_members) members.push_back({structure.get(), &member});
+  return members;
+}
+void describe(auto& io, Described<PointDetails> auto& details) {
+  io.key("parameters", details.parameters);
+  io.key("result", details.result);
+  io.key("members", [&] { return recorded_members(details); });
+  io.key("exits", details.exits);
+  io.key("code", details.code);
+  io.key("pages", details.pages);
+}
 // Saved without ProbePoint::binary.
 void describe(auto& io, Described<ProbePoint> auto& point) {
   describe_location(io, point);
@@ -146,6 +184,7 @@ void describe(auto& io, Described<ProbePoint> auto& point) {
   io.key("aliases", point.aliases);
   io.key_if(point.clones.has_value(), "clones", point.clones);
   io.key("instruction", point.instruction);
+  io.key_if(point.details != nullptr, "details", point.details);
   describe_inlined(io, &point);
   io.saved(12, "inlined_into", point.inlined_into);
   describe_source(io, &point);
@@ -170,6 +209,7 @@ void describe(auto& io, Described<StaticProbeRecord> auto& record) {
   io.key("arguments",
          [&](std::string& out) { append_json_static_arguments(out, probe.arguments); });
   describe_build(io, point.binary.get());
+  io.key_if(point.details != nullptr, "details", point.details);
 }
 void describe(auto& io, Described<ProgramPointRecord> auto& record) {
   io.key("program", record.program);
@@ -220,21 +260,48 @@ void describe(auto& io, Described<SourceLineRecord> auto& record) {
   io.key("probeable", record.probeable);
   io.key("text", record.text);
 }
-void describe(auto& io, Described<DriftRecord> auto& drift) {
-  // As match records have it: the archive inside the file is apart.
-  const auto inner = drift.entry ? drift.entry->rfind("!/") : std::string::npos;
+// An entry as match records have it: the archive inside the file is apart.
+void describe_entry_of_target(auto& io, const std::optional<std::string>& entry) {
+  const auto inner = entry ? entry->rfind("!/") : std::string::npos;
   const bool is_nested = inner != std::string::npos;
-  io.key("target", drift.target);
-  io.key("request", drift.request);
-  io.key("symbol", drift.symbol);
-  io.key("change", drift.change);
-  io.key("recorded", drift.recorded);
-  io.key("found", drift.found);
-  io.key("file", drift.file);
-  io.key("entry", is_nested ? std::optional(drift.entry->substr(inner + 2)) : drift.entry);
-  io.key("container", is_nested ? std::optional(drift.entry->substr(0, inner)) : std::nullopt);
-  io.key("abi", drift.abi);
-  io.key("demangled", drift.symbol ? demangle(*drift.symbol) : std::nullopt);
+  io.key("entry", is_nested ? std::optional(entry->substr(inner + 2)) : entry);
+  io.key("container", is_nested ? std::optional(entry->substr(0, inner)) : std::nullopt);
+}
+void describe(auto& io, Described<Finding> auto& finding) {
+  io.key("target", finding.target);
+  io.key("request", finding.request);
+  io.key("symbol", finding.symbol);
+  io.key("change", finding.change);
+  io.key("recorded", finding.recorded);
+  io.key("found", finding.found);
+  io.key("file", finding.file);
+  describe_entry_of_target(io, finding.entry);
+  io.key("abi", finding.abi);
+  io.key("demangled", finding.symbol ? demangle(*finding.symbol) : std::nullopt);
+  io.key("member", finding.member);
+  io.key("reason", finding.reason);
+  io.key("matches", finding.matches);
+}
+void describe_counts(auto& io, const VerdictCounts& counts) {
+  io.key("checked", counts.checked());
+  io.key("unchanged", counts.unchanged);
+  io.key("moved", counts.moved);
+  io.key("gone", counts.gone);
+  io.key("changed", counts.changed);
+  io.key("new", counts.added);
+  io.key("not_checked", counts.not_checked);
+}
+void describe(auto& io, Described<LibraryVerdict> auto& library) {
+  io.key("target", library.image);
+  io.key("file", library.file);
+  describe_entry_of_target(io, library.entry);
+  io.key("abi", library.abi);
+  describe_counts(io, library.counts);
+  io.key("reason", library.reason);
+}
+void describe(auto& io, Described<Verdict> auto& verdict) {
+  describe_counts(io, verdict.counts());
+  io.key("libraries", verdict.libraries());
 }
 void describe(auto& io, Described<InstalledProbe> auto& probe) {
   std::vector<std::uint32_t> holders;
@@ -279,6 +346,14 @@ void describe(auto& io, Described<AttachedRecord> auto& record) {
   io(4, "clocks", record.clocks);
 }
 
+void describe(auto& io, Described<LongestWait> auto& wait) {
+  io(1, "begin_ns", wait.begin_ns);
+  io(2, "duration_ns", wait.duration_ns);
+  io(3, "cause", wait.cause);
+  io(4, "waker_tid", wait.waker_tid);
+  io(5, "waker_comm", wait.waker_comm);
+}
+
 // Saved without the probe, the stack and the caller. `line` is null unless the event is part of a
 // tree of calls.
 void describe_event(auto& io, Described<Event> auto& event, const CallRecord* line) {
@@ -307,18 +382,30 @@ void describe_event(auto& io, Described<Event> auto& event, const CallRecord* li
   const bool is_typed = event.typed_return.has_value();
   io.key("return_value", [&](std::string& out) { append_json_return(out, event); });
   io.key_if(is_typed, "return_error", [&] { return unread_part(event.typed_return->value); });
-  io.key_if(is_typed && !event.return_errno.empty(), "return_errno", event.return_errno);
+  std::string error = errno_text(event.return_errno);
+  io.key_if(is_typed && !error.empty(), "return_errno", error);
+  io.key_if(event.failed.value_or(false), "failed", true);
   io.null_unless(event.left_by != ExitKind::unknown, 12, "left_by", event.left_by);
   io.saved(13, "return_value", event.return_value);
   io.saved(14, "typed_return", event.typed_return);
   io.saved(15, "returns_nothing", event.returns_nothing);
   io.saved(16, "is_known_call", event.is_known_call);
-  io.saved(17, "return_errno", event.return_errno);
-  io.key("latency_ns", [&] {
-    const bool closes = line != nullptr && line->call != nullptr && &event == line->exit;
-    return closes ? duration_of(*line->call, line->end_ns) : event.latency_ns;
-  });
+  io.saved(17, "return_errno", error);
+  if constexpr (!std::is_const_v<std::remove_reference_t<decltype(event)>>)
+    event.return_errno = errno_number(error).value_or(0);
+  const bool closes_call = line != nullptr && line->call != nullptr && &event == line->exit;
+  io.key("latency_ns",
+         [&] { return closes_call ? duration_of(*line->call, line->end_ns) : event.latency_ns; });
   io.saved(18, "latency_ns", event.latency_ns);
+  const auto waiting = closes_call ? line->call->waiting_ns : event.waiting_ns;
+  io.key_if(waiting.has_value(), "on_cpu_ns",
+            [&] { return closes_call ? on_cpu_ns(*line->call, line->end_ns) : on_cpu_ns(event); });
+  io.key_if(waiting.has_value(), "waiting_ns", waiting);
+  const auto& caused = event.caused_ns;
+  io.key_if(caused.has_value(), "preempted_ns", [&] { return (*caused)[WAIT_PREEMPTED]; });
+  io.key_if(caused.has_value(), "slept_ns", [&] { return (*caused)[WAIT_SLEPT]; });
+  io.key_if(caused.has_value(), "blocked_ns", [&] { return (*caused)[WAIT_BLOCKED]; });
+  io.key_if(event.longest_wait.has_value(), "longest_wait", event.longest_wait);
   io.key_if(line != nullptr, "depth", of(line, &CallRecord::depth));
   describe_stack(io, event.stack);
   // As the stack has it, whose frame 0 is the function.
@@ -337,8 +424,74 @@ void describe_event(auto& io, Described<Event> auto& event, const CallRecord* li
   io.saved(22, "stack_pointer", event.stack_pointer);
   io.saved(23, "goroutine", event.goroutine);
   io.saved(24, "lost_before", event.lost_before);
+  io.saved(25, "failed", event.failed);
+  io.saved(26, "span", event.span);
+  io.saved(27, "waiting_ns", event.waiting_ns);
+  io.saved(28, "waited_ns", event.waited_ns);
+  io.saved(29, "caused_ns", event.caused_ns);
+  io.saved(30, "longest_wait", event.longest_wait);
 }
 void describe(auto& io, Described<Event> auto& event) { describe_event(io, event, nullptr); }
+
+// How a call was left, if not by a return. Null: it may not have been left.
+inline std::optional<std::string_view> left_without_return(const CallRecord& line) {
+  if (line.end != CallEnd::no_return_seen) return std::nullopt;
+  return line.call->exception ? "exception" : "unwound";
+}
+// An event that is a span.
+void describe_span(auto& io, const Event& begin) {
+  const Span& span = *begin.span;
+  const Event* const end = span.end.get();
+  const ProbePoint* const to = end != nullptr ? end->point : nullptr;
+  io.key("name", span.name);
+  io.key("key", span.key);
+  io.key("start_ns", span.begin_ns);
+  io.key("duration_ns", begin.latency_ns);
+  io.key_if(begin.waiting_ns.has_value(), "on_cpu_ns", [&] { return on_cpu_ns(begin); });
+  io.key_if(begin.waiting_ns.has_value(), "waiting_ns", begin.waiting_ns);
+  io.key("age_ns", end == nullptr ? std::optional(begin.time_ns - span.begin_ns) : std::nullopt);
+  io.key("from", begin.point->symbol);
+  io.key("from_kind", begin.kind);
+  io.key("to", of(to, &ProbePoint::symbol));
+  io.key("to_kind", of(end, &Event::kind));
+  io.key("pid", begin.pid);
+  io.key("ns_pid", begin.ns_pid);
+  io.key("tid", begin.tid);
+  io.key("comm", begin.comm);
+  io.key("end_tid", of(end, &Event::tid));
+  io.key("end_comm", of(end, &Event::comm));
+  io.key("arguments", [&](std::string& out) { append_json_arguments(out, begin); });
+  io.key("return_value", [&](std::string& out) { append_json_return(out, begin); });
+  const auto of_end = [end](auto append) {
+    return [=](std::string& out) {
+      if (end != nullptr)
+        append(out, *end);
+      else
+        out += "null";
+    };
+  };
+  io.key("end_arguments",
+         of_end([](std::string& out, const Event& event) { append_json_arguments(out, event); }));
+  io.key("end_return_value",
+         of_end([](std::string& out, const Event& event) { append_json_return(out, event); }));
+  io.key("stack", [&](std::string& out) { append_json_stack(out, begin.stack); });
+  io.key("end_stack",
+         of_end([](std::string& out, const Event& event) { append_json_stack(out, event.stack); }));
+}
+void describe(auto& io, Described<SpanSummaryRecord> auto& record) {
+  io.key("name", record.name);
+  io.key("begun", record.begun);
+  io.key("ended", record.ended);
+  io.key("open", record.open);
+  io.key("open_of_ended", record.open_of_ended);
+  io.key("begun_again", record.begun_again);
+  io.key("without_room", record.without_room);
+  io.key("not_begun", record.not_begun);
+  io.key("null_keys", record.null_keys);
+  io.key("unread_keys", record.unread_keys);
+  io.key("shorter", record.shorter);
+  io.key("not_selected", record.not_selected);
+}
 
 // The end of a call without a return.
 void describe(auto& io, Described<CallRecord> auto& line) {
@@ -353,6 +506,9 @@ void describe(auto& io, Described<CallRecord> auto& line) {
   io.key("begin_ns", call.begin_ns);
   io.key("depth", line.depth);
   io.key("end", line.end);
+  io.key("left_by", left_without_return(line));
+  const bool has_type = call.exception && !call.exception->empty();
+  io.key("exception", has_type ? call.exception.get() : nullptr);
 }
 void describe(auto& io, Described<CallSummaryRecord> auto& record) {
   const FunctionSummary& function = *record.function;
@@ -371,6 +527,15 @@ void describe(auto& io, Described<CallSummaryRecord> auto& record) {
   io.key("max_ns", duration(static_cast<std::uint64_t>(durations.max)));
   io.key("p50_ns", duration(static_cast<std::uint64_t>(percentile(durations, 50))));
   io.key("p99_ns", duration(static_cast<std::uint64_t>(percentile(durations, 99))));
+  io.key_if(function.timed > 0, "on_cpu_ns", function.on_cpu_ns);
+  io.key_if(function.timed > 0, "self_on_cpu_ns", function.self_on_cpu_ns);
+}
+void describe(auto& io, Described<GraphTreesRecord> auto& record) {
+  io.key("shown", record.shown);
+  io.key("dropped", record.dropped);
+  io.key("unknown", record.unknown);
+  io.key("cut", record.cut);
+  io.key("cut_calls", record.cut_calls);
 }
 void describe(auto& io, Described<CallEdgeRecord> auto& record) {
   const CallEdge& edge = *record.edge;
@@ -414,6 +579,8 @@ void describe(auto& io, Described<CountRecord> auto& record) {
   io(9, "time_ns", record.time_ns);
   io.saved(10, "is_interval", record.is_interval);
   io.saved(11, "map", record.map);
+  io.key_if(!record.span.empty(), "span", record.span);
+  io.saved(12, "span", record.span);
 }
 void describe(auto& io, Described<HistogramRecord> auto& record) {
   const Histogram& histogram = record.histogram;
@@ -421,6 +588,7 @@ void describe(auto& io, Described<HistogramRecord> auto& record) {
     return histogram.count > 0 ? std::optional(Value{value}) : std::nullopt;
   };
   describe_counted(io, record.point);
+  io.key("map", record.point == nullptr ? &record.map : nullptr);
   io.key("unit", record.in_nanoseconds ? "ns" : "value");
   io.saved(1, "in_nanoseconds", record.in_nanoseconds);
   io.key("count", histogram.count);
@@ -435,6 +603,9 @@ void describe(auto& io, Described<HistogramRecord> auto& record) {
   io(3, "since_ns", record.since_ns);
   io(4, "time_ns", record.time_ns);
   io.saved(5, "is_interval", record.is_interval);
+  io.saved(6, "map", record.map);
+  io.key_if(!record.span.empty(), "span", record.span);
+  io.saved(7, "span", record.span);
 }
 void describe(auto& io, Described<TaskProbeNote> auto& note) {
   io(1, "task", note.task);
@@ -474,6 +645,19 @@ void describe(auto& io, Described<LostRecord> auto& record) {
   io(3, "since_ns", record.since_ns);
   io(4, "time_ns", record.time_ns);
 }
+// Saved without the point.
+void describe(auto& io, Described<TriggerRecord> auto& record) {
+  const bool is_timed = record.point != nullptr || record.time_ns != 0;
+  io.null_unless(is_timed, 1, "time_ns", record.time_ns);
+  io.null_unless(is_timed, 2, "pid", record.pid);
+  io.null_unless(is_timed, 3, "tid", record.tid);
+  io.null_unless(record.point != nullptr, 4, "comm", record.comm);
+  io.null_unless(is_timed, 5, "cpu", record.cpu);
+  describe_called(io, record.point);
+  io(6, "until", record.until);
+  io(7, "before", record.before);
+  io(8, "incomplete", record.is_incomplete);
+}
 void describe(auto& io, Described<SummaryRecord> auto& record) {
   io(1, "events", record.events);
   io(2, "lost", record.lost);
@@ -493,6 +677,10 @@ void describe(auto& io, Described<SummaryRecord> auto& record) {
   io(16, "rate_limited", record.rate_limited);
   io(17, "cost_hits", record.cost_hits);
   io(18, "hit_cost_ns", record.hit_cost_ns);
+  io(19, "kept", record.kept);
+  io(20, "kept_too_old", record.kept_too_old);
+  io(21, "kept_no_room", record.kept_no_room);
+  io(22, "triggers", record.triggers);
 }
 void describe(auto& io, Described<ErrorRecord> auto& record) {
   io(1, "target", record.target);
@@ -523,6 +711,7 @@ void describe(auto& io, Described<Check> auto& check) {
   io(2, "ok", check.ok);
   io(3, "reason", check.reason);
   io(4, "fix", check.fix);
+  io.key("rule", check.rule);
 }
 void describe(auto& io, Described<Pin> auto& pin) {
   io(1, "kind", pin.kind);

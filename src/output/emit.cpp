@@ -14,10 +14,6 @@ namespace uprobectl::emit {
 
 namespace {
 
-bool is_name_character(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
-}
-
 // Whether uprobe_events would end a path at the byte. It splits lines at isspace() bytes, ends them
 // at a '#' (trace_parse_run_command() in kernel/trace/trace.c), and has no quotes. isspace(0xa0) is
 // true (lib/ctype.c), even inside a UTF-8 character such as "à".
@@ -71,7 +67,7 @@ std::string event_name(const ProbePoint& point) {
   }
   std::string name;
   for (const char c : text) {
-    if (is_name_character(c))
+    if (in_ascii_identifier(c))
       name += c;
     else if (!name.empty() && !name.ends_with('_'))
       name += '_';
@@ -204,7 +200,7 @@ constexpr std::string_view other_tools_hint =
 // bpftrace 0.17 unquotes a path twice, in its lexer and in its parser, so escapes cannot be used.
 Result<std::string> quoted_path(const std::string& path) {
   const auto is_plain = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+    return is_ascii_letter_or_digit(c) ||
            std::string_view("_-./").find(c) != std::string_view::npos;
   };
   const auto is_rejected = [](char c) {

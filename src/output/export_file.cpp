@@ -23,11 +23,6 @@ constexpr mode_t plain_mode = 0644;
 
 using WriteContent = std::function<Result<void>(int fd)>;
 
-bool is_regular(int fd) {
-  struct stat status{};
-  return ::fstat(fd, &status) == 0 && S_ISREG(status.st_mode);
-}
-
 Result<void> write_text(int fd, const std::string& path, std::string_view text) {
   if (const auto written = write_all(fd, as_bytes(text)); !written)
     return fail(system_error(written.error(), path));
@@ -141,7 +136,7 @@ Result<StreamedFile> StreamedFile::open(const std::string& path, Workstation& wo
   file.fd_ =
       workstation.open(path, O_WRONLY | O_CREAT | truncate | O_CLOEXEC | O_NOCTTY, export_mode);
   if (!file.fd_) return fail(system_error(errno, path));
-  file.is_regular_ = is_regular(file.fd_.get());
+  file.is_regular_ = is_regular_file(file.fd_.get());
   return file;
 }
 

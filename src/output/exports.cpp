@@ -134,6 +134,7 @@ void Exports::begin(ExportedRun run) {
 }
 
 void Exports::take(const Event& event) {
+  if (event.sample != nullptr) take(*event.sample);
   if (run_.sends_calls) return;
   for (const auto& each : exports_) each->add_event(event);
 }

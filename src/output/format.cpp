@@ -332,4 +332,58 @@ void append_json_buckets(std::string& out, const Histogram& histogram) {
   out += ']';
 }
 
+std::vector<std::string_view> summary_columns(const CallSummaryRecord& record) {
+  std::vector<std::string_view> names = {"CALLS", "TOTAL", "SELF"};
+  if (record.has_cpu) names.insert(names.end(), {"CPU", "SELF CPU"});
+  names.insert(names.end(), {"MIN", "AVG", "MAX", "P50", "P99", "FUNCTION"});
+  return names;
+}
+
+std::vector<std::string> summary_cells(const CallSummaryRecord& record, std::string name) {
+  const FunctionSummary& function = *record.function;
+  const Histogram& durations = function.durations;
+  std::vector<std::string> cells = {std::to_string(function.calls)};
+  const auto add = [&](bool is_known, std::uint64_t nanoseconds) {
+    std::string& cell = cells.emplace_back();
+    if (is_known)
+      append_short_duration(cell, nanoseconds);
+    else
+      cell = "-";
+  };
+  add(true, function.total_ns);
+  add(true, function.self_ns);
+  if (record.has_cpu) {
+    add(function.timed > 0, function.on_cpu_ns);
+    add(function.timed > 0, function.self_on_cpu_ns);
+  }
+  for (const std::int64_t each :
+       {durations.min, static_cast<std::int64_t>(function.average_ns()), durations.max,
+        percentile(durations, 50), percentile(durations, 99)})
+    add(durations.count > 0, static_cast<std::uint64_t>(each));
+  if (function.no_return > 0) name += fmt::format("  ({} without a return)", function.no_return);
+  if (function.unfinished > 0) name += fmt::format("  ({} unfinished)", function.unfinished);
+  cells.push_back(std::move(name));
+  return cells;
+}
+
+std::vector<std::string> cause_cells(const Event& event) {
+  std::vector<std::string> cells;
+  for (const wait_cause cause : {WAIT_SLEPT, WAIT_BLOCKED, WAIT_PREEMPTED})
+    if (event.caused_ns && (*event.caused_ns)[cause] > 0) {
+      std::string& cell = cells.emplace_back(to_string(cause));
+      cell += ' ';
+      append_short_duration(cell, (*event.caused_ns)[cause]);
+    }
+  return cells;
+}
+
+std::string describe_longest_wait(const LongestWait& wait) {
+  std::string text = "longest wait ";
+  append_short_duration(text, wait.duration_ns);
+  text.append(": ").append(to_string(wait.cause));
+  if (!wait.waker_comm.empty())
+    text += fmt::format(", woken by '{}' ({})", printable(wait.waker_comm), wait.waker_tid);
+  return text;
+}
+
 } // namespace uprobectl

@@ -11,8 +11,11 @@ namespace uprobectl {
 
 struct ClockJump;
 struct ClockReading;
+struct Event;
 struct Histogram;
+struct CallSummaryRecord;
 struct HistogramRecord;
+struct LongestWait;
 
 // A number that JSON has as a string, "0x…": offsets, addresses and register values.
 struct Hex {
@@ -36,6 +39,10 @@ void append_decimal(std::string& out, std::uint64_t value); // 42
 
 // Appends a duration with at most three significant digits: "830ns", "12.4us", "3.05ms", "1.2s".
 void append_short_duration(std::string& out, std::uint64_t nanoseconds);
+// Returns the parts of a call's waiting, "slept 1.2ms", without those that are 0.
+std::vector<std::string> cause_cells(const Event& event);
+// Returns "longest wait 1.2ms: slept, woken by 'worker' (123)".
+std::string describe_longest_wait(const LongestWait& wait);
 
 // Converts CLOCK_MONOTONIC times to the time of day. Each time is converted by the clocks of its
 // own instant: times before a later set() keep their time of day.
@@ -80,5 +87,9 @@ std::string bucket_list(const Histogram& histogram);
 
 // Appends [{"low":256,"high":512,"count":12},…].
 void append_json_buckets(std::string& out, const Histogram& histogram);
+
+// The columns of the table of functions, and the cells of a row. `name`: of the function.
+std::vector<std::string_view> summary_columns(const CallSummaryRecord& record);
+std::vector<std::string> summary_cells(const CallSummaryRecord& record, std::string name);
 
 } // namespace uprobectl

@@ -17,6 +17,10 @@ std::string_view to_string(ExitKind kind) {
   constexpr std::array<std::string_view, 3> names = {"unknown", "return", "tail_call"};
   return names[static_cast<std::size_t>(kind)];
 }
+std::string_view to_string(wait_cause cause) {
+  constexpr std::array<std::string_view, WAIT_CAUSES> names = {"preempted", "slept", "blocked"};
+  return names[static_cast<std::size_t>(cause)];
+}
 
 namespace {
 
@@ -36,7 +40,8 @@ public:
   void write(const SymbolRecord& listed) override { write_described("symbol", listed); }
   void write(const LibraryRecord& listed) override { write_described("library", listed); }
   void write(const SourceLineRecord& listed) override { write_described("source_line", listed); }
-  void write(const DriftRecord& drift) override { write_described("drift", drift); }
+  void write(const Finding& finding) override { write_described("drift", finding); }
+  void write(const Verdict& verdict) override { write_described("verify_summary", verdict); }
   void write(const InstalledProbe& probe) override { write_described("installed_probe", probe); }
   void write(const Pin& pin) override { write_described("pinned", pin); }
   void write(const Check& check) override { write_described("check", check); }
@@ -44,11 +49,16 @@ public:
     write_described("call_summary", summary);
   }
   void write(const CallEdgeRecord& edge) override { write_described("call_edge", edge); }
+  void write(const GraphTreesRecord& trees) override { write_described("graph_trees", trees); }
+  void write(const SpanSummaryRecord& summary) override {
+    write_described("span_summary", summary);
+  }
   void write(const CountRecord& count) override { write_described("count", count); }
   void write(const HistogramRecord& measured) override { write_described("histogram", measured); }
   void write(const ProbeRecord& probe) override { write_described("probe", probe); }
   void write(const MapEntryRecord& entry) override { write_described("map_entry", entry); }
   void write(const LostRecord& lost) override { write_described("lost", lost); }
+  void write(const TriggerRecord& trigger) override { write_described("trigger", trigger); }
   void write(const SummaryRecord& summary) override { write_described("summary", summary); }
   void write(const ErrorRecord& failure) override { write_described("error", failure); }
   void write(const DeviceRecord& device) override { write_described("device", device); }
@@ -67,7 +77,13 @@ public:
     write_described("clocks", read);
   }
 
-  void write(const Event& event) override { write_event(event, nullptr); }
+  void write(const Event& event) override {
+    if (event.span == nullptr) return write_event(event, nullptr);
+    JsonRecord record(line_, "span");
+    describe_span(record, event);
+    finish(record);
+    out_.end_event();
+  }
   void write(const CallRecord& line) override {
     if (line.entry != nullptr) write_event(*line.entry, &line);
     if (line.exit != nullptr) write_event(*line.exit, &line);

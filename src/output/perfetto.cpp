@@ -144,6 +144,10 @@ public:
   }
 
   void thread(std::string& out, const TimelineTrack& track, std::string_view name) override {
+    if (track.span > 0) {
+      describe(out, track_uuid(track), process_uuid(track.pid), name, [](ProtobufWriter&) {});
+      return;
+    }
     if (track.stack > 0) {
       describe(out, track_uuid(track), track_uuid({.pid = track.pid, .tid = track.tid}), name,
                [](ProtobufWriter&) {});
@@ -220,7 +224,8 @@ private:
 
   std::uint64_t process_uuid(std::uint32_t pid) const { return mix(seed_ ^ mix(pid)); }
   std::uint64_t track_uuid(const TimelineTrack& track) const {
-    return mix(process_uuid(track.pid) ^ mix(std::uint64_t{track.tid} << 32U | (track.stack + 1)));
+    return mix(process_uuid(track.pid) ^ mix(std::uint64_t{track.tid} << 32U | (track.stack + 1)) ^
+               (track.span > 0 ? mix(std::uint64_t{track.span} << 16U) : 0));
   }
 
   std::size_t begin_packet(ProtobufWriter& writer, std::optional<std::uint64_t> time_ns) {
@@ -253,7 +258,7 @@ private:
 
   void write_event(std::string& out, EventType type, const TimelineTrack& track,
                    const TimelineItem& item, std::uint64_t time_ns) {
-    if (track.tid == 0 && !std::exchange(has_own_track_, true))
+    if (track.tid == 0 && track.span == 0 && !std::exchange(has_own_track_, true))
       describe(out, track_uuid(track), 0, "uprobectl", [](ProtobufWriter&) {});
     ProtobufWriter writer(out);
     defined_.clear();

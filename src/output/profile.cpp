@@ -137,7 +137,7 @@ void Profile::add_count(const CountRecord& count) {
 }
 
 void Profile::add_histogram(const HistogramRecord& histogram) {
-  if (run_->sends_latencies)
+  if (run_->sends_latencies && histogram.point != nullptr)
     add_aggregate(*histogram.point,
                   {.hits = histogram.histogram.count,
                    .measured = static_cast<std::uint64_t>(histogram.histogram.total)});

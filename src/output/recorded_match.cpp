@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "output/recorded_match.hpp"
 
-#include "output/records.hpp"
 #include "util/json_size.hpp"
 #include "util/numbers.hpp"
 
@@ -56,7 +55,105 @@ Result<std::optional<RecordedMatch>> static_record(const llvm::json::Object& obj
   return match;
 }
 
+std::optional<std::uint64_t> count_at(const llvm::json::Object& object, llvm::StringRef key) {
+  const auto number = object.getInteger(key);
+  return number && *number >= 0 ? std::optional(static_cast<std::uint64_t>(*number)) : std::nullopt;
+}
+
+// Reads a list, each of whose elements `read` accepts. A missing list and null are nullopt.
+template <typename T, typename Read>
+Result<std::optional<std::vector<T>>> list_at(const llvm::json::Object& object, llvm::StringRef key,
+                                              const Read& read) {
+  const auto* const value = object.get(key);
+  if (value == nullptr || value->getAsNull()) return std::nullopt;
+  const auto* const array = value->getAsArray();
+  std::vector<T> list;
+  if (array != nullptr)
+    for (const auto& element : *array)
+      if (std::optional<T> made = read(element)) list.push_back(std::move(*made));
+  if (array == nullptr || list.size() != array->size())
+    return fail(ErrorKind::corrupt, "details with an invalid list '" + key.str() + "'");
+  return list;
+}
+
+std::optional<DetailParameter> read_parameter(const llvm::json::Value& value) {
+  const auto* const object = value.getAsObject();
+  const auto name = object != nullptr ? text_at(*object, "name") : std::nullopt;
+  const auto type = object != nullptr ? text_at(*object, "type_name") : std::nullopt;
+  if (!name || !type) return std::nullopt;
+  return DetailParameter{.name = *name, .type = *type};
+}
+
+struct MemberOfStructure {
+  std::string structure;
+  DetailMember member;
+};
+std::optional<MemberOfStructure> read_member(const llvm::json::Value& value) {
+  const auto* const object = value.getAsObject();
+  if (object == nullptr) return std::nullopt;
+  const auto structure = text_at(*object, "structure");
+  const auto name = text_at(*object, "name");
+  const auto type = text_at(*object, "type_name");
+  const auto offset = count_at(*object, "offset");
+  const auto size = count_at(*object, "size");
+  if (!structure || !name || !type || !offset || !size) return std::nullopt;
+  return MemberOfStructure{.structure = *structure,
+                           .member = {.name = *name,
+                                      .type = *type,
+                                      .offset = *offset,
+                                      .size = *size,
+                                      .bit_offset = count_at(*object, "bit_offset"),
+                                      .bit_size = count_at(*object, "bit_size")}};
+}
+
+// The members of a structure stand together.
+std::vector<std::shared_ptr<const DetailStructure>>
+make_structures(std::vector<MemberOfStructure> members) {
+  std::vector<std::shared_ptr<const DetailStructure>> structures;
+  std::shared_ptr<DetailStructure> last;
+  for (MemberOfStructure& each : members) {
+    if (!last || last->name != each.structure) {
+      last = std::make_shared<DetailStructure>(DetailStructure{.name = std::move(each.structure)});
+      structures.push_back(last);
+    }
+    last->members.push_back(std::move(each.member));
+  }
+  return structures;
+}
+
+Result<std::shared_ptr<const PointDetails>> details_at(const llvm::json::Object& object) {
+  const auto* const value = object.get("details");
+  if (value == nullptr || value->getAsNull()) return nullptr;
+  const auto* const details = value->getAsObject();
+  if (details == nullptr) return fail(ErrorKind::corrupt, "details that are not an object");
+  return read_details(*details);
+}
+
 } // namespace
+
+Result<std::shared_ptr<const PointDetails>> read_details(const llvm::json::Object& object) {
+  auto parameters = list_at<DetailParameter>(object, "parameters", read_parameter);
+  auto members = list_at<MemberOfStructure>(object, "members", read_member);
+  auto exits = list_at<std::int64_t>(object, "exits", [](const llvm::json::Value& value) {
+    const auto number = value.getAsInteger();
+    return number ? std::optional<std::int64_t>(*number) : std::nullopt;
+  });
+  auto pages = list_at<std::string>(object, "pages", [](const llvm::json::Value& value) {
+    const auto text = value.getAsString();
+    return text ? std::optional(text->str()) : std::nullopt;
+  });
+  if (!parameters) return fail(std::move(parameters).error());
+  if (!members) return fail(std::move(members).error());
+  if (!exits) return fail(std::move(exits).error());
+  if (!pages) return fail(std::move(pages).error());
+  return std::make_shared<const PointDetails>(PointDetails{
+      .parameters = std::move(*parameters),
+      .result = text_at(object, "result"),
+      .structures = make_structures(std::move(*members).value_or(std::vector<MemberOfStructure>())),
+      .exits = std::move(*exits),
+      .code = text_at(object, "code").value_or(""),
+      .pages = std::move(*pages).value_or(std::vector<std::string>())});
+}
 
 Result<std::optional<RecordedMatch>> read_match_record(std::string_view line) {
   if (!is_parsable_record(line))
@@ -80,7 +177,13 @@ Result<std::optional<RecordedMatch>> read_match_record(std::string_view line) {
   const bool inflated = written != nullptr && written->getAsNull();
   if (!target || !request || (!offset && !inflated) || !image_offset)
     return fail(ErrorKind::corrupt, "record without target, request, offset or image_offset");
-  if (*type == "usdt") return static_record(*object, *target, *request, offset, *image_offset);
+  auto details = details_at(*object);
+  if (!details) return fail(std::move(details).error());
+  if (*type == "usdt") {
+    auto match = static_record(*object, *target, *request, offset, *image_offset);
+    if (match && *match) (*match)->details = std::move(*details);
+    return match;
+  }
   return RecordedMatch{.target = *target,
                        .request = *request,
                        .entry = entry_of(*object),
@@ -93,29 +196,8 @@ Result<std::optional<RecordedMatch>> read_match_record(std::string_view line) {
                        .build_id = text_at(*object, "build_id"),
                        .table = text_at(*object, "table"),
                        .is_inlined = object->getObject("inlined_into") != nullptr,
-                       .clones = text_at(*object, "clones")};
-}
-
-std::string_view to_string(DriftRecord::Change change) {
-  switch (change) {
-  case DriftRecord::Change::gone:
-    return "gone";
-  case DriftRecord::Change::added:
-    return "new";
-  case DriftRecord::Change::function_moved:
-    return "function_moved";
-  case DriftRecord::Change::archive_moved:
-    return "archive_moved";
-  case DriftRecord::Change::semaphore_moved:
-    return "semaphore_moved";
-  case DriftRecord::Change::arguments:
-    return "arguments";
-  case DriftRecord::Change::not_checked:
-    return "not_checked";
-  case DriftRecord::Change::build_id:
-    return "build_id";
-  }
-  return "";
+                       .clones = text_at(*object, "clones"),
+                       .details = std::move(*details)};
 }
 
 } // namespace uprobectl

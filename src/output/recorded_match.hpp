@@ -2,12 +2,17 @@
 // Reads `match` and `usdt` records that an earlier run has written.
 #pragma once
 
+#include "output/point_details.hpp"
 #include "uprobectl/util.hpp"
 
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
+
+namespace llvm::json {
+class Object;
+}
 
 namespace uprobectl {
 
@@ -20,6 +25,8 @@ struct RecordedMatch {
   std::optional<std::string> file;
   std::optional<std::uint64_t> offset;
   std::uint64_t image_offset = 0;
+  // Of a plan, which has no offsets: they are compared by address.
+  std::optional<std::uint64_t> address = {};
   std::optional<std::string> symbol; // "PROVIDER:NAME" of a static probe
   std::uint64_t symbol_offset = 0;
   std::optional<std::string> version;
@@ -28,6 +35,8 @@ struct RecordedMatch {
   bool is_inlined = false;               // an inlined instance of the symbol
   // ResolveOptions::Clones as text; nullopt in records of versions before 1.1 and of numbers.
   std::optional<std::string> clones = {};
+  std::shared_ptr<const PointDetails> details = {}; // null: they were not recorded
+  std::size_t line = 0;                             // in the file of the record, from 1
 
   // The fields of a `usdt` record.
   struct Static {
@@ -37,6 +46,9 @@ struct RecordedMatch {
   };
   std::optional<Static> static_probe;
 };
+
+// Reads the value of the key "details". Fails with corrupt.
+Result<std::shared_ptr<const PointDetails>> read_details(const llvm::json::Object& object);
 
 // Reads one line of JSON Lines. Returns nullopt for a record of another type. Fails with `corrupt`
 // if the line is not a JSON object or lacks a required key. Unknown keys are ignored.

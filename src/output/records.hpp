@@ -12,6 +12,7 @@
 #include "events/groups.hpp"
 #include "events/histogram.hpp"
 #include "inventory/inventory.hpp"
+#include "output/verdict.hpp"
 #include "unwind/raw_stack.hpp"
 #include "uprobectl/resolve.hpp"
 #include "uprobectl/unwind.hpp"
@@ -23,8 +24,9 @@ struct ReportedFrame;
 }
 class OutputBuffer;
 
-std::string_view to_string(EventKind kind); // "entry", "return", "usdt", "record"
-std::string_view to_string(ExitKind kind);  // "return", "tail_call"
+std::string_view to_string(EventKind kind);   // "entry", "return", "usdt", "record"
+std::string_view to_string(ExitKind kind);    // "return", "tail_call"
+std::string_view to_string(wait_cause cause); // "preempted", "slept", "blocked"
 
 // A symbol of a listing (`symbol`).
 struct SymbolRecord {
@@ -34,7 +36,7 @@ struct SymbolRecord {
   elf::Symbol symbol;
   std::optional<std::string_view> demangled = {};       // result of demangle()
   std::optional<std::vector<std::string>> aliases = {}; // if requested
-  std::span<const elf::Symbol> folded = {};             // continues_previous names on the same line
+  std::span<const elf::Symbol> folded = {};             // other names on the same line
   std::size_t aliases_left_out = 0; // number of aliases that are not in `aliases`
 };
 // A location of a static probe in a listing (`usdt`).
@@ -88,6 +90,11 @@ struct ProbedRecord {
   std::uint32_t probe = 0; // Event::probe
   PointDescription description = {};
 };
+// The types that the records of a user's program may have, before its first record. Empty: they are
+// not known, and values of records have their own types.
+struct RecordTypesRecord {
+  std::vector<ValueType> types = {};
+};
 // The part of a `probe` record for a probe of a task file.
 struct TaskProbeNote {
   std::size_t task = 0;      // from 1
@@ -114,6 +121,22 @@ struct ProgramPointRecord {
   std::string_view program;
   std::string_view phase; // "entry", "return", "entry and return"
 };
+// The spans of a name in a run (`span_summary`). Each that began has ended, began again, or is
+// open.
+struct SpanSummaryRecord {
+  std::string name;
+  std::uint64_t begun = 0;
+  std::uint64_t ended = 0;
+  std::uint64_t open = 0;          // at the end of the run
+  std::uint64_t open_of_ended = 0; // among them, of processes that ended before
+  std::uint64_t begun_again = 0;   // with the same key, before they ended
+  std::uint64_t without_room = 0;  // did not begin
+  std::uint64_t not_begun = 0;     // ends of spans that were not open
+  std::uint64_t null_keys = 0;     // hits with a null pointer or a negative number
+  std::uint64_t unread_keys = 0;   // hits whose key could not be read
+  std::uint64_t shorter = 0;       // among those that ended: than the minimum
+  std::uint64_t not_selected = 0;  // among those that ended: left out by --if
+};
 // A frame of an unwound stack (`frame`).
 struct FrameRecord {
   std::uint64_t index = 0; // 0 is the innermost frame
@@ -132,6 +155,7 @@ struct MappedMethodName {
 };
 struct ReportFrameRecord {
   const symbolize::ReportedFrame* reported = nullptr;
+  std::string_view report = {};                        // in an archive: the entry, else empty
   std::uint64_t report_line = 0;                       // from 1
   const symbolize::Frame* frame = nullptr;             // with names; null if there are none
   const symbolize::SourcePosition* position = nullptr; // of the frame, or null
@@ -159,15 +183,18 @@ struct CountRecord {
   std::uint64_t since_ns = 0;                     // start of the counted time, CLOCK_MONOTONIC
   std::uint64_t time_ns = 0;                      // its end
   bool is_interval = false;                       // one of several intervals (--interval)
+  std::string_view span = {}; // instead: the spans of this name, and a point that begins them
 };
 // The latencies or values measured at a probe (`histogram`).
 struct HistogramRecord {
-  const ProbePoint* point = nullptr;
-  bool in_nanoseconds = false; // latencies; otherwise values
+  const ProbePoint* point = nullptr; // null for records of a user's program
+  std::string_view map = {};         // that sent these records
+  bool in_nanoseconds = false;       // latencies; otherwise values
   Histogram histogram;
   std::uint64_t since_ns = 0; // as in CountRecord
   std::uint64_t time_ns = 0;
   bool is_interval = false;
+  std::string_view span = {};
 };
 // An entry of a user program's map (`map_entry`).
 struct MapEntryRecord {
@@ -201,10 +228,19 @@ std::string_view to_string(CallEnd end); // "returned", "no_return_seen", "lost"
 struct CallSummaryRecord {
   const FunctionSummary* function = nullptr;
   bool is_first = false; // of a table
+  bool has_cpu = false;  // the table has times on a CPU
 };
 struct CallEdgeRecord {
   const CallEdge* edge = nullptr;
   bool is_first = false;
+};
+// The trees of a graph whose roots decide what is shown (`graph_trees`).
+struct GraphTreesRecord {
+  std::uint64_t shown = 0;
+  std::uint64_t dropped = 0;
+  std::uint64_t unknown = 0;   // dropped because the root has no return that could decide
+  std::uint64_t cut = 0;       // of `shown`: only the root, since too much waited for its return
+  std::uint64_t cut_calls = 0; // in them
 };
 // Smaller ones are followed when they have added up to it: NTP changes the clock all the time.
 constexpr std::int64_t min_drift_ns = 1'000'000;
@@ -231,6 +267,18 @@ struct LostRecord {
   // CLOCK_MONOTONIC: the last time at which none of them was lost, and when they were counted.
   std::uint64_t since_ns = 0;
   std::uint64_t time_ns = 0;
+};
+// A hit at which events that waited in memory are written: those before it precede it (`trigger`).
+struct TriggerRecord {
+  std::string_view until;            // the condition or function as typed
+  const ProbePoint* point = nullptr; // null: a record of a user's program
+  std::uint64_t time_ns = 0;         // of its event, as all of the following
+  std::uint32_t pid = 0;
+  std::uint32_t tid = 0;
+  std::uint32_t cpu = 0;
+  std::string comm = {};
+  std::uint64_t before = 0;   // events that waited and are written
+  bool is_incomplete = false; // events that should precede it were dropped: memory was full
 };
 // Totals at the end of a run (`summary`).
 struct SummaryRecord {
@@ -262,38 +310,13 @@ struct SummaryRecord {
   // If requested: hits that were left out by sampling and by the rate limit. They are not `lost`.
   std::optional<std::uint64_t> sampled_out = {};
   std::optional<std::uint64_t> rate_limited = {};
+  // With --keep: all events that came; those that were not near to a trigger; those that were
+  // dropped because memory was full; and the triggers. The others are in `events`.
+  std::optional<std::uint64_t> kept = {};
+  std::optional<std::uint64_t> kept_too_old = {};
+  std::optional<std::uint64_t> kept_no_room = {};
+  std::optional<std::uint64_t> triggers = {};
 };
-// A difference between a recorded match or static probe and the present file (`drift`). Values are
-// numbers ("0x…"), build ids or arguments, depending on the change.
-struct DriftRecord {
-  enum class Change {
-    gone,
-    added,
-    function_moved,
-    archive_moved,
-    semaphore_moved, // of a static probe; the value "none" stands for no semaphore
-    arguments,       // of a static probe
-    not_checked,     // the file or the symbols of the recorded matches are missing
-    build_id
-  };
-  Change change = Change::gone;
-  std::string target;
-  // nullopt for build_id and not_checked, which apply to the whole image
-  std::optional<std::string> request;
-  std::optional<std::string> symbol;
-  std::optional<std::string> recorded; // nullopt for `added`
-  std::optional<std::string> found;    // nullopt for `gone`
-  bool continues_previous = false;     // about the same recorded match as the previous drift
-  // The file of the match that was found, of the recorded one if there is none: absolute, and the
-  // entry as in TARGET.
-  std::optional<std::string> file = {};
-  std::optional<std::string> entry = {};
-  std::optional<std::string> abi = {}; // Android's name of it
-  // TARGET in text, if it is not `target`: with the entry instead of a pattern.
-  std::optional<std::string> image = {};
-};
-std::string_view to_string(DriftRecord::Change change); // "new" for `added`
-
 // A device that adb knows (`device`).
 struct DeviceRecord {
   std::string serial;
@@ -387,6 +410,7 @@ public:
   virtual void write(const MapEntryRecord& record) = 0;
   virtual void write(const ProbeRecord& record) = 0;
   virtual void write(const LostRecord& record) = 0;
+  virtual void write(const TriggerRecord& record) = 0;
   virtual void write(const ClockRecord& record) = 0;
   virtual void write(const SummaryRecord& record) = 0;
   virtual void write(const ErrorRecord& record) = 0;
@@ -408,6 +432,7 @@ public:
   virtual void write(const CallChange& change) = 0;
   virtual void write(const ProcessNameRecord& record) = 0;
   virtual void write(const ProbedRecord& record) = 0;
+  virtual void write(const RecordTypesRecord& record) = 0;
   // Called at least every 50 ms while events are read. After an error the copy gets nothing more.
   virtual Result<void> flush() = 0;
   // Returns what is to be said of the copy, since the last call.
@@ -428,13 +453,16 @@ public:
   virtual void write(const SymbolRecord& record) = 0;
   virtual void write(const LibraryRecord& record) = 0;
   virtual void write(const SourceLineRecord& record) = 0;
-  virtual void write(const DriftRecord& record) = 0;
+  virtual void write(const Finding& finding) = 0;
+  virtual void write(const Verdict& verdict) = 0;
   virtual void write(const InstalledProbe& probe) = 0;
   virtual void write(const Pin& pin) = 0;
   virtual void write(const Check& check) = 0;
   virtual void write(const CallRecord& record) = 0;
+  virtual void write(const GraphTreesRecord& record) = 0;
   virtual void write(const CallSummaryRecord& record) = 0;
   virtual void write(const CallEdgeRecord& record) = 0;
+  virtual void write(const SpanSummaryRecord& record) = 0;
   virtual void write(const FrameRecord& record) = 0;
   virtual void write(const ReportFrameRecord& record) = 0;
   virtual void write(const DeviceRecord& record) = 0;

@@ -66,7 +66,7 @@ void append_json_report_frame(JsonRecord& record, const ReportFrameRecord& writt
   std::optional<VirtualAddress> address;
   if (written.frame != nullptr)
     address = written.frame->address;
-  else if (reported.origin != Origin::perf && reported.origin != Origin::java)
+  else if (reported.origin == Origin::android || reported.origin == Origin::sanitizer)
     address = VirtualAddress{reported.number};
   const bool names_file = reported.names_file();
   record.key("index", reported.index);
@@ -84,6 +84,7 @@ void append_json_report_frame(JsonRecord& record, const ReportFrameRecord& writt
   record.key("mapping", names_file ? std::nullopt : non_empty(reported.path));
   record.key("found_by", written.mapped != nullptr ? "mapping" : "report");
   add_position(record, written);
+  record.key("report", non_empty(written.report));
   record.key("report_line", written.report_line);
   std::optional<std::string> symbols_from;
   if (written.mapped != nullptr)

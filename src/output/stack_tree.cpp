@@ -9,10 +9,6 @@ namespace uprobectl {
 
 namespace {
 
-bool is_letter_or_digit(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-}
-
 // Approximation: characters from U+2E80 on are East Asian and take two columns.
 std::size_t character_columns(std::string_view sequence) {
   return sequence.size() > 2 && sequence >= "\u2e80" ? 2 : 1;
@@ -23,7 +19,7 @@ std::string_view front_scope(std::string_view name) {
   constexpr std::string_view anonymous = "(anonymous namespace)::";
   if (name.starts_with(anonymous)) return anonymous;
   std::size_t end = 0;
-  while (end < name.size() && (is_letter_or_digit(name[end]) || name[end] == '_')) ++end;
+  while (end < name.size() && (is_ascii_letter_or_digit(name[end]) || name[end] == '_')) ++end;
   const bool is_scope = end > 0 && name.substr(end).starts_with("::");
   return name.substr(0, is_scope ? end + 2 : 0);
 }
@@ -65,7 +61,7 @@ private:
   std::size_t operator_end(std::size_t at) const {
     constexpr std::string_view word = "operator";
     if (!name_.substr(at).starts_with(word)) return at;
-    if (at > 0 && (is_letter_or_digit(name_[at - 1]) || name_[at - 1] == '_')) return at;
+    if (at > 0 && (is_ascii_letter_or_digit(name_[at - 1]) || name_[at - 1] == '_')) return at;
     const std::size_t begin = at + word.size();
     for (const std::string_view sign :
          {"()", "[]", "<=>", "<<=", ">>=", "->*", "<<", ">>", "<=", ">=", "->", "<", ">"})

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "events/presentation.hpp"
+#include "output/event_text.hpp"
 #include "output/format.hpp"
 #include "output/function_arguments.hpp"
 #include "output/log2_slots.hpp"
@@ -148,12 +149,12 @@ public:
     table_.row({std::to_string(listed.line), listed.probeable ? "*" : "", text});
   }
 
-  void write(const DriftRecord& drift) override {
+  void write(const Finding& finding) override {
     header({"CHANGE", "RECORDED", "FOUND", "TARGET", "SYMBOL"});
-    table_.row({to_string(drift.change), drift.recorded.value_or("-"), drift.found.value_or("-"),
-                drift.image.value_or(drift.target),
-                drift.symbol.value_or(drift.request.value_or(""))});
+    table_.row({to_string(finding.change), finding.recorded.value_or("-"),
+                finding.found.value_or("-"), finding.library(), name_of(finding)});
   }
+  void write(const Verdict& /*verdict*/) override {} // a message says it
 
   void write(const InstalledProbe& probe) override {
     header({"OFFSET", "FILE", "SYMBOL", "KIND", "MECHANISM", "HELD_BY", "PROGRAM", "NOTE"});
@@ -207,13 +208,34 @@ public:
                   .lost = record.count});
   }
 
-  void write(const Event& event) override {
-    if (style_.header && !std::exchange(header_written_, true))
-      out_.append(style_.aligned ? "TIME             PID      TID      COMM             FUNCTION"
-                                   "                  ARGUMENTS\n"
-                                 : "TIME\tPID\tTID\tCOMM\tFUNCTION\tARGUMENTS\n");
-    write_remarks(event.time_ns, false);
+  void write(const TriggerRecord& record) override {
+    begin_event(record.time_ns);
     line_.clear();
+    const bool is_timed = record.time_ns != 0;
+    if (is_timed)
+      clock_.append_time(line_, record.time_ns);
+    else
+      line_ += '-';
+    cell(is_timed ? std::to_string(record.pid) : "-", 15, line_.size());
+    cell(is_timed ? std::to_string(record.tid) : "-", 7, last_width_);
+    cell(record.comm.empty() ? "-" : record.comm, 7, last_width_);
+    cell("<trigger>", 15, last_width_);
+    cell(fmt::format("{}, after {} {}{}", record.until, record.before,
+                     record.before == 1 ? "event" : "events",
+                     record.is_incomplete ? ": earlier ones did not fit" : ""),
+         24, last_width_);
+    line_ += '\n';
+    out_.append(line_);
+  }
+
+  void write(const Event& event) override {
+    begin_event(event.time_ns);
+    line_.clear();
+    if (event.span != nullptr) {
+      write_span(event);
+      out_.end_event();
+      return;
+    }
     if (event.kind == EventKind::record) {
       user_record(event);
       out_.end_event();
@@ -242,10 +264,14 @@ public:
       append_short_duration(latency, *event.latency_ns);
       cell(latency, 0, last_width_);
     }
+    add_on_cpu(on_cpu_ns(event));
+    for (const std::string& each : cause_cells(event)) cell(each, 0, last_width_);
     add_registers(event);
     if (event.caller != nullptr) cell("<- " + display_frame(*event.caller), 0, last_width_);
     line_ += '\n';
     add_dumps(event);
+    if (event.longest_wait)
+      line_ += fmt::format("    {}\n", describe_longest_wait(*event.longest_wait));
     add_stack(event.stack);
     out_.append(line_);
     out_.end_event();
@@ -283,26 +309,18 @@ public:
     line_.append(std::size_t{2} * std::min<std::uint32_t>(record.depth, max_indent), ' ');
     append_printable(line_, tree_text(record));
     if (coloured) line_ += "\x1b[0m";
+    if (is_closed && record.end == CallEnd::returned)
+      add_on_cpu(on_cpu_ns(*record.call, record.end_ns));
     line_ += '\n';
     out_.append(line_);
     for (int i = 0; i < (record.entry != nullptr) + (record.exit != nullptr); ++i) out_.end_event();
   }
 
+  void write(const GraphTreesRecord& /*record*/) override {} // messages on stderr say it
   void write(const CallSummaryRecord& record) override {
-    const FunctionSummary& function = *record.function;
-    const Histogram& durations = function.durations;
-    const auto text = [&](std::int64_t value) {
-      return durations.count > 0 ? short_duration(static_cast<std::uint64_t>(value)) : "-";
-    };
-    if (record.is_first)
-      begin_table({"CALLS", "TOTAL", "SELF", "MIN", "AVG", "MAX", "P50", "P99", "FUNCTION"});
-    std::string name = names_.name(*function.point);
-    if (function.no_return > 0) name += fmt::format("  ({} without a return)", function.no_return);
-    if (function.unfinished > 0) name += fmt::format("  ({} unfinished)", function.unfinished);
-    table_.row({std::to_string(function.calls), short_duration(function.total_ns),
-                short_duration(function.self_ns), text(durations.min),
-                text(static_cast<std::int64_t>(function.average_ns())), text(durations.max),
-                text(percentile(durations, 50)), text(percentile(durations, 99)), name});
+    if (record.is_first) begin_table(summary_columns(record));
+    const auto cells = summary_cells(record, names_.name(*record.function->point));
+    table_.row(std::vector<std::string_view>(cells.begin(), cells.end()));
   }
 
   void write(const CallEdgeRecord& record) override {
@@ -360,7 +378,9 @@ public:
       names.insert(names.end(), {"PID", "COMM"});
       cells.insert(cells.end(), {std::to_string(*record.pid), std::string(record.comm)});
     }
-    names.emplace_back(record.point != nullptr ? "FUNCTION" : "MAP");
+    names.emplace_back(!record.span.empty()      ? "SPAN"
+                       : record.point != nullptr ? "FUNCTION"
+                                                 : "MAP");
     cells.push_back(counted_name(record));
     // In tab-separated rows the stack is the last column.
     const bool has_stack = record.stack != nullptr;
@@ -374,7 +394,14 @@ public:
 
   std::string counted_name(const CountRecord& record) {
     if (record.point == nullptr) return std::string(record.map);
+    if (!record.span.empty() && record.stack == nullptr) return std::string(record.span);
+    if (!record.span.empty()) return fmt::format("{}: {}", record.span, names_.name(*record.point));
     return names_.name(*record.point) + (record.on_return ? " (return)" : "");
+  }
+
+  std::string measured_name(const HistogramRecord& record) {
+    if (record.point == nullptr) return std::string(record.map);
+    return record.span.empty() ? names_.name(*record.point) : std::string(record.span);
   }
 
   void write(const FrameRecord& record) override {
@@ -388,21 +415,22 @@ public:
 
   void write(const HistogramRecord& record) override {
     begin_interval(record.time_ns, record.is_interval);
+    const bool is_sent = record.point == nullptr; // by a user's program
+    const std::string name = measured_name(record);
     if (style_.aligned) {
       line_.clear();
-      draw_histogram(line_, names_.name(*record.point), record);
+      draw_histogram(line_, name, record);
       out_.append(line_);
       return;
     }
-    header({"FUNCTION", "UNIT", "COUNT", "MIN", "P50", "P99", "MAX", "BUCKETS"});
+    header({is_sent ? "MAP" : "FUNCTION", "UNIT", "COUNT", "MIN", "P50", "P99", "MAX", "BUCKETS"});
     const Histogram& histogram = record.histogram;
-    table_.row({names_.name(*record.point), record.in_nanoseconds ? "ns" : "value",
-                std::to_string(histogram.count), std::to_string(histogram.min),
-                std::to_string(percentile(histogram, 50)),
+    table_.row({name, record.in_nanoseconds ? "ns" : "value", std::to_string(histogram.count),
+                std::to_string(histogram.min), std::to_string(percentile(histogram, 50)),
                 std::to_string(percentile(histogram, 99)), std::to_string(histogram.max),
                 bucket_list(histogram)});
     line_.clear();
-    draw_histogram(line_, names_.name(*record.point), record);
+    draw_histogram(line_, name, record);
     out_.append(line_);
   }
 
@@ -413,6 +441,7 @@ public:
     table_.flush();
   }
   void write(const ProbeRecord&) override {}
+  void write(const SpanSummaryRecord&) override {}
   void write(const SummaryRecord&) override {
     if (has_events_) write_remarks(UINT64_MAX, shows_calls_);
     if (!shows_counts_) return;
@@ -448,6 +477,15 @@ private:
     for (const Remark& remark : remarks_)
       if (remark.lost > 0) table_.row({std::to_string(remark.lost), remark.kind, remark.text});
     remarks_.clear();
+  }
+
+  // Writes what precedes an event.
+  void begin_event(std::uint64_t time_ns) {
+    if (style_.header && !std::exchange(header_written_, true))
+      out_.append(style_.aligned ? "TIME             PID      TID      COMM             FUNCTION"
+                                   "                  ARGUMENTS\n"
+                                 : "TIME\tPID\tTID\tCOMM\tFUNCTION\tARGUMENTS\n");
+    write_remarks(time_ns, false);
   }
 
   // Writes the remarks that precede an event, and the date if its day is another one than that of
@@ -506,9 +544,17 @@ private:
 
   // Writes the heading of a table that follows other lines.
   void begin_table(std::initializer_list<std::string_view> names) {
+    begin_table(std::span(names.begin(), names.size()));
+  }
+  void begin_table(std::span<const std::string_view> names) {
     table_.flush();
     if (style_.aligned) out_.append("\n");
     if (style_.aligned || style_.header) table_.row(names);
+  }
+
+  // How long the thread ran during a call, if the run has asked for it.
+  void add_on_cpu(std::optional<std::uint64_t> on_cpu) {
+    if (on_cpu) cell("cpu " + short_duration(*on_cpu), 0, last_width_);
   }
 
   static std::string short_duration(std::uint64_t nanoseconds) {
@@ -542,6 +588,12 @@ private:
   }
 
   // As in a program: f(n=1) {, } f = 7, or f(n=1) = 7;
+  // `type`: of the thrown object, empty if it is not known.
+  static std::string exception_text(const std::string& type) {
+    return type.empty() ? "  <left by an exception>"
+                        : fmt::format("  <left by an exception: {}>", type);
+  }
+
   std::string tree_text(const CallRecord& record) {
     const ProbePoint& point = record.call != nullptr ? *record.call->point : *record.exit->point;
     const bool begins =
@@ -557,7 +609,8 @@ private:
     }
     if (record.kind == CallRecord::Kind::opened) return text + " {";
     if (record.exit == nullptr)
-      text += end_text(record.end);
+      text += record.call->exception ? exception_text(*record.call->exception)
+                                     : std::string(end_text(record.end));
     else if (record.exit->left_by == ExitKind::tail_call)
       text += "  <left by a tail call>";
     else if (!record.exit->returns_nothing)
@@ -565,6 +618,42 @@ private:
     if (record.kind == CallRecord::Kind::unmatched) text += "  <its entry was not seen>";
     if (record.kind == CallRecord::Kind::leaf) text += ';';
     return text;
+  }
+
+  // As in a program: f(n=1) = 7
+  std::string hit_text(const Event& event) {
+    std::string text = event.function.empty()
+                           ? names_.name(*event.point)
+                           : display_file_prefix(*event.point).append(event.function);
+    text += '(' + arguments_text(event) + ')';
+    if (event.kind == EventKind::on_return) text += ' ' + return_text(event);
+    return text;
+  }
+
+  // NAME KEY FROM(…) [= …] .. TO(…) [= …] DURATION
+  void write_span(const Event& begin) {
+    const Span& span = *begin.span;
+    const Event* const end = span.end.get();
+    clock_.append_time(line_, begin.time_ns);
+    cell(std::to_string(begin.pid), 15, line_.size());
+    cell(std::to_string(begin.tid), 7, last_width_);
+    cell(begin.comm, 7, last_width_);
+    cell(span.name, 15, last_width_);
+    std::string key;
+    append_text_value(key, span.key);
+    cell(key, 10, last_width_);
+    cell(hit_text(begin) + " .. " + (end != nullptr ? hit_text(*end) : "open"), 14, last_width_);
+    std::string duration = end != nullptr ? "" : "for ";
+    append_short_duration(duration, begin.latency_ns.value_or(begin.time_ns - span.begin_ns));
+    cell(duration, 0, last_width_);
+    add_on_cpu(on_cpu_ns(begin));
+    if (end != nullptr && end->tid != begin.tid)
+      cell(fmt::format("in thread {}", end->tid), 0, last_width_);
+    line_ += '\n';
+    add_stack(begin.stack);
+    if (end != nullptr && end->stack != nullptr) line_ += "    ..\n";
+    if (end != nullptr) add_stack(end->stack);
+    out_.append(line_);
   }
 
   // Time and sender are only known for maps that provide them.
@@ -662,19 +751,6 @@ private:
     return text;
   }
 
-  static std::string return_text(const Event& event) {
-    if (event.left_by == ExitKind::tail_call) return "left by a tail call";
-    if (event.returns_nothing) return "returned";
-    if (!event.typed_return) return "= " + hex(event.return_value);
-    std::string text = "= ";
-    if (event.is_known_call)
-      append_call_value(text, *event.typed_return);
-    else
-      append_text_value(text, *event.typed_return);
-    if (!event.return_errno.empty()) text += ' ' + event.return_errno;
-    return text;
-  }
-
   // On a terminal registers have their own line.
   void add_registers(const Event& event) {
     const auto names = register_names(event.arch);
@@ -684,25 +760,6 @@ private:
       line_ += '=';
       append_hex(line_, event.registers[i]);
     }
-  }
-
-  static std::string arguments_text(const Event& event) {
-    std::string text;
-    if (event.typed_arguments) {
-      if (event.is_known_call)
-        append_call_arguments(text, *event.typed_arguments);
-      else
-        append_text_arguments(text, *event.typed_arguments);
-      return text;
-    }
-    if (!event.has_arguments) return text;
-    for (std::size_t i = 0; i < event.arguments.size(); ++i) {
-      text += i == 0 ? "arg" : " arg";
-      append_decimal(text, i);
-      text += '=';
-      append_hex(text, event.arguments[i]);
-    }
-    return text;
   }
 
   OutputBuffer& out_;

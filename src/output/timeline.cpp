@@ -3,9 +3,11 @@
 
 #include "output/call_paths.hpp"
 #include "output/export_file.hpp"
+#include "util/errnos.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <map>
 #include <set>
 
 namespace uprobectl {
@@ -23,6 +25,29 @@ Value stack_value(const unwind::Stack& stack) {
   for (const unwind::Frame& frame : stack.frames)
     frames.push_back(text_value(display_frame(frame)));
   return {.value = std::move(frames)};
+}
+
+// Adds the parts of the duration, if they are known.
+void add_times(std::vector<DataMember>& values, std::optional<std::uint64_t> on_cpu,
+               std::optional<std::uint64_t> waiting) {
+  if (on_cpu) values.push_back({.name = "on_cpu_ns", .value = {.value = *on_cpu}});
+  if (waiting) values.push_back({.name = "waiting_ns", .value = {.value = *waiting}});
+}
+
+// The same of the parts of waiting, and the longest wait.
+void add_causes(std::vector<DataMember>& values, const Event& event) {
+  const auto add = [&](std::string_view name, auto value) {
+    values.push_back({.name = std::string(name), .value = {.value = std::move(value)}});
+  };
+  if (event.caused_ns) {
+    add("preempted_ns", (*event.caused_ns)[WAIT_PREEMPTED]);
+    add("slept_ns", (*event.caused_ns)[WAIT_SLEPT]);
+    add("blocked_ns", (*event.caused_ns)[WAIT_BLOCKED]);
+  }
+  if (!event.longest_wait) return;
+  add("longest_wait_ns", event.longest_wait->duration_ns);
+  add("longest_wait_cause", std::string(to_string(event.longest_wait->cause)));
+  if (!event.longest_wait->waker_comm.empty()) add("waker_comm", event.longest_wait->waker_comm);
 }
 
 std::string_view reason_of(CallEnd end) {
@@ -55,6 +80,9 @@ public:
     if (event.time_ns != 0) last_ns_ = std::max(last_ns_, event.time_ns);
     std::vector<DataMember> values = argument_values(event);
     std::ranges::move(other_values(event), std::back_inserter(values));
+    add_times(values, on_cpu_ns(event), event.waiting_ns);
+    add_causes(values, event);
+    if (event.span != nullptr) return add_span(event, std::move(values));
     const bool is_call = event.kind == EventKind::on_return && event.latency_ns;
     const TimelineItem item{.name = name_of(event, is_call),
                             .category = event.point != nullptr ? module_name(*event.point)
@@ -69,6 +97,40 @@ public:
       encoder_->call(file_.draft(), track_of_call(thread, begin_ns, event.time_ns), item, begin_ns,
                      event.time_ns);
     }
+    file_.end_piece();
+  }
+
+  // A slice of a track of its process, because it may begin and end in different threads.
+  void add_span(const Event& begin, std::vector<DataMember> values) {
+    const Span& span = *begin.span;
+    if (span.end == nullptr) return;
+    const Event& end = *span.end;
+    const auto add = [&](std::string_view name, Value value) {
+      values.push_back({.name = std::string(name), .value = std::move(value)});
+    };
+    if (!span.is_by_thread) add("key", span.key);
+    add("from", text_value(find_name(*begin.point)));
+    add("to", text_value(find_name(*end.point)));
+    add("tid", {.value = std::uint64_t{begin.tid}});
+    add("end_tid", {.value = std::uint64_t{end.tid}});
+    for (const auto& of_end : {argument_values(end), other_values(end)})
+      for (const DataMember& each : of_end) add("end " + each.name, each.value);
+    find_thread(begin);
+    SpanTracks& tracks = spans_[{begin.pid, span.number}];
+    std::size_t lane = 0;
+    while (lane < tracks.size() && lane + 1 < max_stacks &&
+           !tracks[lane].add(span.begin_ns, end.time_ns))
+      ++lane;
+    const TimelineTrack track{.pid = begin.pid, .tid = 0, .stack = lane, .span = span.number + 1};
+    if (lane == tracks.size()) {
+      tracks.emplace_back().add(span.begin_ns, end.time_ns);
+      encoder_->thread(file_.draft(), track,
+                       lane == 0 ? std::string(span.name)
+                                 : fmt::format("{} {}", span.name, lane + 1));
+    }
+    encoder_->call(file_.draft(), track,
+                   {.name = span.name, .category = module_name(*begin.point), .values = values},
+                   span.begin_ns, end.time_ns);
     file_.end_piece();
   }
 
@@ -98,8 +160,11 @@ public:
     if (!place) return;
     std::vector<DataMember> values;
     if (exit != nullptr) values = other_values(*exit);
+    add_times(values, on_cpu_ns(call, end_ns), call.waiting_ns);
     if (end != CallEnd::returned)
       values.push_back({.name = "ended", .value = text_value(std::string(reason_of(end)))});
+    if (call.exception)
+      values.push_back({.name = "exception", .value = text_value(*call.exception)});
     encoder_->call_end(
         file_.draft(), {.pid = call.pid, .tid = call.tid, .stack = place->stack},
         {.name = find_name(*call.point), .category = module_name(*call.point), .values = values},
@@ -110,7 +175,8 @@ public:
   void add_count(const CountRecord& count) override {
     if (count.stack != nullptr) return;
     const std::string name =
-        count.point == nullptr
+        !count.span.empty() ? fmt::format("{} spans", count.span)
+        : count.point == nullptr
             ? std::string(count.map) + " records"
             : find_name(*count.point) + (count.on_return ? " (return)" : "") + " hits";
     write_counter({.name = name, .pid = count.pid.value_or(0)}, count.time_ns,
@@ -120,7 +186,11 @@ public:
   void add_histogram(const HistogramRecord& record) override {
     if (record.histogram.count == 0) return;
     for (const unsigned percent : {50U, 99U}) {
-      const std::string name = fmt::format("{} p{}", find_name(*record.point), percent);
+      const std::string_view measured = record.point == nullptr ? record.map
+                                        : record.span.empty()
+                                            ? std::string_view(find_name(*record.point))
+                                            : record.span;
+      const std::string name = fmt::format("{} p{}", measured, percent);
       write_counter({.name = name, .in_nanoseconds = record.in_nanoseconds}, record.time_ns,
                     percentile(record.histogram, percent));
     }
@@ -228,6 +298,8 @@ private:
   std::unordered_map<const ProbePoint*, std::string> names_;
   std::string name_;                                  // of a return
   std::unordered_map<std::uint64_t, Thread> threads_; // by pid << 32 | tid
+  using SpanTracks = std::vector<NestedCalls>;
+  std::map<std::pair<std::uint32_t, std::uint32_t>, SpanTracks> spans_; // by pid and number
   std::set<std::uint32_t> processes_;
   std::set<std::uint32_t> unnamed_;
   CallPaths paths_;
@@ -275,8 +347,8 @@ std::vector<DataMember> other_values(const Event& event) {
            !event.returns_nothing)
     values.push_back(
         {.name = "return_value", .value = {.value = Value::Pointer{event.return_value}}});
-  if (!event.return_errno.empty())
-    values.push_back({.name = "return_errno", .value = text_value(event.return_errno)});
+  if (event.return_errno != 0)
+    values.push_back({.name = "return_errno", .value = text_value(errno_text(event.return_errno))});
   for (std::size_t i = 0; i < event.registers.size(); ++i)
     values.push_back({.name = std::string(register_names()[i]),
                       .value = {.value = Value::Pointer{event.registers[i]}}});

@@ -7,11 +7,12 @@
 namespace uprobectl {
 
 // A thread, or a further stack of it, whose calls do not nest with those of the first. tid 0: the
-// run itself.
+// run itself. Or the spans of a name in a process, and a further track of those that overlap.
 struct TimelineTrack {
   std::uint32_t pid = 0;
   std::uint32_t tid = 0;
   std::size_t stack = 0;
+  std::uint32_t span = 0; // 1 + Span::number; 0: not of spans
 };
 
 // What is shown of a call or a hit. Borrowed.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plans/attach_plan.hpp"
 
-#include "plans/plan_words.hpp"
+#include "plans/descriptions.hpp"
 
 #include <fmt/format.h>
 #include <llvm/Support/JSON.h>
@@ -13,129 +13,116 @@ namespace {
 
 llvm::StringRef view(std::string_view text) { return {text.data(), text.size()}; }
 
-// Writes one plan, indented.
+// The `io` that writes the keys of one object (plans/descriptions.hpp).
 class PlanWriter {
 public:
-  explicit PlanWriter(llvm::raw_ostream& out) : json_(out, 2) {}
+  // `types`: of the file that is written; may be null.
+  explicit PlanWriter(llvm::json::OStream& json, const dwarf::DescribedTypes* types = nullptr)
+      : json_(json), types_(types) {}
 
-  void write(const AttachPlan& plan) {
-    json_.object([&] {
-      text("format", plan_format);
-      number("version", plan_version);
-      text("program", plan.program);
-      text("target", plan.target);
-      texts("functions", plan.functions);
-      texts("options", plan.options);
-      json_.attributeArray("files", [&] {
-        for (const PlannedFile& file : plan.files) json_.object([&] { write(file); });
-      });
+  template <typename T>
+  void operator()(llvm::StringRef key, const T& value) {
+    if constexpr (is_optional<T> || is_shared<T>) {
+      if (value) attribute(key, *value);
+    } else {
+      attribute(key, value);
+    }
+  }
+  void operator()(llvm::StringRef key, const dwarf::Type* type) {
+    if (type != nullptr) json_.attribute(key, number_of(*type));
+  }
+  void type(llvm::StringRef key, const dwarf::Type* type) { (*this)(key, type); }
+  template <typename T>
+  void optional(llvm::StringRef key, const T& value) {
+    if constexpr (requires { value.empty(); }) {
+      if (!value.empty()) attribute(key, value);
+    } else {
+      unless(T(), key, value);
+    }
+  }
+  template <typename T>
+  void unless(const T& left_out, llvm::StringRef key, const T& value) {
+    if (value != left_out) attribute(key, value);
+  }
+  void optional_hex(llvm::StringRef key, std::uint64_t value) {
+    if (value != 0) attribute(key, VirtualAddress{value});
+  }
+  void object_if(bool is_there, llvm::StringRef key, const auto& value) {
+    if (is_there) attribute(key, value);
+  }
+  template <typename T, std::size_t N>
+  void word(llvm::StringRef key, const T& value, const std::array<Word<T>, N>& words) {
+    attribute(key, find_word(words, value));
+  }
+  template <typename T, std::size_t N>
+  void word_unless(T left_out, llvm::StringRef key, const T& value,
+                   const std::array<Word<T>, N>& words) {
+    if (value != left_out) word(key, value, words);
+  }
+  template <typename T>
+  void choice(llvm::StringRef key, const std::optional<T>& value,
+              std::initializer_list<T> /*choices*/) {
+    if (value) attribute(key, std::string_view(to_string(*value)));
+  }
+  void parts(llvm::StringRef key, const auto& values) { attribute(key, values); }
+  void line(llvm::StringRef key, const auto& value) {
+    if (!value) return;
+    json_.attributeBegin(key);
+    write_line(*value);
+    json_.attributeEnd();
+  }
+  void types(llvm::StringRef key, const std::shared_ptr<const dwarf::DescribedTypes>& types) {
+    types_ = types.get();
+    if (types_ == nullptr) return;
+    json_.attributeArray(key, [&] {
+      for (std::size_t i = 0; i < types_->size(); ++i) write_line(describe_type(types_->at(i)));
     });
   }
+  void expect(bool /*is_valid*/, llvm::StringRef /*key*/, std::string_view /*what*/) {}
+  void set(const auto& /*member*/, const auto& /*value*/) {}
 
 private:
-  void write(const PlannedFile& file) {
-    text("target", file.target);
-    text("machine", file.build.machine);
-    optional_text("build_id", file.build.build_id);
-    if (file.build.size) number("size", *file.build.size);
-    optional_text("sha256", file.build.sha256);
-    if (file.strings != StringLayout::unknown) text("strings", word_of(file.strings));
-    json_.attributeArray("probes", [&] {
-      for (const PlannedProbe& probe : file.probes) json_.object([&] { write(probe); });
-    });
+  void attribute(llvm::StringRef key, const auto& value) {
+    json_.attributeBegin(key);
+    write(value);
+    json_.attributeEnd();
   }
-
-  void write(const PlannedProbe& probe) {
-    const NamedPlace& place = probe.place;
-    text("function", place.request);
-    hex("address", place.address.value);
-    optional_text("symbol", place.symbol);
-    if (place.symbol_offset != 0) hex("symbol_offset", place.symbol_offset);
-    optional_text("demangled", place.demangled);
-    optional_text("version", place.version);
-    if (place.default_version) json_.attribute("default_version", *place.default_version);
-    if (place.size) number("size", *place.size);
-    if (place.kind) text("kind", to_string(*place.kind));
-    if (place.table) text("table", to_string(*place.table));
-    if (place.inlined_into)
-      json_.attributeObject("inlined_into", [&] { write(*place.inlined_into); });
-    if (place.source) json_.attributeObject("source", [&] { write(*place.source); });
-    if (probe.exits) json_.attributeObject("exits", [&] { write(*probe.exits); });
-  }
-
-  void write(const InlinedInto& into) {
-    text("function", into.function);
-    optional_text("demangled", into.demangled);
-    text("source", into.source);
-    number("line", into.line);
-    json_.attribute("approximate", into.is_approximate);
-  }
-
-  void write(const SourceLine& source) {
-    text("file", source.file);
-    number("line", source.line);
-    optional_text("inlined", source.inlined);
-  }
-
-  void write(const PlannedExits& exits) {
-    json_.attributeArray("returns", [&] {
-      for (const VirtualAddress address : exits.returns) hex(address.value);
-    });
-    json_.attributeArray("tail_calls", [&] {
-      for (const PlannedExits::TailCall& call : exits.tail_calls)
-        json_.object([&] { write(call); });
-    });
-    json_.attributeArray("code", [&] {
-      for (const elf::AddressRange& range : exits.code)
-        json_.object([&] {
-          hex("address", range.address.value);
-          number("size", range.size);
-        });
-    });
-  }
-
-  void write(const PlannedExits::TailCall& call) {
-    hex("address", call.address.value);
-    if (call.condition.test != JumpCondition::Test::always)
-      json_.attributeObject("condition", [&] {
-        text("test", word_of(call.condition.test));
-        number("code", call.condition.code);
-        number("register", call.condition.tested);
-        number("size", call.condition.size);
+  template <typename T>
+  void write(const T& value) {
+    if constexpr (std::convertible_to<const T&, std::string_view>)
+      json_.value(llvm::json::fixUTF8(view(value)));
+    else if constexpr (std::same_as<T, VirtualAddress>)
+      json_.value(fmt::format("{:#x}", value.value));
+    else if constexpr (std::same_as<T, bool>)
+      json_.value(value);
+    else if constexpr (std::unsigned_integral<T>)
+      json_.value(std::uint64_t{value});
+    else if constexpr (std::signed_integral<T>)
+      json_.value(std::int64_t{value});
+    else if constexpr (is_vector<T>)
+      json_.array([&] {
+        for (const auto& each : value) write(each);
       });
-    if (call.returns)
-      json_.attributeObject("returns", [&] {
-        number("raises_stack", call.returns->raises_stack);
-        json_.attribute("stores", call.returns->stores);
+    else
+      json_.object([&] {
+        PlanWriter object(json_, types_);
+        plans::describe(object, value);
       });
-    if (!call.source) return;
-    json_.attributeObject("source", [&] {
-      json_.attribute("memory", call.source->in_memory);
-      if (call.source->base) number("base", *call.source->base);
-      if (call.source->index) number("index", *call.source->index);
-      number("scale", call.source->scale);
-      json_.attribute("displacement", call.source->displacement);
-    });
+  }
+  // There may be thousands of them.
+  void write_line(const auto& value) {
+    std::string text;
+    llvm::raw_string_ostream out(text);
+    llvm::json::OStream line(out);
+    PlanWriter(line, types_).write(value);
+    json_.rawValue(out.str());
+  }
+  std::uint64_t number_of(const dwarf::Type& type) const {
+    return types_ == nullptr ? 0 : types_->index_of(type);
   }
 
-  void text(llvm::StringRef key, std::string_view value) {
-    json_.attribute(key, llvm::json::fixUTF8(view(value)));
-  }
-  void optional_text(llvm::StringRef key, const std::optional<std::string>& value) {
-    if (value) text(key, *value);
-  }
-  void texts(llvm::StringRef key, const std::vector<std::string>& values) {
-    json_.attributeArray(key, [&] {
-      for (const std::string& value : values) json_.value(llvm::json::fixUTF8(view(value)));
-    });
-  }
-  void number(llvm::StringRef key, std::uint64_t value) { json_.attribute(key, value); }
-  void hex(std::uint64_t value) { json_.value(fmt::format("{:#x}", value)); }
-  void hex(llvm::StringRef key, std::uint64_t value) {
-    json_.attribute(key, fmt::format("{:#x}", value));
-  }
-
-  llvm::json::OStream json_;
+  llvm::json::OStream& json_;
+  const dwarf::DescribedTypes* types_;
 };
 
 // The offset in the file of an address in code.
@@ -191,7 +178,13 @@ Result<FunctionReturns> to_returns(const PlannedExits& exits, const elf::Image& 
 std::string write_plan(const AttachPlan& plan) {
   std::string text;
   llvm::raw_string_ostream out(text);
-  PlanWriter(out).write(plan);
+  llvm::json::OStream json(out, 2);
+  json.object([&] {
+    json.attribute("format", view(plan_format));
+    json.attribute("version", plan_version);
+    PlanWriter keys(json);
+    plans::describe(keys, plan);
+  });
   text += '\n';
   return text;
 }

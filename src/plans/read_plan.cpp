@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plans/attach_plan.hpp"
-#include "plans/plan_words.hpp"
+#include "plans/descriptions.hpp"
 #include "util/json_size.hpp"
 #include "util/numbers.hpp"
 
@@ -16,8 +15,9 @@ using llvm::json::Array;
 using llvm::json::Object;
 using llvm::json::Value;
 
-// Enough for "files" > "probes" > "exits" > "tail_calls" > "condition".
-constexpr std::size_t max_nesting = 16;
+// Enough for "files" > "probes" > "values" > "globals" > "variable" > "location" > "length" >
+// "pieces" > "loads".
+constexpr std::size_t max_nesting = 20;
 
 // Checks what bounds the parser's recursion and memory.
 Result<void> check_size(std::string_view text) {
@@ -49,134 +49,127 @@ struct Problem {
   }
 };
 
-// Reads the keys of an object. All of them must be asked for before end().
+// What the readers of one plan share.
+struct Reading {
+  std::span<const std::string_view> parts; // of split_json()
+  std::uint64_t version = 0;
+  std::shared_ptr<dwarf::DescribedTypes> types = {}; // of the file; null: it has none
+  Problem problem = {};
+};
+
+// Reads the keys of an object: the `io` of plans/descriptions.hpp. All of them must be asked for
+// before end().
 class Fields {
 public:
-  Fields(const Value& value, std::string where, Problem& problem)
-      : object_(value.getAsObject()), where_(std::move(where)), problem_(problem) {
-    if (object_ == nullptr) problem_.set(where_, "expected an object");
+  Fields(const Value& value, std::string where, Reading& reading)
+      : object_(value.getAsObject()), where_(std::move(where)), reading_(reading) {
+    if (object_ == nullptr) problem().set(where_, "expected an object");
   }
 
-  std::string text(llvm::StringRef key) {
-    auto value = optional_text(key);
-    if (!value) wrong(key, "expected text");
-    return value.value_or("");
-  }
-  std::optional<std::string> optional_text(llvm::StringRef key) {
-    const Value* const value = find(key);
-    if (value == nullptr) return std::nullopt;
-    const auto text = value->getAsString();
-    if (!text) wrong(key, "expected text");
-    return text ? std::optional(text->str()) : std::nullopt;
-  }
-  bool flag(llvm::StringRef key) {
-    const auto value = optional_flag(key);
-    if (!value) wrong(key, "expected true or false");
-    return value.value_or(false);
-  }
-  std::optional<bool> optional_flag(llvm::StringRef key) {
-    const Value* const value = find(key);
-    if (value == nullptr) return std::nullopt;
-    const auto flag = value->getAsBoolean();
-    if (!flag) wrong(key, "expected true or false");
-    return flag;
-  }
   template <typename T>
-  std::optional<T> optional_number(llvm::StringRef key) {
+  void operator()(llvm::StringRef key, T& member) {
     const Value* const value = find(key);
-    if (value == nullptr) return std::nullopt;
-    const auto number = value->getAsUINT64();
-    if (!number || *number > std::numeric_limits<T>::max()) {
-      wrong(key, fmt::format("expected a number of at most {}", std::numeric_limits<T>::max()));
-      return std::nullopt;
+    if constexpr (is_optional<T>) {
+      if (value != nullptr) read(*value, name_of(key), member.emplace());
+    } else if constexpr (is_shared<T>) {
+      if (value == nullptr) return;
+      auto made = std::make_shared<std::remove_const_t<typename T::element_type>>();
+      read(*value, name_of(key), *made);
+      member = std::move(made);
+    } else {
+      static const Value missing(nullptr);
+      read(value == nullptr ? missing : *value, name_of(key), member);
     }
-    return static_cast<T>(*number);
+  }
+  // A type that may be missing.
+  void operator()(llvm::StringRef key, const dwarf::Type*& type) {
+    if (const Value* const value = find(key)) type = read_type(*value, name_of(key));
+  }
+  void type(llvm::StringRef key, const dwarf::Type*& type) {
+    (*this)(key, type);
+    if (type == nullptr) wrong(key, "expected a type");
+  }
+  void optional(llvm::StringRef key, auto& member) {
+    if (const Value* const value = find(key)) read(*value, name_of(key), member);
   }
   template <typename T>
-  T number(llvm::StringRef key) {
-    const auto value = optional_number<T>(key);
-    if (!value) wrong(key, "expected a number");
-    return value.value_or(0);
+  void unless(const T& left_out, llvm::StringRef key, T& member) {
+    member = left_out;
+    optional(key, member);
   }
-  std::int64_t integer(llvm::StringRef key) {
-    const Value* const value = find(key);
-    const auto number = value == nullptr ? std::nullopt : value->getAsInteger();
-    if (!number) wrong(key, "expected a number");
-    return number.value_or(0);
+  void optional_hex(llvm::StringRef key, std::uint64_t& member) {
+    if (const Value* const value = find(key)) member = read_hex(*value, name_of(key));
   }
-  std::uint64_t hex(llvm::StringRef key) { return read_hex(find(key), name_of(key)); }
-  std::optional<std::uint64_t> optional_hex(llvm::StringRef key) {
-    const Value* const value = find(key);
-    if (value == nullptr) return std::nullopt;
-    return read_hex(value, name_of(key));
-  }
-  // `words`: of plan_words.hpp.
+  void object_if(bool /*is_there*/, llvm::StringRef key, auto& member) { optional(key, member); }
   template <typename T, std::size_t N>
-  std::optional<T> optional_word(llvm::StringRef key, const std::array<Word<T>, N>& words) {
+  void word(llvm::StringRef key, T& member, const std::array<Word<T>, N>& words) {
+    if (find(key) == nullptr) return wrong(key, "expected a word");
+    word_unless(member, key, member, words);
+  }
+  template <typename T, std::size_t N>
+  void word_unless(T /*left_out*/, llvm::StringRef key, T& member,
+                   const std::array<Word<T>, N>& words) {
     const auto text = optional_text(key);
-    if (!text) return std::nullopt;
+    if (!text) return;
     for (const Word<T>& word : words)
-      if (word.text == *text) return word.value;
+      if (word.text == *text) {
+        member = word.value;
+        return;
+      }
     wrong(key, "unknown word '" + *text + "'");
-    return std::nullopt;
   }
-  // An enumerator by its to_string().
   template <typename T>
-  std::optional<T> optional_choice(llvm::StringRef key, std::initializer_list<T> choices) {
+  void choice(llvm::StringRef key, std::optional<T>& member, std::initializer_list<T> choices) {
     const auto text = optional_text(key);
-    if (!text) return std::nullopt;
+    if (!text) return;
     for (const T choice : choices)
-      if (to_string(choice) == *text) return choice;
+      if (to_string(choice) == *text) {
+        member = choice;
+        return;
+      }
     wrong(key, "unknown word '" + *text + "'");
-    return std::nullopt;
   }
-  // `read`: (Fields&) -> T.
-  template <typename Read>
-  auto optional_object(llvm::StringRef key, Read read)
-      -> std::optional<std::invoke_result_t<Read, Fields&>> {
+  // A list whose objects are parsed one at a time.
+  template <typename T>
+  void parts(llvm::StringRef key, std::vector<T>& members) {
+    for_each(key, [&](const Value& value, std::string where) {
+      read_part(value, std::move(where), members.emplace_back());
+    });
+  }
+  void line(llvm::StringRef key, auto& member) {
+    if (reading_.version >= first_version_with_values) (*this)(key, member);
+  }
+  // Types refer to each other, so all of them exist before one is read.
+  void types(llvm::StringRef key, std::shared_ptr<const dwarf::DescribedTypes>& member) {
+    reading_.types.reset();
+    if (reading_.version < first_version_with_values) return;
     const Value* const value = find(key);
-    if (value == nullptr) return std::nullopt;
-    return read_object(*value, name_of(key), read);
-  }
-  template <typename Read>
-  auto objects(llvm::StringRef key, Read read) {
-    std::vector<std::invoke_result_t<Read, Fields&>> all;
-    for_each(key, [&](const Value& value, std::string where) {
-      all.push_back(read_object(value, std::move(where), read));
+    const Array* const array = value == nullptr ? nullptr : value->getAsArray();
+    if (array == nullptr) return value == nullptr ? void() : wrong(key, "expected an array");
+    reading_.types = std::make_shared<dwarf::DescribedTypes>(array->size());
+    std::size_t index = 0;
+    for_each(key, [&](const Value& each, std::string where) {
+      dwarf::TypeDescription type;
+      read_part(each, std::move(where), type);
+      reading_.types->set(index++, std::move(type));
     });
-    return all;
+    if (problem().text.empty()) check_targets(name_of(key));
+    member = reading_.types;
   }
-  // Same, of a list whose objects are parsed one at a time.
-  template <typename Read>
-  auto split_objects(llvm::StringRef key, std::span<const std::string_view> texts, Read read) {
-    std::vector<std::invoke_result_t<Read, Fields&>> all;
-    for_each(key, [&](const Value& value, std::string where) {
-      const auto number = value.getAsUINT64();
-      if (!number || *number >= texts.size()) return problem_.set(where, "expected an object");
-      const auto parsed = parse(texts[*number]);
-      if (!parsed) return problem_.set(where, parsed.error().message);
-      all.push_back(read_object(*parsed, std::move(where), read));
-    });
-    return all;
+  void expect(bool is_valid, llvm::StringRef key, std::string_view what) {
+    if (!is_valid) wrong(key, what);
   }
-  std::vector<std::string> texts(llvm::StringRef key) {
-    std::vector<std::string> all;
-    for_each(key, [&](const Value& value, const std::string& where) {
-      const auto text = value.getAsString();
-      if (!text) problem_.set(where, "expected text");
-      all.push_back(text ? text->str() : "");
-    });
-    return all;
-  }
-  std::vector<VirtualAddress> addresses(llvm::StringRef key) {
-    std::vector<VirtualAddress> all;
-    for_each(key, [&](const Value& value, const std::string& where) {
-      all.push_back({read_hex(&value, where)});
-    });
-    return all;
+  template <typename T>
+  void set(T& member, T value) {
+    member = value;
   }
 
-  void wrong(llvm::StringRef key, std::string_view what) { problem_.set(name_of(key), what); }
+  std::optional<std::string> optional_text(llvm::StringRef key) {
+    std::optional<std::string> text;
+    (*this)(key, text);
+    return text;
+  }
+  void wrong(llvm::StringRef key, std::string_view what) { problem().set(name_of(key), what); }
 
   // Rejects keys that were not asked for.
   void end() {
@@ -186,6 +179,7 @@ public:
   }
 
 private:
+  Problem& problem() { return reading_.problem; }
   const Value* find(llvm::StringRef key) {
     asked_.insert(key.str());
     return object_ == nullptr ? nullptr : object_->get(key);
@@ -194,166 +188,124 @@ private:
     return where_.empty() ? key.str() : where_ + "." + key.str();
   }
 
-  template <typename Read>
-  auto read_object(const Value& value, std::string where, Read read) {
-    Fields fields(value, std::move(where), problem_);
-    auto made = read(fields);
-    fields.end();
-    return made;
+  template <typename T>
+  void read(const Value& value, std::string where, T& member) {
+    if constexpr (std::same_as<T, std::string>) {
+      if (const auto text = value.getAsString())
+        member = text->str();
+      else
+        problem().set(where, "expected text");
+    } else if constexpr (std::same_as<T, VirtualAddress>) {
+      member.value = read_hex(value, where);
+    } else if constexpr (std::same_as<T, bool>) {
+      if (const auto flag = value.getAsBoolean())
+        member = *flag;
+      else
+        problem().set(where, "expected true or false");
+    } else if constexpr (std::unsigned_integral<T>) {
+      constexpr T most = std::numeric_limits<T>::max();
+      if (const auto number = value.getAsUINT64(); number && *number <= most)
+        member = static_cast<T>(*number);
+      else if (value.kind() == Value::Null)
+        problem().set(where, "expected a number");
+      else
+        problem().set(where, fmt::format("expected a number of at most {}", most));
+    } else if constexpr (std::signed_integral<T>) {
+      if (const auto number = value.getAsInteger())
+        member = *number;
+      else
+        problem().set(where, "expected a number");
+    } else if constexpr (is_vector<T>) {
+      read_each(value, where, [&](const Value& each, std::string place) {
+        read(each, std::move(place), member.emplace_back());
+      });
+    } else {
+      Fields fields(value, std::move(where), reading_);
+      plans::describe(fields, member);
+      fields.end();
+    }
   }
 
   template <typename Visit>
+  void read_each(const Value& value, const std::string& where, Visit visit) {
+    const Array* const array = value.getAsArray();
+    if (array == nullptr) return problem().set(where, "expected an array");
+    for (std::size_t i = 0; i < array->size() && problem().text.empty(); ++i)
+      visit((*array)[i], fmt::format("{}[{}]", where, i));
+  }
+  template <typename Visit>
   void for_each(llvm::StringRef key, Visit visit) {
     const Value* const value = find(key);
-    const Array* const array = value == nullptr ? nullptr : value->getAsArray();
-    if (array == nullptr) return wrong(key, "expected an array");
-    for (std::size_t i = 0; i < array->size() && problem_.text.empty(); ++i)
-      visit((*array)[i], fmt::format("{}[{}]", name_of(key), i));
+    if (value == nullptr) return wrong(key, "expected an array");
+    read_each(*value, name_of(key), visit);
   }
 
-  std::uint64_t read_hex(const Value* value, const std::string& where) {
-    const auto text = value == nullptr ? std::nullopt : value->getAsString();
+  void read_part(const Value& value, std::string where, auto& member) {
+    const auto number = value.getAsUINT64();
+    if (!number || *number >= reading_.parts.size())
+      return problem().set(where, "expected an object");
+    const auto parsed = parse(reading_.parts[*number]);
+    if (!parsed) return problem().set(where, parsed.error().message);
+    read(*parsed, std::move(where), member);
+  }
+
+  const dwarf::Type* read_type(const Value& value, const std::string& where) {
+    const auto number = value.getAsUINT64();
+    const std::size_t size = reading_.types ? reading_.types->size() : 0;
+    if (number && *number < size) return &reading_.types->at(*number);
+    problem().set(where, fmt::format("expected a number of one of the {} types", size));
+    return nullptr;
+  }
+
+  // Checks that code that follows targets comes to an end.
+  void check_targets(const std::string& where) {
+    constexpr int max_targets = 64;
+    for (std::size_t i = 0; i < reading_.types->size(); ++i) {
+      int left = max_targets;
+      for (const dwarf::Type* type = &reading_.types->at(i); type != nullptr && --left >= 0;)
+        type = type->dimensions() > 1 && type->row() != nullptr ? type->row() : type->target();
+      if (left < 0) problem().set(fmt::format("{}[{}]", where, i), "its targets have no end");
+    }
+  }
+
+  std::uint64_t read_hex(const Value& value, const std::string& where) {
+    const auto text = value.getAsString();
     if (text && text->starts_with("0x"))
       if (const auto number = parse_number<std::uint64_t>(text->drop_front(2), 16)) return *number;
-    problem_.set(where, "expected a hexadecimal number in quotes, such as \"0x1a20\"");
+    problem().set(where, "expected a hexadecimal number in quotes, such as \"0x1a20\"");
     return 0;
   }
 
   const Object* object_;
   std::string where_;
-  Problem& problem_;
+  Reading& reading_;
   std::set<std::string> asked_;
 };
 
-InlinedInto read_inlined_into(Fields& fields) {
-  return {.function = fields.text("function"),
-          .demangled = fields.optional_text("demangled"),
-          .source = fields.text("source"),
-          .line = fields.number<std::uint32_t>("line"),
-          .is_approximate = fields.flag("approximate")};
-}
-
-SourceLine read_source_line(Fields& fields) {
-  return {.file = fields.text("file"),
-          .line = fields.number<std::uint32_t>("line"),
-          .inlined = fields.optional_text("inlined")};
-}
-
-JumpCondition read_condition(Fields& fields) {
-  JumpCondition condition;
-  if (const auto test = fields.optional_word("test", jump_test_words))
-    condition.test = *test;
-  else
-    fields.wrong("test", "expected a word");
-  condition.code = fields.number<std::uint8_t>("code"); // a condition, or the number of a bit
-  const std::uint8_t last_code = condition.test == JumpCondition::Test::flags ? 15 : 63;
-  if (condition.code > last_code)
-    fields.wrong("code", fmt::format("expected at most {}", last_code));
-  condition.tested = fields.number<std::uint8_t>("register");
-  condition.size = fields.number<std::uint8_t>("size");
-  if (condition.size != 1 && condition.size != 2 && condition.size != 4 && condition.size != 8)
-    fields.wrong("size", "expected 1, 2, 4 or 8");
-  return condition;
-}
-
-JumpSource read_jump_source(Fields& fields) {
-  JumpSource source{.in_memory = fields.flag("memory"),
-                    .base = fields.optional_number<std::uint8_t>("base"),
-                    .index = fields.optional_number<std::uint8_t>("index"),
-                    .scale = fields.number<std::uint8_t>("scale"),
-                    .displacement = fields.integer("displacement")};
-  if (source.scale != 1 && source.scale != 2 && source.scale != 4 && source.scale != 8)
-    fields.wrong("scale", "expected 1, 2, 4 or 8");
-  return source;
-}
-
-ReturnCode read_return_code(Fields& fields) {
-  return {.raises_stack = fields.number<std::uint64_t>("raises_stack"),
-          .stores = fields.flag("stores")};
-}
-
-PlannedExits::TailCall read_tail_call(Fields& fields) {
-  PlannedExits::TailCall call{.address = {fields.hex("address")}};
-  if (const auto condition = fields.optional_object("condition", read_condition))
-    call.condition = *condition;
-  call.source = fields.optional_object("source", read_jump_source);
-  call.returns = fields.optional_object("returns", read_return_code);
-  return call;
-}
-
-elf::AddressRange read_range(Fields& fields) {
-  return {.address = {fields.hex("address")}, .size = fields.number<std::uint64_t>("size")};
-}
-
-PlannedExits read_exits(Fields& fields) {
-  return {.returns = fields.addresses("returns"),
-          .tail_calls = fields.objects("tail_calls", read_tail_call),
-          .code = fields.objects("code", read_range)};
-}
-
-template <typename T>
-std::shared_ptr<const T> to_shared(std::optional<T> value) {
-  return value ? std::make_shared<const T>(std::move(*value)) : nullptr;
-}
-
-PlannedProbe read_probe(Fields& fields) {
-  using enum SymbolKind;
-  using elf::Table;
-  PlannedProbe probe{.place = {.request = fields.text("function"),
-                               .address = {fields.hex("address")},
-                               .symbol = fields.optional_text("symbol")}};
-  NamedPlace& place = probe.place;
-  place.symbol_offset = fields.optional_hex("symbol_offset").value_or(0);
-  place.demangled = fields.optional_text("demangled");
-  place.version = fields.optional_text("version");
-  place.default_version = fields.optional_flag("default_version");
-  place.size = fields.optional_number<std::uint64_t>("size");
-  place.kind = fields.optional_choice("kind", {function, ifunc, label, object, plt});
-  place.table = fields.optional_choice(
-      "table", {Table::dynsym, Table::symtab, Table::gnu_debugdata, Table::debug_file, Table::plt});
-  place.inlined_into = to_shared(fields.optional_object("inlined_into", read_inlined_into));
-  place.source = to_shared(fields.optional_object("source", read_source_line));
-  probe.exits = fields.optional_object("exits", read_exits);
-  if (!place.symbol && (place.symbol_offset != 0 || place.demangled || place.version ||
-                        place.inlined_into || probe.exits))
-    fields.wrong("symbol", "expected text");
-  return probe;
-}
-
-PlannedFile read_file(Fields& fields, std::span<const std::string_view> probes) {
-  PlannedFile file{.target = fields.text("target"),
-                   .build = {.machine = fields.text("machine"),
-                             .build_id = fields.optional_text("build_id"),
-                             .size = fields.optional_number<std::uint64_t>("size"),
-                             .sha256 = fields.optional_text("sha256")}};
-  const BuildIdentity& build = file.build;
-  if (build.build_id ? build.size || build.sha256 : !build.size || !build.sha256)
-    fields.wrong("build_id", "expected a build_id, or size and sha256");
-  file.strings =
-      fields.optional_word("strings", string_layout_words).value_or(StringLayout::unknown);
-  file.probes = fields.split_objects("probes", probes, read_probe);
-  return file;
-}
-
 // The error of write_plan_error().
 Error read_error(Fields& fields) {
-  fields.text("format");
-  return {ErrorKind::not_found, fields.text("message"), fields.texts("hints")};
+  Error error{ErrorKind::not_found, {}};
+  fields("message", error.message);
+  fields("hints", error.hints);
+  return error;
 }
 
 } // namespace
 
 Result<AttachPlan> read_plan(std::string_view text) {
   if (auto checked = check_size(text); !checked) return fail(std::move(checked).error());
-  // "files" > a file > "probes": all at once would take some fifty times the size of the text.
-  constexpr std::size_t probes_depth = 4;
-  const auto parts = split_json(text, probes_depth);
+  // "files" > a file > "types", "probes": all at once would take some fifty times the size of the
+  // text.
+  constexpr std::size_t parts_depth = 4;
+  const auto parts = split_json(text, parts_depth);
   const auto parsed = parse(parts ? std::string_view(parts->rest) : text);
   if (!parsed) return fail(Error(parsed.error()).within("not a valid plan"));
   if (!parts)
-    return fail(ErrorKind::corrupt, "not a valid plan: expected objects as the probes of a file");
-  Problem problem;
-  Fields fields(*parsed, "", problem);
+    return fail(ErrorKind::corrupt,
+                "not a valid plan: expected objects as the types and probes of a file");
+  Reading reading{.parts = parts->objects};
+  const Problem& problem = reading.problem;
+  Fields fields(*parsed, "", reading);
   const Object* const object = parsed->getAsObject();
   const auto format = object == nullptr ? std::nullopt : object->getString("format");
   if (format == llvm::StringRef(plan_error_format.data())) {
@@ -363,18 +315,15 @@ Result<AttachPlan> read_plan(std::string_view text) {
   if (format != llvm::StringRef(plan_format.data()))
     return fail(ErrorKind::corrupt,
                 fmt::format("not a valid plan: it has no \"format\": \"{}\"", plan_format));
-  fields.text("format");
-  const auto version = fields.number<std::uint64_t>("version");
-  if (problem.text.empty() && version != plan_version)
-    return fail(Error{ErrorKind::unsupported,
-                      fmt::format("the plan has version {}, expected {}", version, plan_version)}
-                    .hint("write and use it with the same version of uprobectl"));
-  AttachPlan plan{.program = fields.text("program"), .target = fields.text("target")};
-  plan.functions = fields.texts("functions");
-  if (plan.functions.empty()) fields.wrong("functions", "expected at least one");
-  plan.options = fields.texts("options");
-  plan.files =
-      fields.objects("files", [&](Fields& file) { return read_file(file, parts->objects); });
+  fields.optional_text("format");
+  fields("version", reading.version);
+  if (problem.text.empty() && (reading.version == 0 || reading.version > plan_version))
+    return fail(Error{ErrorKind::unsupported, fmt::format("the plan has version {}, this program "
+                                                          "reads versions 1 to {}",
+                                                          reading.version, plan_version)}
+                    .hint("use the version of uprobectl that has written it, or a later one"));
+  AttachPlan plan;
+  plans::describe(fields, plan);
   fields.end();
   if (!problem.text.empty()) return fail(ErrorKind::corrupt, "not a valid plan: " + problem.text);
   return plan;

@@ -29,6 +29,8 @@ struct LastEnumerator<EventKind> : LastEnumeratorIs<EventKind::record> {};
 template <>
 struct LastEnumerator<ExitKind> : LastEnumeratorIs<ExitKind::tail_call> {};
 template <>
+struct LastEnumerator<wait_cause> : LastEnumeratorIs<WAIT_BLOCKED> {};
+template <>
 struct LastEnumerator<CallChange::Kind> : LastEnumeratorIs<CallChange::Kind::time> {};
 template <>
 struct LastEnumerator<CallEnd> : LastEnumeratorIs<CallEnd::run_ended> {};
@@ -61,6 +63,8 @@ void describe(auto& io, Described<GraphHeader> auto& graph) {
   io(5, "function", graph.report.function);
   io(6, "depth", graph.depth);
   io(7, "min_latency_ns", graph.min_latency_ns);
+  io(8, "root_min_latency_ns", graph.root_min_latency_ns);
+  io(9, "root_conditions", graph.root_conditions);
 }
 void describe(auto& io, Described<RunHeader> auto& header) {
   io(1, "version", header.version);
@@ -163,12 +167,20 @@ void describe(auto& io, Described<PointDescription> auto& point) {
   io(2, "has_registers", point.has_registers);
   io(3, "values", point.values);
   io(4, "hidden", point.hidden);
+  io(5, "knows_failure", point.knows_failure);
+  io(6, "knows_errno", point.knows_errno);
+  io(7, "knows_waits", point.knows_waits);
+  io(8, "begins_spans", point.begins_spans);
+  io(9, "ends_spans", point.ends_spans);
+  io(10, "knows_causes", point.knows_causes);
 }
 // Without the point.
 void describe(auto& io, Described<ProbedRecord> auto& record) {
   io(1, "probe", record.probe);
   io(2, "description", record.description);
 }
+
+void describe(auto& io, Described<RecordTypesRecord> auto& record) { io(1, "types", record.types); }
 
 // ---- stacks
 
@@ -300,6 +312,17 @@ void describe(auto& io, Described<UserRecord> auto& record) {
   io(2, "record_type", record.type);
   io(3, "record", record.value);
   io(4, "raw", record.raw);
+  io(5, "sent", record.sent);
+}
+
+// Without the points of its events.
+void describe(auto& io, Described<Span> auto& span) {
+  io(1, "number", span.number);
+  io(2, "name", span.name);
+  io(3, "key", span.key);
+  io(4, "is_by_thread", span.is_by_thread);
+  io(5, "begin_ns", span.begin_ns);
+  io(6, "end", span.end);
 }
 
 // An event, or a reference to it.
@@ -309,6 +332,8 @@ struct SavedEvent {
   T event;
   bool has_stack = false; // that of the last stack chunk
   std::optional<SavedFrame> caller = {};
+  std::uint32_t record_type = 0; // 1 more than in the order of their chunks; 0: not known
+  std::uint32_t end_probe = 0;   // of the hit that ended a span
 };
 template <typename T>
 concept AnyEvent = Described<T, SavedEvent<Event>> || Described<T, SavedEvent<const Event&>>;
@@ -317,6 +342,8 @@ void describe(auto& io, AnyEvent auto& saved) {
   io(2, "event", saved.event);
   io(3, "has_stack", saved.has_stack);
   io(4, "caller", saved.caller);
+  io(5, "record_type", saved.record_type);
+  io(6, "end_probe", saved.end_probe);
 }
 
 // ---- calls
@@ -334,6 +361,9 @@ void describe(auto& io, Described<OpenCall> auto& call) {
   io(9, "depth", call.depth);
   io(10, "children_ns", call.children_ns);
   io(11, "children", call.children);
+  io(12, "exception", call.exception);
+  io(13, "waiting_ns", call.waiting_ns);
+  io(14, "children_on_cpu_ns", call.children_on_cpu_ns);
 }
 void describe(auto& io, Described<CallChange> auto& change) {
   io.always(1, "kind", change.kind);

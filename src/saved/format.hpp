@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace uprobectl::saved {
 
@@ -58,6 +59,9 @@ enum class ChunkKind : std::uint32_t {
   mappings = 25,     // unwind::ProcessMappings
   raw_stack = 26,    // RawStackSample
   probed = 27,       // ProbedRecord
+  record_types = 28, // RecordTypesRecord
+  record_type = 29,  // ValueType: of records of a user's program
+  trigger = 30,      // TriggerRecord
   // unwind::KeptParts. Only between a run on a device and its workstation, which replaces it by
   // chunks of file_parts: not part of the format.
   kept_parts = 0x10000,
@@ -70,6 +74,9 @@ struct GraphHeader {
   ReportOptions report = {};
   std::optional<std::uint32_t> depth = {};
   std::uint64_t min_latency_ns = 0;
+  // Only trees were shown whose root has taken as long and fulfils the conditions, as typed.
+  std::uint64_t root_min_latency_ns = 0;
+  std::vector<std::string> root_conditions = {};
 };
 
 // How stacks were copied that are unwound when the run is read.

@@ -161,6 +161,12 @@ bool RunReader::replay(ChunkKind kind, Bytes content) {
     return replay_raw_stack(content);
   case ChunkKind::probed:
     return replay_probed(content);
+  case ChunkKind::record_types:
+    return replay_record_types(content);
+  case ChunkKind::record_type:
+    return add_record_type(content);
+  case ChunkKind::trigger:
+    return replay_trigger(content);
   case ChunkKind::flush_rows:
     replay_.flush_rows();
     return read<Empty>(content, [](const Empty&) { return true; });
@@ -335,6 +341,21 @@ bool RunReader::replay_raw_stack(Bytes content) {
   });
 }
 
+// Sets the point of the hit that ended a span.
+bool RunReader::complete_span(std::uint32_t end_probe, Event& event) {
+  if (event.point == nullptr) return false;
+  if (event.span->end == nullptr) return true;
+  auto end = std::make_shared<Event>(*event.span->end);
+  if (end->span != nullptr || !find_probe(end_probe, end->point) || end->point == nullptr)
+    return false;
+  end->arch = arch_;
+  if (end->registers.size() > register_names(arch_).size()) return false;
+  auto span = std::make_shared<Span>(*event.span);
+  span->end = std::move(end);
+  event.span = std::move(span);
+  return true;
+}
+
 bool RunReader::replay_event(Bytes content) {
   SavedEvent<Event> saved; // receivers keep events, for example entries of calls
   Event& event = saved.event;
@@ -343,7 +364,14 @@ bool RunReader::replay_event(Bytes content) {
   if (saved.caller && !make_frame(*saved.caller, caller)) return false;
   const bool is_user_record = event.kind == EventKind::record;
   if (is_user_record != (event.record != nullptr)) return false;
+  if (saved.record_type > record_types_.size()) return false;
+  if (saved.record_type > 0) {
+    if (!is_user_record) return false;
+    const auto record = std::const_pointer_cast<UserRecord>(event.record); // made by read()
+    record->value_type = record_types_[saved.record_type - 1];
+  }
   if (event.point == nullptr && (!is_user_record || needs_hit_)) return false;
+  if (event.span != nullptr && !complete_span(saved.end_probe, event)) return false;
   needs_hit_ = false;
   event.arch = arch_;
   if (event.registers.size() > register_names(arch_).size()) return false;
@@ -403,8 +431,8 @@ bool RunReader::replay_call(Bytes content) {
 bool RunReader::replay_histogram(Bytes content) {
   OfProbe<HistogramRecord> saved;
   HistogramRecord& record = saved.record;
-  if (!read(content, saved) || !find_probe(saved.probe, record.point) || record.point == nullptr)
-    return false;
+  if (!read(content, saved) || !find_probe(saved.probe, record.point)) return false;
+  if ((record.point == nullptr) == record.map.empty()) return false;
   const Histogram& histogram = record.histogram;
   const std::size_t buckets = histogram.buckets.size();
   if (buckets != 0 && buckets != HISTOGRAM_BUCKETS) return false;
@@ -444,6 +472,29 @@ bool RunReader::replay_probed(Bytes content) {
   for (PointValue& each : record.description.values)
     if (!find_enumerations(each.type)) return false;
   replay_.write(record);
+  return true;
+}
+
+bool RunReader::replay_record_types(Bytes content) {
+  RecordTypesRecord record;
+  if (!read(content, record)) return false;
+  for (ValueType& each : record.types)
+    if (!find_enumerations(each)) return false;
+  replay_.write(record);
+  return true;
+}
+
+bool RunReader::add_record_type(Bytes content) {
+  ValueType type;
+  if (!read(content, type) || !find_enumerations(type)) return false;
+  record_types_.push_back(std::make_shared<const ValueType>(std::move(type)));
+  return true;
+}
+
+bool RunReader::replay_trigger(Bytes content) {
+  OfProbe<TriggerRecord> saved;
+  if (!read(content, saved) || !find_probe(saved.probe, saved.record.point)) return false;
+  replay_.write(saved.record);
   return true;
 }
 

@@ -24,6 +24,7 @@ public:
   void write(const unwind::FileParts& /*parts*/) final {}
   void write(const unwind::KeptParts& /*parts*/) final {}
   void write(const ProbedRecord& /*record*/) override {}
+  void write(const RecordTypesRecord& /*record*/) override {}
   // The first call. An error ends the reading.
   virtual Result<void> begin(const RunHeader& header) = 0;
   // Called after each record: an error ends the reading.
@@ -71,13 +72,17 @@ private:
   bool replay_record(Bytes content);
   bool replay_lost(Bytes content);
   bool replay_event(Bytes content);
+  bool complete_span(std::uint32_t end_probe, Event& event);
   bool replay_count(Bytes content);
   bool replay_call(Bytes content);
   bool replay_histogram(Bytes content);
   bool replay_stack(Bytes content);
   bool replay_raw_stack(Bytes content);
+  bool replay_trigger(Bytes content);
   bool replay_probe_end(Bytes content);
   bool replay_probed(Bytes content);
+  bool replay_record_types(Bytes content);
+  bool add_record_type(Bytes content);
   bool describe_parts(std::size_t count);
   bool find_enumerations(ValueType& type);
   bool add_file(Bytes content);
@@ -103,8 +108,9 @@ private:
   std::vector<std::shared_ptr<const ProbedBinary>> files_;
   std::deque<ProbePoint> probes_;                                // receivers keep their addresses
   std::vector<std::shared_ptr<const Enumeration>> enumerations_; // by number, from 1
-  std::size_t described_parts_ = 0;                              // at most max_described_parts
-  KeptTexts names_; // in events: of functions, arguments and types
+  std::vector<std::shared_ptr<const ValueType>> record_types_;
+  std::size_t described_parts_ = 0; // at most max_described_parts
+  KeptTexts names_;                 // in events: of functions, arguments and types
   std::vector<std::unique_ptr<symbolize::Module>> modules_;
   std::deque<std::string> mappings_; // names of places_
   std::vector<symbolize::ModuleAddress> places_;

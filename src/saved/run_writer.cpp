@@ -100,6 +100,24 @@ void RunWriter::write(const ProbedRecord& record) {
               OfProbe<const ProbedRecord&>{number_probe(record.point), numbered});
 }
 
+void RunWriter::write(const RecordTypesRecord& record) {
+  RecordTypesRecord numbered = record;
+  for (ValueType& each : numbered.types) number_enumerations(each);
+  write_chunk(ChunkKind::record_types, numbered);
+}
+
+std::uint32_t RunWriter::number_record_type(const UserRecord& record) {
+  if (record.value_type == nullptr) return 0;
+  const auto [known, is_new] = record_types_.try_emplace(
+      record.value_type, static_cast<std::uint32_t>(record_types_.size() + 1));
+  if (is_new) {
+    ValueType numbered = *record.value_type;
+    number_enumerations(numbered);
+    write_chunk(ChunkKind::record_type, numbered);
+  }
+  return known->second;
+}
+
 std::uint32_t RunWriter::number_module(const symbolize::Module& module) {
   const auto [known, is_new] =
       modules_.try_emplace(module.serial(), static_cast<std::uint32_t>(modules_.size() + 1));
@@ -255,6 +273,9 @@ void RunWriter::write(const Event& event) {
                                  .event = event,
                                  .has_stack = event.stack != nullptr || event.has_raw_stack};
   if (event.caller != nullptr) saved.caller = number(*event.caller);
+  if (event.record != nullptr) saved.record_type = number_record_type(*event.record);
+  if (event.span != nullptr && event.span->end != nullptr)
+    saved.end_probe = number_probe(event.span->end->point);
   write_chunk(ChunkKind::event, saved);
   out_.end_event();
 }
@@ -292,6 +313,10 @@ void RunWriter::write(const LostRecord& record) {
   if (known == gap_->losses.end()) return gap_->losses.push_back(record);
   known->count += record.count;
   known->time_ns = record.time_ns;
+}
+void RunWriter::write(const TriggerRecord& record) {
+  write_chunk(ChunkKind::trigger,
+              OfProbe<const TriggerRecord&>{number_probe(record.point), record});
 }
 void RunWriter::write(const SummaryRecord& record) { write_chunk(ChunkKind::summary, record); }
 void RunWriter::write(const ErrorRecord& record) { write_chunk(ChunkKind::error, record); }

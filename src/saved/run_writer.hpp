@@ -26,6 +26,7 @@ public:
   void write(const MapEntryRecord& record) override;
   void write(const ProbeRecord& record) override;
   void write(const LostRecord& record) override;
+  void write(const TriggerRecord& record) override;
   void write(const SummaryRecord& record) override;
   void write(const ErrorRecord& record) override;
   void write(const StackSample& sample) override;
@@ -37,6 +38,7 @@ public:
   void write(const CallChange& change) override;
   void write(const ProcessNameRecord& record) override;
   void write(const ProbedRecord& record) override;
+  void write(const RecordTypesRecord& record) override;
   void write(const ClockRecord& record) override;
   void flush_rows() override;
   Result<void> flush() override;
@@ -63,6 +65,7 @@ private:
   std::uint32_t number_file(const ProbedBinary& binary);
   std::uint32_t number_probe(const ProbePoint* point); // 1 more than in the file; 0: null
   void number_enumerations(ValueType& type);
+  std::uint32_t number_record_type(const UserRecord& record); // the same; 0: not known
   // The same for the module and the place of a frame.
   std::uint32_t number_module(const symbolize::Module& module);
   std::uint32_t number_place(const unwind::Frame& frame);
@@ -93,8 +96,9 @@ private:
   std::vector<std::string> warnings_;
   std::unordered_map<const ProbedBinary*, std::uint32_t> files_;
   std::unordered_map<const ProbePoint*, std::uint32_t> probes_;
-  std::map<std::string, std::uint32_t> enumerations_;        // numbers from 1, by their fields
-  std::unordered_map<std::uint64_t, std::uint32_t> modules_; // by serial number
+  std::map<std::string, std::uint32_t> enumerations_; // numbers from 1, by their fields
+  std::map<std::shared_ptr<const ValueType>, std::uint32_t> record_types_; // numbers from 1
+  std::unordered_map<std::uint64_t, std::uint32_t> modules_;               // by serial number
   std::unordered_map<PlaceKey, std::uint32_t, PlaceHash> places_;
   // By identity and path; without replaced ones.
   std::map<std::pair<FileIdentity, std::string>, std::uint32_t> mapped_files_;

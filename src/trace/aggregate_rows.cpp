@@ -12,7 +12,7 @@ namespace uprobectl {
 void write_counts(std::vector<CountRow> rows, const AggregateSpec& spec, const CountedTime& time,
                   Output& output) {
   const auto order = [](const CountRow& row) {
-    return std::tuple(row.probe, row.record.on_return, row.record.pid);
+    return std::tuple(row.probe, row.record.on_return, row.record.pid, row.stack);
   };
   std::ranges::sort(rows, [&](const CountRow& a, const CountRow& b) {
     if (a.record.count != b.record.count) return a.record.count > b.record.count;
@@ -41,15 +41,14 @@ void write_histograms(std::vector<HistogramRecord> records, const AggregateSpec&
 }
 
 void GroupRows::add(Row row) {
-  std::string key = fmt::format("{} {} {} ", row.map, row.probe, row.on_return);
+  std::string key = fmt::format("{} {} {} {} ", row.map, row.probe, row.on_return, row.span);
   for (const ArgumentValue& value : row.values) {
     append_json_value(key, value.value);
     key += is_cut(value.value) ? "…," : ",";
     key += unread_part(value.value).value_or("");
   }
   // Addresses differ between processes.
-  if (row.stack)
-    for (const unwind::Frame& frame : row.stack->frames) key += display_frame(frame) + "\n";
+  if (row.stack) key.append(row.stack->text).append(missing_frames_label(row.completeness));
   const group_sums added = std::exchange(row.sums, {});
   group_sums& sums = rows_.try_emplace(std::move(key), std::move(row)).first->second.sums;
   sums.count += added.count;
@@ -58,12 +57,14 @@ void GroupRows::add(Row row) {
 }
 
 void GroupRows::report(const GroupSpec& groups, const AggregateSpec& spec, const CountedTime& time,
-                       Output& output) const {
+                       Output& output, bool largest_sum_first) const {
   std::vector<const std::pair<const std::string, Row>*> order;
   for (const auto& row : rows_) order.push_back(&row);
   // Rows with equal counts are in the order of their values.
-  std::ranges::sort(order, [](const auto* a, const auto* b) {
-    return std::tie(b->second.sums.count, a->first) < std::tie(a->second.sums.count, b->first);
+  const auto rank = [&](const Row& row) { return largest_sum_first ? row.sums.sum : 0; };
+  std::ranges::sort(order, [&](const auto* a, const auto* b) {
+    return std::tuple(rank(b->second), b->second.sums.count, std::string_view(a->first)) <
+           std::tuple(rank(a->second), a->second.sums.count, std::string_view(b->first));
   });
   if (spec.top && order.size() > *spec.top) order.resize(*spec.top);
   for (const auto* each : order) {
@@ -74,12 +75,13 @@ void GroupRows::report(const GroupSpec& groups, const AggregateSpec& spec, const
                        .count = row.sums.count,
                        .pid = {},
                        .comm = {},
-                       .stack = row.stack ? &*row.stack : nullptr,
+                       .stack = row.stack ? &row.stack->stack : nullptr,
                        .rest = missing_frames_label(row.completeness),
-                       .by = &row.values};
+                       .by = &row.values,
+                       .span = row.span};
     set_time(record, spec, time);
-    if (groups.measured || groups.measures_latency) record.sums = row.sums;
-    record.sums_latency = groups.measures_latency;
+    if (groups.measured || groups.measured_time) record.sums = row.sums;
+    record.sums_latency = groups.measured_time.has_value();
     output.write(record);
   }
   output.flush_rows();

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "output/output.hpp"
+#include "trace/kept_stacks.hpp"
 #include "trace/trace.hpp"
 
 #include <map>
@@ -24,6 +25,7 @@ void set_time(auto& record, const AggregateSpec& spec, const CountedTime& time) 
 
 struct CountRow {
   std::size_t probe = 0; // its number in the run
+  std::size_t stack = 0; // numbers rows of stacks
   CountRecord record = {};
 };
 // Write the records, those with the most hits first as far as --top or counts ask for it; otherwise
@@ -41,17 +43,19 @@ public:
     std::string map = {};              // that sent these records
     std::size_t probe = 0;             // its number in the run
     bool on_return = false;
-    std::vector<ArgumentValue> values;       // as group_values() returns them
-    std::optional<unwind::Stack> stack = {}; // if counted by it
+    std::vector<ArgumentValue> values;           // as group_values() returns them
+    std::shared_ptr<const KeptStack> stack = {}; // if counted by it; null: none
     StackCompleteness completeness = StackCompleteness::complete;
     group_sums sums = {};
+    std::string span = {}; // the spans of this name
   };
 
   // Adds the sums to those of a row that shows the same.
   void add(Row row);
-  // Writes a record for each row, the highest count first.
+  bool empty() const { return rows_.empty(); }
+  // Writes a record for each row, the highest count or, if asked for, the largest sum first.
   void report(const GroupSpec& groups, const AggregateSpec& spec, const CountedTime& time,
-              Output& output) const;
+              Output& output, bool largest_sum_first = false) const;
 
 private:
   std::map<std::string, Row> rows_; // by a text that is equal for rows that show the same

@@ -11,19 +11,6 @@
 
 namespace uprobectl {
 
-namespace {
-
-constexpr std::size_t max_stacks = 65536;
-constexpr std::size_t max_frames = 1U << 20; // of all stacks together: about 64 MiB
-
-std::pair<const unwind::Module*, std::uint64_t> module_and_distance(const unwind::Frame& frame) {
-  if (frame.place && frame.place->module != nullptr)
-    return {frame.place->module, frame.place->address.value};
-  return {nullptr, frame.pc};
-}
-
-} // namespace
-
 void close_unused_files(unwind::LiveProcesses& processes, Output& output) {
   const std::uint64_t before = processes.forgotten_files();
   processes.forget_past();
@@ -37,11 +24,11 @@ void close_unused_files(unwind::LiveProcesses& processes, Output& output) {
 }
 
 KernelAggregates::KernelAggregates(const AggregateSpec& spec, const CaptureSpec& capture,
-                                   const TargetOptions& where, const BuiltinProgram& program,
-                                   std::span<const Probe> probes, Exports& exports,
-                                   ProcessNameLookup find_name)
-    : spec_(spec), capture_(capture), program_(program), exports_(exports), probes_(probes),
-      since_ns_(to_monotonic_ns(Time::clock::now())), reported_(probes.size()),
+                                   const TargetOptions& where, bool at_exits,
+                                   const BuiltinProgram& program, std::span<const Probe> probes,
+                                   Exports& exports, ProcessNameLookup find_name)
+    : spec_(spec), capture_(capture), at_exits_(at_exits), program_(program), exports_(exports),
+      probes_(probes), since_ns_(to_monotonic_ns(Time::clock::now())), reported_(probes.size()),
       processes_({.places = where.debug_places}, where.dex), find_name_(std::move(find_name)) {
   processes_.keep_unmapped_files();
   if (capture.source_lines) processes_.use_source_lines();
@@ -105,7 +92,7 @@ void KernelAggregates::report_histograms(const CountedTime& time, Output& output
     Histogram& now = sums[probe.number];
     Histogram& before = reported_[probe.number].histogram;
     records.push_back({.point = &probe.point,
-                       .in_nanoseconds = capture_.measure_latency,
+                       .in_nanoseconds = capture_.measured_time.has_value(),
                        .histogram = subtract(now, before)});
     before = std::move(now);
   }
@@ -131,16 +118,9 @@ void KernelAggregates::report(Time now, Output& output) {
   since_ns_ = time.until_ns;
 }
 
-// The first address is that of the probe.
 unwind::Stack KernelAggregates::symbolize_stack(const StackCount& counted) {
-  const auto pid = static_cast<pid_t>(counted.pid);
-  const ProbePoint& point = probes_[counted.probe].point;
-  if (counted.frames.empty() || !point.offset) return processes_.make_stack(pid, 0, counted.frames);
-  const unwind::KnownPlace hit{.pc = counted.frames.front(),
-                               .file = point.binary->file,
-                               .path = point.binary->real_path,
-                               .offset = *uprobe_offset(point)};
-  return processes_.make_stack(pid, 0, counted.frames, &hit);
+  return make_probe_stack(processes_, static_cast<pid_t>(counted.pid), counted.frames,
+                          probes_[counted.probe], at_exits_);
 }
 
 std::vector<KernelAggregates::CountedStack>
@@ -193,6 +173,7 @@ void KernelAggregates::report_stack_counts(const CountedTime& time, Output& outp
   std::vector<CountRow> rows;
   for (const CountedStack& each : stacks)
     rows.push_back({.probe = each.probe,
+                    .stack = rows.size(),
                     .record = {.point = &probes_[each.probe].point,
                                .on_return = !capture_.on_entry,
                                .count = each.count,
@@ -202,86 +183,6 @@ void KernelAggregates::report_stack_counts(const CountedTime& time, Output& outp
                                .rest = missing_frames_label(each.completeness)}});
   write_counts(std::move(rows), spec_, time, output);
   close_unused_files(processes_, output);
-}
-
-UnwoundCounts::UnwoundCounts(const AggregateSpec& spec, const CaptureSpec& capture,
-                             std::span<const Probe> probes, Output& output,
-                             ProcessNameLookup find_name)
-    : spec_(spec), capture_(capture), probes_(probes), output_(output),
-      find_name_(std::move(find_name)), since_ns_(to_monotonic_ns(Time::clock::now())) {}
-
-bool UnwoundCounts::Order::operator()(const Key& left, const Key& right) const {
-  const auto without_stack = [](const Key& key) {
-    return std::tuple(key.probe, key.on_return, key.pid, key.completeness);
-  };
-  if (without_stack(left) != without_stack(right))
-    return without_stack(left) < without_stack(right);
-  return std::ranges::lexicographical_compare(left.stack->frames, right.stack->frames, {},
-                                              module_and_distance, module_and_distance);
-}
-
-bool UnwoundCounts::can_store(const unwind::Stack& stack) {
-  if (stacks_.size() < max_stacks && frames_ + stack.frames.size() <= max_frames) return true;
-  output_.warn_once("too many different stacks: further ones are counted together, without frames");
-  return false;
-}
-
-const unwind::Stack* UnwoundCounts::store(const unwind::Stack& stack) {
-  unwind::Stack& kept = stacks_.emplace_back(stack);
-  kept.frames.shrink_to_fit();
-  for (unwind::Frame& frame : kept.frames) {
-    if (!frame.place) continue;
-    frame.place->mapping = *mapping_names_.emplace(frame.place->mapping).first;
-    if (frame.place->module != nullptr) frame.place->module->keep_frame(frame.place->address);
-  }
-  frames_ += kept.frames.size();
-  return &kept;
-}
-
-void UnwoundCounts::add(const Event& event, const unwind::Stack& stack,
-                        StackCompleteness completeness) {
-  Key key{.probe = probes_[event.probe].first,
-          .on_return = event.kind == EventKind::on_return && !capture_.pair_calls,
-          .pid = capture_.count_by_process ? event.pid : 0,
-          .completeness = completeness,
-          .stack = &stack};
-  auto tally = tallies_.find(key);
-  const unwind::Stack without_frames;
-  if (tally == tallies_.end() && !can_store(stack)) {
-    key.completeness = StackCompleteness::complete;
-    key.stack = &without_frames;
-    tally = tallies_.find(key);
-  }
-  if (tally == tallies_.end()) {
-    key.stack = store(*key.stack);
-    tally = tallies_.emplace(key, StackTally{.comm = event.comm}).first;
-  }
-  ++tally->second.count;
-}
-
-void UnwoundCounts::report(Time now) {
-  const CountedTime time{.since_ns = since_ns_, .until_ns = to_monotonic_ns(now)};
-  std::vector<CountRow> rows;
-  std::map<std::uint32_t, std::string> names; // of processes
-  for (auto& [key, tally] : tallies_) {
-    if (tally.count == tally.reported) continue;
-    CountRow& row = rows.emplace_back(
-        CountRow{.probe = key.probe,
-                 .record = {.point = &probes_[key.probe].point,
-                            .on_return = key.on_return,
-                            .count = tally.count - std::exchange(tally.reported, tally.count),
-                            .pid = {},
-                            .comm = tally.comm,
-                            .stack = key.stack,
-                            .rest = missing_frames_label(key.completeness)}});
-    if (!capture_.count_by_process) continue;
-    row.record.pid = key.pid;
-    const auto [name, is_new] = names.try_emplace(key.pid);
-    if (is_new) name->second = find_name_(static_cast<pid_t>(key.pid)).value_or(tally.comm);
-    row.record.comm = name->second;
-  }
-  write_counts(std::move(rows), spec_, time, output_);
-  since_ns_ = time.until_ns;
 }
 
 } // namespace uprobectl

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reports aggregates at the end of a run or after each interval: counts and histograms that the
-// built-in program keeps in the kernel, and counts of unwound stacks.
+// built-in program keeps in the kernel.
 #pragma once
 
 #include "trace/aggregate_rows.hpp"
@@ -9,7 +9,6 @@
 #include "trace/trace.hpp"
 
 #include <chrono>
-#include <deque>
 #include <map>
 #include <set>
 
@@ -24,9 +23,9 @@ public:
   using Time = std::chrono::steady_clock::time_point; // CLOCK_MONOTONIC
 
   // Borrows the arguments but `find_name`, which is HitProcesses::find_name. Counting begins now.
-  // `where` gives the debug info and DEX files.
+  // `where` gives the debug info and DEX files. `at_exits`: returns are probed there.
   KernelAggregates(const AggregateSpec& spec, const CaptureSpec& capture,
-                   const TargetOptions& where, const BuiltinProgram& program,
+                   const TargetOptions& where, bool at_exits, const BuiltinProgram& program,
                    std::span<const Probe> probes, Exports& exports, ProcessNameLookup find_name);
 
   // Reads the mappings of a process that sent a new stack.
@@ -58,6 +57,7 @@ private:
 
   const AggregateSpec& spec_;
   const CaptureSpec& capture_;
+  bool at_exits_;
   const BuiltinProgram& program_;
   Exports& exports_; // also receive what is reported
   std::span<const Probe> probes_;
@@ -74,55 +74,6 @@ private:
   std::uint64_t without_stack_ = 0;
   unwind::LiveProcesses processes_;
   ProcessNameLookup find_name_;
-};
-
-// Counts how often each unwound stack was seen (`--count --stack`).
-class UnwoundCounts {
-public:
-  using Time = std::chrono::steady_clock::time_point; // CLOCK_MONOTONIC
-
-  // Borrows the arguments but `find_name`, and the modules of the stacks. Counting begins now.
-  UnwoundCounts(const AggregateSpec& spec, const CaptureSpec& capture,
-                std::span<const Probe> probes, Output& output,
-                ProcessNameLookup find_name = HitProcesses().find_name);
-
-  // Counts a stack. Stores at most 65536 different stacks, or 2^20 frames; further ones are counted
-  // together as one stack without frames.
-  void add(const Event& event, const unwind::Stack& stack, StackCompleteness completeness);
-  // Reports what was counted since the last call, the highest count first.
-  void report(Time now);
-
-private:
-  struct Key {
-    std::size_t probe = 0; // Probe::first
-    bool on_return = false;
-    std::uint32_t pid = 0; // if processes are counted separately
-    StackCompleteness completeness = StackCompleteness::complete;
-    const unwind::Stack* stack = nullptr; // never null; points into stacks_ once stored
-  };
-  // Compares frames by module and address, so that equal stacks of several processes are equal.
-  struct Order {
-    bool operator()(const Key& left, const Key& right) const;
-  };
-  // The counts of one stack.
-  struct StackTally {
-    std::string comm;
-    std::uint64_t count = 0;
-    std::uint64_t reported = 0; // of count
-  };
-  const unwind::Stack* store(const unwind::Stack& stack);
-  bool can_store(const unwind::Stack& stack);
-
-  const AggregateSpec& spec_;
-  const CaptureSpec& capture_;
-  std::span<const Probe> probes_;
-  Output& output_;
-  ProcessNameLookup find_name_;
-  std::map<Key, StackTally, Order> tallies_;
-  std::deque<unwind::Stack> stacks_;
-  std::set<std::string, std::less<>> mapping_names_; // of their frames
-  std::size_t frames_ = 0;                           // of all of them
-  std::uint64_t since_ns_;
 };
 
 } // namespace uprobectl

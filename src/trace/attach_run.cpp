@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bpf/pid_namespace.hpp"
+#include "events/built_in_variables.hpp"
 #include "output/format.hpp"
 #include "process/proc.hpp"
 #include "trace/anonymous_copies.hpp"
@@ -15,6 +16,8 @@
 #include "trace/report.hpp"
 #include "trace/returns.hpp"
 #include "trace/run_loop.hpp"
+#include "trace/span_report.hpp"
+#include "trace/stopped_processes.hpp"
 #include "trace/suspended_child.hpp"
 #include "util/clock.hpp"
 #include "util/mapped_file.hpp"
@@ -165,13 +168,16 @@ private:
     auto found = resolve_requests(probe_requests, request_.probes, options, binaries_, output_);
     if (!found) return fail(std::move(found).error());
     resolved_ = std::move(*found);
+    if (request_.graph)
+      if (auto added = capture_exception_type(); !added) return added;
     if (!request_.program && !request_.dry_run)
       if (auto added = add_embedded_prototypes(request_.capture, resolved_.probes); !added)
         return added;
     if (request_.graph)
       if (auto checked = check_graph_size(); !checked) return checked;
     if (request_.pairs_known_calls) pair_known_calls();
-    plan_returns(request_.probes, request_.capture, program_.checks_exits(), binaries_, resolved_,
+    plan_returns(request_.probes, request_.capture, program_.checks_exits(),
+                 {.follows = follows_tail_calls(), .pids = options.pids}, binaries_, resolved_,
                  output_);
     skip_unprobeable(resolved_, output_);
     if (!request_.makes_plan) program_.place(resolved_, request_.capture.groups);
@@ -182,6 +188,7 @@ private:
       for (const std::string& function : probe_request.functions)
         functions.emplace(probe_request.target, function);
     auto checked = check_failures(functions.size(), request_.probes, resolved_, output_);
+    if (checked) checked = check_span_points(request_.spans, resolved_.probes);
     return checked && request_.graph ? check_reported_function() : checked;
   }
 
@@ -190,11 +197,15 @@ private:
   // some are named. `named`: the pids of the filter and of its names.
   void compare_with_processes(std::span<const pid_t> named) {
     if (request_.makes_plan) return;
-    const bool links_filter =
-        !filter_.pids.empty() && filter_.names.empty() && !filter_.follow && !filter_.all;
+    const bool by_pid = filters_by_pid();
     if (request_.dry_run && named.empty()) return;
-    if (links_filter && command_ != nullptr) return; // it maps nothing yet
-    skip_changed_code(resolved_, links_filter ? named : std::span<const pid_t>(), output_);
+    if (by_pid && command_ != nullptr) return; // it maps nothing yet
+    skip_changed_code(resolved_, by_pid ? named : std::span<const pid_t>(), output_);
+  }
+
+  // Whether the kernel runs the probes only in the processes that were asked for.
+  bool filters_by_pid() const {
+    return !filter_.pids.empty() && filter_.names.empty() && !filter_.follow && !filter_.all;
   }
 
   Result<void> check_graph_size() const {
@@ -209,6 +220,23 @@ private:
                     .hint(fmt::format("or raise the limit: --graph-limit {}", functions)));
   }
 
+  // Captures the name of the thrown type, which CallTree shows. Itanium C++ ABI, 2.4.3 and 2.9.4:
+  // the second argument is a type_info, whose name is behind the pointer to its virtual table.
+  Result<void> capture_exception_type() {
+    const std::string function = "__cxa_throw";
+    const bool is_probed = std::ranges::any_of(
+        resolved_.probes, [&](const Probe& probe) { return probe.point.symbol == function; });
+    const bool is_declared =
+        std::ranges::any_of(request_.capture.arguments, [&](const ArgumentList& list) {
+          return !list.function || list.function == function;
+        });
+    if (!is_probed || is_declared) return {};
+    auto list = parse_arguments(function + "=type:str@arg1+8");
+    if (!list) return fail(std::move(list).error());
+    request_.capture.arguments.push_back(std::move(*list));
+    return {};
+  }
+
   // A function that is not probed cannot be in the report.
   Result<void> check_reported_function() const {
     const std::optional<std::string>& name = request_.graph->report.function;
@@ -220,6 +248,25 @@ private:
         Error{ErrorKind::not_found,
               fmt::format("--report-function: '{}' is not among the probed functions", *name)}
             .hint("add it to the FUNCTIONs"));
+  }
+
+  // Compiles --root-if for the functions whose calls may be roots.
+  Result<void> prepare_root_condition() {
+    if (!request_.graph || request_.graph->root_filter.expressions.empty()) return {};
+    auto made = RootCondition::make(request_.graph->root_filter, host_arch, true);
+    if (made) {
+      root_condition_ = std::move(*made);
+      for (const Probe& probe : resolved_.probes)
+        if (request_.graph->roots.empty() ? probe.is_recorded : probe.is_graph_root)
+          if (auto described = program_.describe(probe))
+            root_condition_->add_point(probe.point, static_cast<std::uint32_t>(probe.number),
+                                       std::move(*described));
+    }
+    const auto checked =
+        made ? root_condition_->check() : Result<std::string>(std::unexpected(made.error()));
+    if (!checked) return fail(checked.error());
+    if (!checked->empty()) output_.warn(*checked);
+    return {};
   }
 
   // Says what the graph costs before it begins.
@@ -265,6 +312,14 @@ private:
     if (mechanism != Mechanism::multi || !can_plan_exits(binaries_, resolved_)) return;
     request_.capture.pair_calls = true;
     for (Probe& probe : probes) probe.sites.push_back({.on_return = true});
+  }
+
+  // Whether calls go on in the functions that theirs jump to. All calls of those then cost a hit,
+  // so by default not if the kernel runs the probes in processes that were not asked for. An attach
+  // plan does not have their exits.
+  bool follows_tail_calls() const {
+    if (request_.makes_plan || request_.probes.return_at == ReturnAt::exits) return false;
+    return filters_by_pid() || request_.probes.return_at == ReturnAt::callee;
   }
 
   // Asks the kernel once: it takes loading programs.
@@ -328,8 +383,13 @@ private:
     warn_about_replaced_files(probes, output_);
     tolerate_all_shrinking();
     program_.report_cautions();
+    if (auto prepared = prepare_root_condition(); !prepared)
+      return fail(std::move(prepared).error());
     output_.report_repeated();
     if (request_.graph) report_graph_cost();
+    if (request_.capture.stops_process)
+      output_.notice("--on-hit stop changes what is traced: a hit stops its process until someone "
+                     "continues it");
     if (command_ != nullptr)
       warn_about_copying_command(request_.processes.command, probes, output_);
     if (signals.arrived())
@@ -353,14 +413,14 @@ private:
     return {.title = request_.title,
             .start = start,
             .timed = (capture.pair_calls && !capture.count_stacks && groups.by.empty()) ||
-                     request_.graph,
+                     request_.graph || !request_.spans.empty(),
             .value_unit = value_unit(request_),
             .view = request_.stacks.view,
             .sends_calls = request_.graph.has_value(),
             .sends_stacks =
                 capture.stack != StackWalk::none || capture.count_stacks || groups.has(BY_STACK),
             .sends_events = capture.send_events,
-            .sends_latencies = request_.aggregates.histograms && capture.measure_latency,
+            .sends_latencies = request_.aggregates.histograms && capture.measured_time,
             .find_process_name = [this](std::uint32_t pid) {
               return history_->find_name(static_cast<pid_t>(pid));
             }};
@@ -483,6 +543,9 @@ private:
     output_.buffer().disable_auto_flush();
     RunLoop loop(program_, processes, signals, output_, request_.limits,
                  !request_.stacks.hides_events && !request_.graph);
+    if (request_.keep) loop.keep(*request_.keep);
+    StoppedProcesses stopped_processes(output_);
+    if (request_.capture.stops_process) loop.add_sink(stopped_processes);
     ProcessNameCopy names(*history_, output_);
     loop.add_sink(names);
     std::optional<GraphRun> graph;
@@ -493,9 +556,14 @@ private:
       for (const std::uint32_t root : roots)
         output_.write_copy(
             CallChange{.kind = CallChange::Kind::root, .call = {.parent = {}, .probe = root}});
-      loop.add_sink(graph.emplace(*request_.graph, std::move(roots),
-                                  request_.probes.return_at == ReturnAt::trampoline,
-                                  output_.is_json(), output_));
+      loop.add_sink(graph.emplace(
+          *request_.graph, std::move(roots), root_condition_ ? &*root_condition_ : nullptr,
+          request_.probes.return_at == ReturnAt::trampoline, output_.is_json(), output_));
+      graph->set_jumps_to([&probes](std::uint32_t probe, std::uint32_t callee) {
+        const ProbePoint& point = probes[callee].point;
+        return probes[probe].point.binary == point.binary &&
+               std::ranges::binary_search(probes[probe].callees, point.address);
+      });
       if (!exports_.empty()) graph->add(exports_);
     }
     if (!exports_.empty()) loop.add_sink(exports_);
@@ -510,7 +578,8 @@ private:
       report_ended(processes, now);
       unhit_reporter.report(now);
       if (attached.attachment) code_watch.look(now);
-      if (command_ != nullptr && signals.continued()) command_->resume();
+      if (command_ != nullptr && !request_.capture.stops_process && signals.continued())
+        command_->resume();
     });
     if (outcome.ending == AttachOutcome::Ending::processes_gone && request_.limits.duration &&
         command_ == nullptr)
@@ -530,7 +599,10 @@ private:
     if (graph) graph->finish(clock_ns(CLOCK_MONOTONIC));
     std::optional<SuspendedChild::End> command_end;
     const pid_t command_pid = command_ != nullptr ? command_->pid() : 0;
-    if (command_ != nullptr) command_end = command_->end();
+    stopped_processes.finish();
+    outcome.leaves_command =
+        command_ != nullptr && request_.capture.stops_process && is_stopped(command_pid);
+    if (command_ != nullptr && !outcome.leaves_command) command_end = command_->end();
     if (command_end) outcome.command_status = command_end->shell_status();
     history_->update();
     follow_processes(processes, attached, signals); // reports what is not attached again
@@ -541,15 +613,16 @@ private:
     names.finish();
     program_.report_aggregates(end);
     if (graph) graph->write_report();
+    program_.report_spans();
     program_.show_maps();
     program_.count_hits(probes);
     add_up_hits(probes);
     if (request_.capture.entry_decides) report_left_out();
-    report(processes, loop.totals(),
+    report(processes, loop,
            {end - start_, stopped, command_end, outcome.ending, code_watch.incomplete()});
     if (const StackTotals* const stacks = program_.stacks())
       report_stacks(*stacks, request_.capture, request_.stacks, output_);
-    report_without_stack(program_.without_stack(), output_);
+    report_without_stack(program_.without_stack(), !request_.spans.empty(), output_);
     report_invisible(program_.invisible_hits(), output_);
     const auto clocks = ClockReading::now();
     output_.write_copy(ClockRecord{.clocks = clocks, .at_end = true});
@@ -568,7 +641,7 @@ private:
     AttachOutcome::Ending ending = AttachOutcome::Ending::duration;
     std::map<std::size_t, std::string> incomplete; // see CodeWatch
   };
-  void report(const FilteredProcesses& processes, const RunTotals& totals, const RunStop& stop) {
+  void report(const FilteredProcesses& processes, const RunLoop& loop, const RunStop& stop) {
     const std::vector<pid_t> known = processes.known_pids();
     Probes& probes = resolved_.probes;
     add_surveys(probes, history_->surveys(known, false));
@@ -585,9 +658,11 @@ private:
                .no_process_reason = no_process ? processes.explain_no_process() : std::string(),
                .only_counted = !request_.program && !request_.capture.send_events,
                .counted_records = program_.counted_records(),
-               .totals = totals,
+               .totals = loop.totals(),
+               .window = loop.window_totals(),
                .uncounted_losses = program_.uncounted_losses(),
                .left_calls = program_.left_calls(),
+               .passed_hits = program_.passed_hits(),
                .corrupt = program_.corrupt(),
                .duration = stop.duration,
                .detached_cleanly = stop.cleanly,
@@ -642,6 +717,7 @@ private:
   const CommandStdout& command_stdout_;
   Output& output_;
   ResolvedProbes resolved_;
+  std::optional<RootCondition> root_condition_;
   std::optional<Result<KernelFeatures>> features_;
   Mechanism mechanism_ = Mechanism::multi; // set before the probes are attached
   std::optional<ProcessHistory> history_;  // set when the probes are attached
@@ -652,18 +728,15 @@ private:
 
 std::optional<std::string> value_unit(const AttachRequest& request) {
   const GroupSpec& groups = request.capture.groups;
-  std::optional<std::string> unit = request.stacks.weight;
-  if (groups.measured) unit = groups.measured;
-  if (groups.measures_latency || unit == "latency") unit = "ns";
-  return unit;
+  const auto& value = groups.measured ? groups.measured : request.stacks.weight;
+  if (groups.measured_time || find_time(value)) return "ns";
+  return value ? std::optional(value->text) : std::nullopt;
 }
 
 Result<AttachOutcome> run_attach(const AttachRequest& requested, Output& output) {
   if (auto checked = check_request(requested); !checked) return fail(std::move(checked).error());
   AttachRequest request = requested; // AttachRun decides what pairs_known_calls leaves open
   if (request.makes_plan) {
-    if (auto checked = check_plannable(request.capture); !checked)
-      return fail(std::move(checked).error());
     request.dry_run = true;
     request.pairs_known_calls = false; // for the run to decide
   }
@@ -680,14 +753,15 @@ Result<AttachOutcome> run_attach(const AttachRequest& requested, Output& output)
         .run();
   const auto command_stdout = CommandStdout::open(request.processes.command_output, output);
   if (!command_stdout) return fail(command_stdout.error());
-  auto command = SuspendedChild::start(request.processes.command, command_stdout->fd());
+  auto command = SuspendedChild::start(request.processes.command, command_stdout->fd(),
+                                       request.capture.stops_process);
   if (!command) return fail(std::move(command).error());
   ProcessFilter filter = request.processes;
   filter.pids = {command->pid()};
   auto outcome =
       AttachRun(request, filter, **program, binaries, **exports, &*command, *command_stdout, output)
           .run();
-  if (outcome && !outcome->command_status)
+  if (outcome && !outcome->command_status && !outcome->leaves_command)
     output.warn(fmt::format("process {} did not end after SIGTERM and still runs", command->pid()));
   return outcome;
 }

@@ -79,6 +79,20 @@ void TracedBinary::set_returns(const ProbePoint& point, FunctionReturns returns)
   planned_returns_.insert_or_assign(point.address, std::move(returns));
 }
 
+void TracedBinary::set_values(const ProbePoint& point,
+                              std::shared_ptr<const plans::PlannedValues> values,
+                              std::shared_ptr<const dwarf::DescribedTypes> types) {
+  planned_values_.insert_or_assign(
+      key_of(point),
+      Values{.values = std::move(values), .types = std::move(types), .call = point.inlined_into});
+}
+
+const plans::PlannedValues* TracedBinary::values(const ProbePoint& point) const {
+  if (planned_values_.empty()) return nullptr;
+  const auto found = planned_values_.find(key_of(point));
+  return found == planned_values_.end() ? nullptr : found->second.values.get();
+}
+
 CodeAbi TracedBinary::code_abi(const ProbePoint& point, bool strings) {
   CodeAbi abi;
   if (!probed_->machine.is_64bit) abi.kind = CodeKind::native_32;

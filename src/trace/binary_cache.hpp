@@ -5,11 +5,14 @@
 
 #include "binary/binary.hpp"
 #include "events/plan.hpp"
+#include "plans/attach_plan.hpp"
 #include "unwind/unwind_data.hpp"
 #include "uprobectl/resolve/function.hpp"
 
 #include <map>
+#include <memory>
 #include <optional>
+#include <tuple>
 
 namespace uprobectl {
 
@@ -42,6 +45,11 @@ public:
 
   // Sets what a plan knows, which is then not read from the code.
   void set_returns(const ProbePoint& point, FunctionReturns returns);
+  // `types`: those of the values.
+  void set_values(const ProbePoint& point, std::shared_ptr<const plans::PlannedValues> values,
+                  std::shared_ptr<const dwarf::DescribedTypes> types);
+  // Null if no plan has them.
+  const plans::PlannedValues* values(const ProbePoint& point) const;
   void set_strings(StringLayout strings) { planned_strings_ = strings; }
   // Whether the binary's points are those of a plan.
   bool has_plan() const { return planned_strings_.has_value(); }
@@ -54,6 +62,17 @@ private:
   std::optional<Result<FunctionReader>> functions_;
   std::optional<unwind::UnwindData> frames_;
   std::map<VirtualAddress, FunctionReturns> planned_returns_;
+  // Functions with equal code, and inlined calls, may share an address.
+  using PointKey = std::tuple<VirtualAddress, std::string, const InlinedInto*>;
+  struct Values {
+    std::shared_ptr<const plans::PlannedValues> values;
+    std::shared_ptr<const dwarf::DescribedTypes> types;
+    std::shared_ptr<const InlinedInto> call; // of the key
+  };
+  static PointKey key_of(const ProbePoint& point) {
+    return {point.address, point.symbol.value_or(""), point.inlined_into.get()};
+  }
+  std::map<PointKey, Values> planned_values_;
   std::optional<StringLayout> planned_strings_;
 };
 

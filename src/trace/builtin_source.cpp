@@ -11,10 +11,14 @@
 #include "trace/binary_cache.hpp"
 #include "trace/caller_code.hpp"
 #include "trace/diagnosis.hpp"
+#include "trace/event_totals.hpp"
 #include "trace/group_counts.hpp"
 #include "trace/known_functions.hpp"
 #include "trace/probe_program.hpp"
+#include "trace/program_sites.hpp"
 #include "trace/returns.hpp"
+#include "trace/span_report.hpp"
+#include "trace/triggers.hpp"
 #include "trace/typed_probes.hpp"
 #include "uprobectl/process.hpp"
 #include "util/clock.hpp"
@@ -57,16 +61,18 @@ public:
   std::string name() const override { return "builtin"; }
   std::vector<ProbeRequest> probe_requests() const override {
     const ProbeSelection& selection = request_.probes;
-    std::vector<ProbeRequest> requests;
+    std::vector<ProbeRequest> requests = span_requests(request_.spans);
     const auto add = [&](const std::vector<TargetedFunction>& functions, ProbeRequest model) {
       model.static_probes = selection.static_probes;
       std::ranges::move(split_by_target(functions, model), std::back_inserter(requests));
     };
-    add(selection.functions,
-        {.on_entry = records_entries(),
-         .on_return = request_.capture.on_return || request_.capture.pair_calls});
+    if (request_.spans.empty())
+      add(selection.functions,
+          {.on_entry = records_entries(),
+           .on_return = request_.capture.on_return || request_.capture.pair_calls});
     add(selection.start_on, {.bounds = STARTS_RECORDING});
     add(selection.stop_on, {.bounds = STOPS_RECORDING});
+    add(selection.until, {.bounds = ENDS_WAITING}); // each with a probe of its own
     if (request_.graph)
       add(request_.graph->roots, {.on_entry = true, .on_return = true, .graph_roots = true});
     return requests;
@@ -87,9 +93,19 @@ public:
                         "in a container perf buffers need a kernel with type information (BTF)"}
                       .hint("use --buffer ring (Linux 5.8)"));
     features_ = features;
-    if (request_.capture.stack == StackWalk::frame_data)
+    if (request_.capture.stack == StackWalk::frame_data ||
+        request_.capture.stack == StackWalk::longest_wait)
       return_instances_ = find_return_instance_layout();
     if (by_uretprobe()) nesting_ = find_nesting_layout();
+    if (request_.capture.tracks_causes) {
+      const auto layout = find_task_state_layout();
+      if (!layout)
+        return fail(Error{ErrorKind::unsupported,
+                          "why threads wait is not known: this kernel has no type information "
+                          "(BTF), or programs may not read its memory"}
+                        .hint("--cpu needs neither: it shows how long threads wait"));
+      task_state_ = *layout;
+    }
     if (std::ranges::find(request_.capture.filter.terms, COMPARE_PROCESS_NAME,
                           &ConditionSpec::built_in) != request_.capture.filter.terms.end())
       process_name_ = find_process_name_layout();
@@ -108,7 +124,9 @@ public:
     for (const Probe& probe : resolved.probes)
       points.push_back({.point = &probe.point,
                         .code = binaries_.of(probe.point).code_abi(probe.point, false),
-                        .is_recorded = probe.is_recorded});
+                        .is_recorded = probe.is_recorded,
+                        .is_trigger = is_trigger(probe),
+                        .roles = probe.roles});
     KnownFunctions(request_.capture, points.size(), binaries_).add_to(points);
     types.prefer_variables(points, groups);
     std::vector<const ProbePoint*> moved;
@@ -132,6 +150,9 @@ public:
   Result<void> load(Mechanism mechanism, ResolvedProbes& resolved) override {
     mechanism_ = mechanism;
     const bool cookies = supports_cookies(mechanism, features_);
+    // This program is for kernels before 5.3, too, which do not have the helper.
+    if (buffer_ == RecordBuffer::perf && !cookies && request_.capture.stops_process)
+      return fail(Error{ErrorKind::unsupported, "--on-hit stop needs --buffer ring (Linux 5.8)"});
     probes_ = resolved.probes;
     const bool strings = captures_type(request_.capture, ArgumentType::cxx_string);
     std::vector<CapturePoint> points;
@@ -139,7 +160,9 @@ public:
     for (const Probe& probe : probes_)
       points.push_back({.point = &probe.point,
                         .code = binaries_.of(probe.point).code_abi(probe.point, strings),
-                        .is_recorded = probe.is_recorded});
+                        .is_recorded = probe.is_recorded,
+                        .is_trigger = is_trigger(probe),
+                        .roles = probe.roles});
     CaptureSpec capture = request_.capture;
     add_return_addresses(points);
     add_known(points, capture);
@@ -150,16 +173,20 @@ public:
     capture.nesting = nesting_.value_or(nesting_layout{});
     capture.process_name = process_name_.value_or(process_name_layout{});
     capture.ids = ids_;
+    capture.task_state = task_state_;
     prepare_types(cookies);
     auto plan = CapturePlan::make(capture, points, &*typed_);
     for (const std::string& warning : typed_->warnings()) output_.warn_once(warning);
     if (!plan) return fail(std::move(plan).error());
     plan_ = std::move(*plan);
     plan_.set_reads_proc(true);
+    if (auto made = make_triggers(); !made) return made;
     const BuiltinProgram::Settings settings{.kind = program_kind(mechanism),
                                             .buffer = buffer_,
                                             .cookie = cookies,
                                             .probes = make_program_probes(mechanism),
+                                            .spans =
+                                                static_cast<std::uint32_t>(request_.spans.size()),
                                             .exit_rules = resolved.exit_rules,
                                             .exits = collect_exits(probes_),
                                             .roles = collect_roles(probes_),
@@ -179,6 +206,10 @@ public:
     return {};
   }
 
+  std::optional<PointDescription> describe(const Probe& probe) const override {
+    return plan_.describe(probe.number);
+  }
+
   void report_cautions() const override {
     std::set<std::string> reported; // static probes may have several places
     for (const Probe& probe : probes_) {
@@ -190,6 +221,10 @@ public:
     }
     if (const std::string caution = explain_clone_arguments(); !caution.empty())
       output_.warn(caution);
+    if (request_.stacks.replaces_unwinding)
+      output_.warn(
+          "stacks of spans follow frame pointers, as --stack=fp: code without them may end "
+          "a stack or lack frames behind the caller");
   }
 
   Result<void> start(const HitProcesses& who) override {
@@ -197,17 +232,20 @@ public:
     if (request_.capture.stack != StackWalk::none) {
       stacks_.emplace(request_.capture, request_.stacks, request_.probes.target_options, who,
                       exports_, output_);
-      if (request_.aggregates.counts)
-        unwound_.emplace(request_.aggregates, request_.capture, probes_, output_, who.find_name);
+      if (request_.keep) stacks_->hold_samples();
+      if (request_.aggregates.counts && request_.spans.empty()) count_stacks(who);
     }
-    if (!request_.capture.groups.by.empty())
+    if (!request_.spans.empty())
+      spans_.emplace(request_, *program_, plan_, probes_, stacks_ ? &*stacks_ : nullptr,
+                     who.find_name, exports_, output_);
+    else if (!request_.capture.groups.by.empty())
       groups_.emplace(request_.aggregates, request_.capture, request_.probes.target_options,
-                      *program_, probes_, exports_,
+                      at_exits(), *program_, probes_, exports_,
                       [this](Bytes record) { return plan_.decode(record); });
     else if (request_.aggregates.counts || request_.aggregates.histograms)
       kernel_aggregates_.emplace(request_.aggregates, request_.capture,
-                                 request_.probes.target_options, *program_, probes_, exports_,
-                                 who.find_name);
+                                 request_.probes.target_options, at_exits(), *program_, probes_,
+                                 exports_, who.find_name);
     if ((plan_.settings().filter_features & 1U << COMPARE_CALLER) != 0) {
       auto callers = CallerCode::start(request_.capture.filter, probes_,
                                        request_.probes.target_options, who, *program_, output_);
@@ -219,6 +257,8 @@ public:
   Result<void> stop() override {
     auto stopped = program_->arm(false);
     if (callers_) callers_->report_unknown();
+    if (program_->lost(LOST_THREADS_FULL) > 0)
+      output_.warn("too many threads: the waiting times of some are not known");
     return stopped;
   }
 
@@ -236,6 +276,7 @@ public:
     if (stacks_) stacks_->read_mapping_events();
     if (callers_) callers_->update();
     if (request_.capture.pair_calls) forget_calls();
+    if (spans_) spans_->look_for_ended(std::chrono::steady_clock::now());
     return program_->drain([&](Bytes record) { return take(record, visit); });
   }
   bool waits() const override { return program_->waits(); }
@@ -250,8 +291,13 @@ public:
     if (request_.capture.count_by_process || request_.capture.count_stacks || by_values)
       losses.push_back({loss_reasons::table_full, program_->lost(LOST_TABLE_FULL)});
     if (by_uretprobe()) losses.push_back({loss_reasons::nested, program_->lost(LOST_NESTED)});
+    if (!request_.spans.empty()) {
+      const std::vector<span_counts> counts = program_->counts_of_spans();
+      losses.push_back({loss_reasons::spans_full, sum_of(counts, SPANS_FULL)});
+      losses.push_back({loss_reasons::span_keys, sum_of(counts, SPANS_NO_KEY)});
+    }
     if (!request_.capture.pair_calls) {
-      if (builds_in_calls_ || by_values)
+      if (builds_in_calls_ || by_values || !request_.spans.empty())
         losses.push_back({loss_reasons::hits_at_once, program_->lost(LOST_CALLS_FULL)});
       return losses;
     }
@@ -266,6 +312,11 @@ public:
     if (!request_.capture.limits.max_rate) return 0;
     std::uint64_t hits = 0;
     for (const ProbeCounts& counted : program_->counts()) hits += counted.rate_limited;
+    return hits;
+  }
+  std::uint64_t passed_hits() const override {
+    std::uint64_t hits = 0;
+    for (const ProbeCounts& counted : program_->counts()) hits += counted.passed;
     return hits;
   }
   std::string left_calls() const override {
@@ -308,6 +359,10 @@ public:
       }
       probe.left_out = {.sampled_out = counted.sampled_out, .rate_limited = counted.rate_limited};
       probe.excluded = counted.excluded;
+      if (!request_.spans.empty()) {
+        probe.hits = probe.shown = counted.entries;
+        continue;
+      }
       // Returns of calls that were left out are among the returns.
       const bool counts_calls = request_.capture.pair_calls || request_.capture.entry_decides;
       probe.hits = counts_calls ? counted.entries : counted.entries + counted.returns;
@@ -357,8 +412,13 @@ public:
   }
   void report_aggregates(KernelAggregates::Time now) override {
     if (kernel_aggregates_) kernel_aggregates_->report(now, output_);
+    if (spans_) spans_->report_aggregates(now);
     if (groups_) groups_->report(now, output_);
-    if (unwound_) unwound_->report(now);
+    if (totals_) // without values that could be missing
+      static_cast<void>(totals_->end_interval(to_monotonic_ns(now), output_));
+  }
+  void report_spans() override {
+    if (spans_) spans_->finish();
   }
   const StackTotals* stacks() override { return stacks_ ? &stacks_->totals() : nullptr; }
   std::optional<std::uint64_t> open_calls() const override {
@@ -367,6 +427,7 @@ public:
   }
   std::uint64_t without_stack() const override {
     if (groups_) return groups_->without_stack();
+    if (spans_) return spans_->without_stack();
     return kernel_aggregates_ ? kernel_aggregates_->without_stack() : 0;
   }
   std::uint64_t invisible_hits() const override {
@@ -376,6 +437,19 @@ public:
   }
 
 private:
+  // Begins to count the stacks that are unwound.
+  void count_stacks(const HitProcesses& who) {
+    counted_ = {.aggregates = request_.aggregates,
+                .by_process = request_.capture.count_by_process,
+                .by_stack = true,
+                .by_arrival = true};
+    counted_.aggregates.histograms = false; // the kernel measures
+    totals_.emplace(counted_, values_, who.find_name);
+    for (const Probe& probe : probes_)
+      totals_->add_point(probe.point, static_cast<std::uint32_t>(probe.number));
+    totals_->begin(clock_ns(CLOCK_MONOTONIC));
+  }
+
   // Gives the probes to a saved run, which filters and counts by what is known of them.
   void copy_probes() const {
     if (!output_.is_copied()) return;
@@ -390,7 +464,7 @@ private:
   // Linux rejects in one: the maps of control groups and stacks.
   bool can_wait(const BuiltinProgram::Settings& settings) const {
     const builtin_settings& run = settings.run;
-    const unsigned excluded = COUNT_STACKS | FILTER_BY_CGROUP;
+    const unsigned excluded = COUNT_STACKS | SPAN_STACKS | FILTER_BY_CGROUP;
     const bool reads = reads_memory(run, settings.plans, settings.filters.filters) ||
                        std::ranges::any_of(settings.exit_rules, loads_memory, &exit_rule::tested);
     // With perf events and tracefs, Linux before 6.10 lets other hits on this CPU wait as well:
@@ -401,27 +475,6 @@ private:
     if (settings.kind == ProgramKind::plain && is_for_all) return false;
     return !request_.no_fault && settings.cookie && settings.buffer == RecordBuffer::ring &&
            (run.flags & excluded) == 0 && (run.group_by & BY_STACK) == 0 && reads;
-  }
-
-  // One for the entry and one for the return, as far as the run has them.
-  static std::vector<SelfProbe> make_self_probes(const Probe& probe,
-                                                 const BuiltinProgram& program) {
-    const bool emulated = probe.point.effect.emulated;
-    const SelfPlace entry = emulated ? SelfPlace::emulated_entry : SelfPlace::single_stepped_entry;
-    const SelfPlace exit =
-        emulated ? SelfPlace::exit_of_emulated : SelfPlace::exit_of_single_stepped;
-    const auto number = static_cast<std::uint32_t>(probe.number);
-    std::vector<SelfProbe> probes;
-    for (const bool on_return : {false, true}) {
-      const auto site = std::ranges::find(probe.sites, on_return, &PlannedSite::on_return);
-      if (site == probe.sites.end()) continue;
-      probes.push_back({.place = site->exit ? exit : entry,
-                        .on_return = on_return && !site->exit,
-                        .program = program.program(number, site_role(*site), site_rule(*site)),
-                        // A shared cookie would be looked up by the address.
-                        .cookie = site->exit ? site->cookie : number});
-    }
-    return probes;
   }
 
   // Halves the buffer, and with it the tables, until the program fits into the memory that the
@@ -481,6 +534,16 @@ private:
            (filter_.filters & FILTER_BY_CGROUP) == 0;
   }
 
+  // Compiles the conditions of --until for what events have.
+  Result<void> make_triggers() {
+    if (!request_.keep) return {};
+    auto made = EventTriggers::make(*request_.keep);
+    if (!made) return fail(std::move(made).error());
+    triggers_ = std::move(*made);
+    for (const Probe& probe : probes_) triggers_->add_probe(probe, plan_.describe(probe.number));
+    return triggers_->check(output_);
+  }
+
   void prepare_types(bool cookies) {
     typed_.emplace(binaries_, request_.capture);
     if (placed_) typed_->take_files(*placed_);
@@ -531,17 +594,19 @@ private:
     for (const CapturePoint& each : points)
       if (each.known && has_element_size(*each.known))
         output_.warn_once(fmt::format("{}: 'size' is that of one element, without 'count': to sum "
-                                      "bytes, use --stack --weight size",
+                                      "bytes, use --measure 'count*size'",
                                       each.known->function));
   }
 
+  static bool is_trigger(const Probe& probe) { return (probe.bounds & ENDS_WAITING) != 0; }
+
   bool records_entries() const { return request_.capture.on_entry || request_.capture.pair_calls; }
 
+  bool probes_returns() const { return request_.capture.on_return || request_.capture.pair_calls; }
   bool by_uretprobe() const {
-    const CaptureSpec& capture = request_.capture;
-    return request_.probes.return_at == ReturnAt::trampoline &&
-           (capture.on_return || capture.pair_calls);
+    return request_.probes.return_at == ReturnAt::trampoline && probes_returns();
   }
+  bool at_exits() const { return probes_returns() && !by_uretprobe(); }
 
   // Removes open calls that will not return, or that newer ones need the room of. This reads the
   // whole table, so it is done for at most 1 % of the time, and 10 % while calls are lost.
@@ -589,20 +654,25 @@ private:
       ++corrupt_;
       return true;
     }
+    if (triggers_) triggers_->mark(*event);
+    if (triggers_ && triggers_->has_undecided())
+      output_.warn_once("a value that --until compares could not be read: such hits are not "
+                        "triggers");
+    if (event->is_only_trigger) return visit(*event);
     event->ns_pid = namespace_pids_.find(event->pid, event->time_ns);
-    if (stacks_)
+    if (spans_)
+      spans_->take(record, *event);
+    else if (stacks_)
       if (const auto captured = plan_.decode_stack(record))
         add_stack(*event, stacks_->find(*event, *captured));
-    if (unwound_ && event->stack != nullptr)
-      unwound_->add(*event, *event->stack, stacks_->completeness());
-    else if (unwound_)
-      unwound_->add(*event, unwind::Stack(), StackCompleteness::complete);
+    if (totals_) totals_->add(*event, stacks_->completeness());
     return !request_.capture.send_events || visit(*event);
   }
 
   void add_stack(Event& event, const unwind::Stack* stack) const {
     event.has_raw_stack = stack == nullptr;
     if (stack == nullptr) return;
+    event.sample = stacks_->sample();
     if (request_.capture.caller) event.caller = find_caller(*stack);
     if (request_.capture.shows_stacks) event.stack = stack;
   }
@@ -636,41 +706,16 @@ private:
            });
   }
 
-  static ProbeRole site_role(const PlannedSite& site) {
-    if (!site.on_return) return site.exit ? ProbeRole::entry_and_exit : ProbeRole::entry;
-    return site.exit ? ProbeRole::exit : ProbeRole::on_return;
-  }
-  static std::uint32_t site_rule(const PlannedSite& site) {
-    return site.exit ? site.exit->rule : 0;
-  }
-
-  static std::set<ProbeRole> collect_roles(std::span<const Probe> probes) {
-    std::set<ProbeRole> roles;
-    for (const Probe& probe : probes)
-      for (const PlannedSite& site : probe.sites) roles.insert(site_role(site));
-    return roles;
-  }
-
-  static std::vector<ProbeExit> collect_exits(std::span<const Probe> probes) {
-    std::set<ProbeExit> exits;
-    for (const Probe& probe : probes)
-      for (const PlannedSite& site : probe.sites)
-        if (site.exit)
-          exits.insert({.probe = static_cast<std::uint32_t>(probe.number),
-                        .rule = site.exit->rule,
-                        .at_entry = !site.on_return});
-    return {exits.begin(), exits.end()};
-  }
-
   std::vector<BuiltinProgram::Probe> make_program_probes(Mechanism mechanism) const {
     std::vector<BuiltinProgram::Probe> loaded;
     loaded.reserve(probes_.size());
     for (const Probe& probe : probes_) {
-      const bool hides_entry = probe.bounds != 0 && (!probe.is_recorded || !records_entries());
+      const std::uint32_t bounds = probe.bounds & ~static_cast<std::uint32_t>(ENDS_WAITING);
+      const bool hides_entry = bounds != 0 && (!probe.is_recorded || !records_entries());
       loaded.push_back({.plan = plan_.probe_plan(probe.number),
                         .shared_place = mechanism == Mechanism::tracefs ? uprobe_offset(probe.point)
                                                                         : std::nullopt,
-                        .bounds = hides_entry ? probe.bounds | IS_ONLY_BOUND : probe.bounds});
+                        .bounds = hides_entry ? bounds | IS_ONLY_BOUND : bounds});
     }
     return loaded;
   }
@@ -697,6 +742,7 @@ private:
   NamespacePids namespace_pids_;
   std::optional<process_name_layout> process_name_; // if it is compared
   id_namespace ids_{};
+  task_state_layout task_state_{};
   std::optional<nesting_layout> nesting_; // if return probes of the kernel are used
   std::uint64_t ended_calls_ = 0;         // removed, with their process or thread
   std::uint64_t removed_calls_ = 0;       // given up
@@ -705,9 +751,13 @@ private:
   std::chrono::steady_clock::time_point next_look_;
   std::chrono::steady_clock::time_point next_urgent_look_;
   std::uint64_t corrupt_ = 0;
+  std::optional<EventTriggers> triggers_;    // if events wait for one
   std::unique_ptr<CallerCode> callers_;      // if the filter compares callers
   std::optional<HitStacks> stacks_;          // if requested
-  std::optional<UnwoundCounts> unwound_;     // of them
+  std::optional<SpanReport> spans_;          // in a run with spans
+  TotalsSpec counted_;                       // stacks
+  EventValues values_;                       // not used: stacks are counted without values
+  std::optional<EventTotals> totals_;        // of them
   std::optional<AskedChild> sleepable_test_; // ends while the run goes on
 };
 

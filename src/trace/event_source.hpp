@@ -41,6 +41,9 @@ constexpr std::string_view entry_unseen = "returned from a call whose entry was 
 constexpr std::string_view undecided = "a value that --if compares could not be read";
 constexpr std::string_view unmapped =
     "--if compares the caller, and where its code lies was not known yet";
+constexpr std::string_view spans_full =
+    "the table of open spans was full of spans that have not ended";
+constexpr std::string_view span_keys = "the key of a span could not be read";
 constexpr std::string_view interrupted = "interrupted again while the rest was written";
 
 constexpr std::string_view rate_limited = "more hits per second than --max-rate";
@@ -82,6 +85,8 @@ public:
   virtual std::uint64_t rate_limited() const { return 0; }
   // Returns the functions whose calls were left without a return, with the numbers: "f (3), g (1)".
   virtual std::string left_calls() const { return {}; }
+  // Returns the hits at exits of functions that are jumped to (tail calls) which ended no call.
+  virtual std::uint64_t passed_hits() const { return 0; }
   // Reports the requested aggregates.
   virtual void report_aggregates(std::chrono::steady_clock::time_point /*now*/) {}
 };

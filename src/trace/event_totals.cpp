@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trace/event_totals.hpp"
 
+#include "events/built_in_variables.hpp"
 #include "util/text.hpp"
 
 #include <algorithm>
@@ -24,6 +25,12 @@ bool is_unset(const Value& value) {
 
 } // namespace
 
+Result<void> check_record_totals(const TotalsSpec& totals, std::span<const ValueType> records) {
+  if (auto checked = check_record_groups(totals.groups, records); !checked) return checked;
+  if (totals.measured) return check_record_sum("--measure", *totals.measured, records);
+  return {};
+}
+
 const ProbePoint* EventTotals::first_point(const ProbePoint& point, std::uint32_t probe) {
   if (const auto known = first_points_.find(&point); known != first_points_.end())
     return known->second;
@@ -40,13 +47,19 @@ const ProbePoint* EventTotals::first_point(const ProbePoint& point, std::uint32_
   return first;
 }
 
+// Spans of a name are counted together, wherever they begin.
+const ProbePoint* EventTotals::point_of_span(const Event& event) {
+  const ProbePoint* const first = first_point(*event.point, event.probe);
+  return span_points_.try_emplace(std::string(event.span->name), first).first->second;
+}
+
 void EventTotals::add_point(const ProbePoint& point, std::uint32_t probe) {
   first_point(point, probe);
 }
 
 std::uint64_t EventTotals::interval_number(std::uint64_t time_ns) const {
   const auto& length = spec_.aggregates.interval;
-  if (!length || time_ns <= begin_ns_) return 0;
+  if (!length || spec_.by_arrival || time_ns <= begin_ns_) return 0;
   return (time_ns - begin_ns_) / static_cast<std::uint64_t>(length->count());
 }
 
@@ -60,14 +73,37 @@ CountedTime EventTotals::time_of(std::uint64_t interval) const {
   return {.since_ns = since_ns, .until_ns = since_ns + length};
 }
 
-void EventTotals::count(const Event& event, bool on_return) {
+// A hit whose stack was not unwound has one without frames; a record without a stack has none.
+EventTotals::CountedStack EventTotals::find_stack(const Event& event,
+                                                  StackCompleteness completeness) {
+  const bool is_counted = spec_.by_stack || spec_.groups.has(BY_STACK);
+  if (!is_counted || (event.stack == nullptr && event.record != nullptr)) return {};
+  unwind::Stack stack = event.stack != nullptr ? *event.stack : unwind::Stack();
+  if (event.left_by != ExitKind::unknown && event.point != nullptr) fold_exit(stack, *event.point);
+  CountedStack counted{stacks_.keep(stack)};
+  if (!counted.stack->stack.frames.empty()) counted.completeness = completeness;
+  return counted;
+}
+
+void EventTotals::count(const Event& event, bool on_return, StackCompleteness completeness) {
   if (!spec_.aggregates.counts || event.point == nullptr) return;
   has_events_ = true;
-  const ProbePoint* const first = first_point(*event.point, event.probe);
-  if (!spec_.groups.by.empty()) return count_values(first, event, on_return);
-  const std::uint32_t pid = spec_.by_process ? event.pid : 0;
-  Tally& tally = interval_at(event.time_ns).tallies[{first, on_return, pid}];
-  if (tally.count++ == 0) tally.comm = event.comm;
+  const bool is_span = event.span != nullptr;
+  const bool by_stack = spec_.by_stack || spec_.groups.has(BY_STACK);
+  const ProbePoint* const first =
+      is_span && !by_stack ? point_of_span(event) : first_point(*event.point, event.probe);
+  CountedStack counted = find_stack(event, completeness);
+  if (!spec_.groups.by.empty()) return count_values(first, event, on_return, counted);
+  const Key key{.point = first,
+                .on_return = on_return,
+                .pid = spec_.by_process ? event.pid : 0,
+                .completeness = counted.completeness,
+                .stack = counted.stack ? counted.stack->number : 0,
+                .span = std::string(is_span ? event.span->name : "")};
+  Tally& tally = interval_at(event.time_ns).tallies[key];
+  if (tally.count++ > 0) return;
+  tally.comm = event.comm;
+  tally.stack = std::move(counted.stack);
 }
 
 // The run makes one event of an entry and its return if it counts by arguments. In a run that did
@@ -82,26 +118,29 @@ bool EventTotals::is_counted_elsewhere(const Event& event) {
   return has_entries_ && event.kind == EventKind::on_return; // neither has a value
 }
 
-void EventTotals::count_values(const ProbePoint* point, const Event& event, bool on_return) {
+void EventTotals::count_values(const ProbePoint* point, const Event& event, bool on_return,
+                               const CountedStack& stack) {
   const GroupSpec& groups = spec_.groups;
   std::erase_if(missing_,
                 [&](const std::string& name) { return values_.find(name, event).has_value(); });
   std::optional<std::int64_t> measured;
-  if (groups.measures_latency && event.latency_ns)
-    measured = static_cast<std::int64_t>(*event.latency_ns);
+  if (const auto time = groups.measured_time ? time_in(event, *groups.measured_time) : std::nullopt)
+    measured = static_cast<std::int64_t>(*time);
   else if (groups.measured)
     measured = values_.find_number(*groups.measured, event);
   // As in the run: an argument comes before the built-in variable of this name.
   std::vector<ArgumentValue> values = group_values(groups, event, values_);
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    const GroupValue& asked = groups.by[i];
+  auto value = values.begin();
+  for (const GroupValue& asked : groups.by) {
+    if (asked.built_in == BY_STACK) continue;
+    ArgumentValue& counted = *value++;
     if (!asked.built_in) continue;
     auto argument = find_value(asked.text, event);
-    if (!argument && event.record != nullptr && is_unset(values[i].value))
+    if (!argument && event.record != nullptr && is_unset(counted.value))
       argument = {.value = {Value::Unreadable{"not in the record"}}};
     if (!argument) continue;
     argument->name = asked.text; // which outlives the event
-    values[i] = std::move(*argument);
+    counted = std::move(*argument);
   }
   interval_at(event.time_ns)
       .rows.add({.point = point,
@@ -109,74 +148,116 @@ void EventTotals::count_values(const ProbePoint* point, const Event& event, bool
                  .probe = point != nullptr ? numbers_.at(point) : 0,
                  .on_return = on_return,
                  .values = std::move(values),
+                 .stack = stack.stack,
+                 .completeness = stack.completeness,
                  .sums = {.count = 1,
                           .measured = measured ? std::uint64_t{1} : 0,
-                          .sum = static_cast<std::uint64_t>(measured.value_or(0))}});
+                          .sum = static_cast<std::uint64_t>(measured.value_or(0))},
+                 .span = std::string(event.span != nullptr ? event.span->name : "")});
 }
 
 void EventTotals::measure_call(const OpenCall& call, std::uint64_t end_ns) {
   if (!spec_.aggregates.histograms || spec_.measured) return;
   const ProbePoint* const first = first_point(*call.point, call.probe);
-  add_duration(interval_at(end_ns).histograms[first], duration_of(call, end_ns));
+  std::optional<std::uint64_t> time = call.waiting_ns;
+  if (spec_.measured_time == TIME_LATENCY) time = duration_of(call, end_ns);
+  if (spec_.measured_time == TIME_ON_CPU) time = on_cpu_ns(call, end_ns);
+  if (time) add_duration(interval_at(end_ns).histograms[{first, {}}], *time);
+}
+
+EventTotals::Measured EventTotals::measured_of(const Event& event) {
+  if (event.record != nullptr) return {nullptr, event.record->map};
+  if (event.span != nullptr) return {point_of_span(event), std::string(event.span->name)};
+  return {first_point(*event.point, event.probe), {}};
 }
 
 void EventTotals::measure(const Event& event) {
   if (!spec_.aggregates.histograms) return;
   has_events_ = true;
-  const ProbePoint* const first = first_point(*event.point, event.probe);
+  const auto histogram = [&]() -> Histogram& {
+    return interval_at(event.time_ns).histograms[measured_of(event)];
+  };
   if (!spec_.measured) {
-    if (event.latency_ns)
-      add_duration(interval_at(event.time_ns).histograms[first], *event.latency_ns);
+    if (const auto time = time_in(event, spec_.measured_time)) add_duration(histogram(), *time);
     return;
   }
-  if (values_.find(*spec_.measured, event)) std::erase(missing_, *spec_.measured);
+  std::erase_if(missing_,
+                [&](const std::string& name) { return values_.find(name, event).has_value(); });
   if (const auto number = values_.find_number(*spec_.measured, event))
-    add_number(interval_at(event.time_ns).histograms[first], *number);
+    add_number(histogram(), *number);
 }
 
-void EventTotals::add(const Event& event) {
-  if (event.record != nullptr && spec_.aggregates.counts) {
+void EventTotals::add(const Event& event, StackCompleteness completeness) {
+  if (event.record != nullptr) {
     has_events_ = true;
-    return count_values(nullptr, event, false);
+    if (spec_.aggregates.counts)
+      count_values(nullptr, event, false, find_stack(event, completeness));
+    return measure(event);
   }
   if (event.point == nullptr) return;
   has_entries_ |= event.kind == EventKind::entry;
   // A paired call is one event, at its return.
   if (!is_counted_elsewhere(event))
-    count(event, event.kind == EventKind::on_return && !event.latency_ns);
+    count(event, event.kind == EventKind::on_return && !event.latency_ns, completeness);
   measure(event);
 }
 
-void EventTotals::write(const Interval& interval, const CountedTime& time, Output& output) const {
-  const AggregateSpec& spec = spec_.aggregates;
+void EventTotals::write_tallies(const Interval& interval, const CountedTime& time,
+                                Output& output) const {
   std::vector<CountRow> counts;
   std::vector<std::string> names; // of processes
   names.reserve(interval.tallies.size());
   for (const auto& [key, tally] : interval.tallies) {
     CountRow& row = counts.emplace_back(CountRow{.probe = numbers_.at(key.point),
+                                                 .stack = key.stack,
                                                  .record = {.point = key.point,
                                                             .on_return = key.on_return,
                                                             .count = tally.count,
                                                             .pid = {},
-                                                            .comm = tally.comm}});
+                                                            .comm = tally.comm,
+                                                            .span = key.span}});
+    if (tally.stack) {
+      row.record.stack = &tally.stack->stack;
+      row.record.rest = missing_frames_label(key.completeness);
+    }
     if (!spec_.by_process) continue;
     row.record.pid = key.pid;
     names.push_back(find_process_name_(static_cast<pid_t>(key.pid)).value_or(tally.comm));
     row.record.comm = names.back();
   }
-  if (spec.counts && !spec_.groups.by.empty())
+  write_counts(std::move(counts), spec_.aggregates, time, output);
+}
+
+void EventTotals::write(const Interval& interval, const CountedTime& time, Output& output) const {
+  const AggregateSpec& spec = spec_.aggregates;
+  if (stacks_.were_too_many())
+    output.warn_once("too many different stacks: further ones are counted together, without "
+                     "frames");
+  // Records are counted by values, if only by their maps.
+  if (spec.counts && (!spec_.groups.by.empty() || !interval.rows.empty()))
     interval.rows.report(spec_.groups, spec, time, output);
   else if (spec.counts)
-    write_counts(std::move(counts), spec, time, output);
+    write_tallies(interval, time, output);
   if (!spec.histograms) return;
   std::vector<HistogramRecord> histograms;
-  for (const auto& [number, point] : by_number_) {
-    const auto measured = interval.histograms.find(point);
+  const auto add = [&](const ProbePoint* point, std::string_view map, const Histogram& histogram) {
     histograms.push_back(
-        {.point = point,
-         .in_nanoseconds = !spec_.measured,
-         .histogram = measured != interval.histograms.end() ? measured->second : Histogram()});
+        {.point = point, .map = map, .in_nanoseconds = !spec_.measured, .histogram = histogram});
+  };
+  for (const auto& [name, point] : span_points_)
+    if (const auto measured = interval.histograms.find({point, name});
+        measured != interval.histograms.end())
+      histograms.push_back({.point = point,
+                            .in_nanoseconds = !spec_.measured,
+                            .histogram = measured->second,
+                            .span = name});
+  for (const auto& [number, point] : by_number_) {
+    if (!span_points_.empty()) break; // all events are spans
+    const auto measured = interval.histograms.find({point, {}});
+    add(point, {}, measured != interval.histograms.end() ? measured->second : Histogram());
   }
+  for (const auto& [measured, histogram] : interval.histograms)
+    if (measured.first == nullptr) add(nullptr, measured.second, histogram);
   write_histograms(std::move(histograms), spec, time, output);
 }
 
@@ -201,7 +282,8 @@ void EventTotals::advance(std::uint64_t now_ns, Output& output) {
 }
 
 Result<void> EventTotals::check_missing() const {
-  if (missing_.empty() || !has_events_) return {};
+  // In a run, values that no point has are found before.
+  if (missing_.empty() || !has_events_ || spec_.by_arrival) return {};
   return fail(ErrorKind::not_found, fmt::format("no event has the value '{}'", missing_.front()));
 }
 

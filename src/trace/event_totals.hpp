@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Counts, latencies and measured values of events, as the built-in program counts hits in the
-// kernel.
+// kernel: of stacks that are unwound, of records of users' programs, and of saved runs.
 #pragma once
 
 #include "events/event_values.hpp"
@@ -17,9 +17,16 @@ namespace uprobectl {
 struct TotalsSpec {
   AggregateSpec aggregates = {};
   bool by_process = false;                  // counts each process separately
-  GroupSpec groups = {};                    // counts by these values instead, which are not stacks
-  std::optional<std::string> measured = {}; // the value of histograms; nullopt: latencies
+  bool by_stack = false;                    // counts each stack separately
+  GroupSpec groups = {};                    // counts by these values instead
+  std::optional<SummedValue> measured = {}; // the value of histograms
+  call_time measured_time = TIME_LATENCY;   // or, without it, this time of calls
+  bool by_arrival = false; // intervals end with end_interval(), not by the times of events
 };
+
+// Fails if none of the types that the records may have has what is counted and measured. Without
+// types nothing is known before.
+Result<void> check_record_totals(const TotalsSpec& totals, std::span<const ValueType> records);
 
 class EventTotals {
 public:
@@ -28,7 +35,8 @@ public:
       : spec_(spec), values_(values), find_process_name_(std::move(find_process_name)),
         missing_(spec.groups.names()), names_(missing_),
         counts_arguments_(!spec.groups.by.empty() && spec.groups.reads_arguments()) {
-    if (spec.measured) missing_.push_back(*spec.measured);
+    if (spec.measured)
+      for (std::string& each : spec.measured->names()) missing_.push_back(std::move(each));
   }
 
   // A point that the run records: it has a histogram, even without events.
@@ -36,8 +44,9 @@ public:
   // Counting begins. The times are CLOCK_MONOTONIC.
   void begin(std::uint64_t time_ns) { begin_ns_ = time_ns; }
 
-  // Records of users' programs belong to no probe: they are counted by their maps.
-  void add(const Event& event);
+  // Records of users' programs belong to no probe: they are counted by their maps. `completeness`:
+  // of the stack of the event.
+  void add(const Event& event, StackCompleteness completeness = StackCompleteness::complete);
   // For calls that were nested: one call, by its entry or exit; how long a call took.
   void count_call(const Event& event) { count(event, false); }
   void measure_call(const OpenCall& call, std::uint64_t end_ns);
@@ -45,8 +54,7 @@ public:
   void measure(const Event& event);
   // Writes the intervals that are over: later events are not of them.
   void advance(std::uint64_t now_ns, Output& output);
-  // For events without a time: writes what was counted since the last interval or the beginning.
-  // Fails as finish().
+  // Writes what was counted since the last interval or the beginning. Fails as finish().
   Result<void> end_interval(std::uint64_t now_ns, Output& output);
   // Writes the rest. Fails with `not_found` if events were counted by a value that none of them
   // has.
@@ -57,28 +65,45 @@ private:
     const ProbePoint* point = nullptr; // borrowed
     bool on_return = false;
     std::uint32_t pid = 0; // if processes are counted separately
+    StackCompleteness completeness = StackCompleteness::complete;
+    std::size_t stack = 0; // its number, if stacks are counted separately
+    std::string span = {}; // the spans of this name are counted
     auto operator<=>(const Key&) const = default;
   };
   struct Tally {
     std::uint64_t count = 0;
     std::string comm;
+    std::shared_ptr<const KeptStack> stack = {};
   };
+  // A point, the map of records, or a point and the name of the spans that begin there.
+  using Measured = std::pair<const ProbePoint*, std::string>;
   struct Interval {
     GroupRows rows; // if it counts by values
     std::map<Key, Tally> tallies;
-    std::map<const ProbePoint*, Histogram> histograms;
+    std::map<Measured, Histogram> histograms;
+  };
+  // A stack by which an event is counted; null: none.
+  struct CountedStack {
+    std::shared_ptr<const KeptStack> stack = {};
+    StackCompleteness completeness = StackCompleteness::complete;
   };
 
   std::uint64_t interval_number(std::uint64_t time_ns) const;
   Interval& interval_at(std::uint64_t time_ns);
   CountedTime time_of(std::uint64_t interval) const;
   const ProbePoint* first_point(const ProbePoint& point, std::uint32_t probe);
+  const ProbePoint* point_of_span(const Event& event);
   Result<void> check_missing() const;
-  void count(const Event& event, bool on_return);
+  CountedStack find_stack(const Event& event, StackCompleteness completeness);
+  void count(const Event& event, bool on_return,
+             StackCompleteness completeness = StackCompleteness::complete);
   // Whether the other event of the call is counted instead.
   bool is_counted_elsewhere(const Event& event);
   // `point`: null for a record of a user's program.
-  void count_values(const ProbePoint* point, const Event& event, bool on_return);
+  void count_values(const ProbePoint* point, const Event& event, bool on_return,
+                    const CountedStack& stack);
+  Measured measured_of(const Event& event);
+  void write_tallies(const Interval& interval, const CountedTime& time, Output& output) const;
   void write(const Interval& interval, const CountedTime& time, Output& output) const;
   void write_until(std::uint64_t end, Output& output);
 
@@ -91,6 +116,7 @@ private:
   bool has_entries_ = false;
   std::vector<std::string> names_; // of values by which it counts
   bool counts_arguments_;
+  KeptStacks stacks_;                           // that are counted
   std::map<std::uint64_t, Interval> intervals_; // by number, from 0
   std::uint64_t next_ = 0;                      // the first that was not written
   // The numbers of points, and the points in their order. The locations of a static probe are
@@ -98,6 +124,7 @@ private:
   std::map<const ProbePoint*, std::uint32_t> numbers_;
   std::map<std::uint32_t, const ProbePoint*> by_number_;
   std::map<const ProbePoint*, const ProbePoint*> first_points_;
+  std::map<std::string, const ProbePoint*, std::less<>> span_points_; // that began the first one
 };
 
 } // namespace uprobectl

@@ -7,14 +7,13 @@
 #include "util/text.hpp"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 namespace uprobectl {
 
 namespace {
 
 bool is_running(std::uint32_t pid, std::uint32_t tid) {
-  return ::access(fmt::format("/proc/{}/task/{}", pid, tid).c_str(), F_OK) == 0;
+  return !has_thread_ended(static_cast<pid_t>(pid), static_cast<pid_t>(tid));
 }
 
 std::optional<std::uint32_t> find_parent(std::uint32_t pid) {
@@ -25,8 +24,59 @@ std::optional<std::uint32_t> find_parent(std::uint32_t pid) {
 
 } // namespace
 
-GraphRun::GraphRun(const GraphSpec& spec, std::set<std::uint32_t> roots, bool by_uretprobe,
-                   bool json, Output& output)
+Result<RootCondition> RootCondition::make(const Filter& filter, Arch arch, bool is_live) {
+  // A root is decided when its entry and its return are known.
+  auto made = EventFilter::make(filter, {.nests_calls = false, .arch = arch, .is_live = is_live});
+  if (!made) return fail(std::move(made).error());
+  return RootCondition(std::move(*made));
+}
+
+void RootCondition::add_point(const ProbePoint& point, std::uint32_t probe,
+                              PointDescription description) {
+  ++points_;
+  description.pairs_calls = true;
+  auto added = filter_.add_point(probe, description);
+  if (!added && ++points_without_ == 1)
+    problem_ = std::move(added).error().within(display_name(point));
+}
+
+Result<std::string> RootCondition::check() const {
+  if (!problem_) return std::string();
+  if (points_without_ == points_) return fail(*problem_);
+  return fmt::format("no tree is shown whose root is one of {}: {}",
+                     counted(points_without_, "function", "functions"), problem_->message);
+}
+
+RootTrees::Decision RootCondition::decide(const Event& entry, const Event* exit,
+                                          std::optional<std::uint64_t> latency_ns) const {
+  // The event of a paired call.
+  Event call = exit != nullptr ? *exit : entry;
+  if (exit != nullptr) {
+    call.has_arguments = entry.has_arguments;
+    call.arguments = entry.arguments;
+    call.latency_ns = latency_ns;
+    call.waiting_ns = waited_between(entry, *exit);
+    if (!call.typed_arguments) // otherwise those that the call has written
+      call.typed_arguments = entry.typed_arguments;
+    else if (entry.typed_arguments)
+      call.typed_arguments->insert(call.typed_arguments->end(), entry.typed_arguments->begin(),
+                                   entry.typed_arguments->end());
+  }
+  switch (filter_.decide(call)) {
+  case EventFilter::Decision::fails:
+    return RootTrees::Decision::fails;
+  case EventFilter::Decision::undecided:
+    return RootTrees::Decision::unknown;
+  case EventFilter::Decision::holds:
+    break;
+  }
+  const bool needs_return = exit == nullptr && filter_.needs_return(call.probe);
+  return needs_return ? RootTrees::Decision::unknown : RootTrees::Decision::holds;
+}
+
+GraphRun::GraphRun(const GraphSpec& spec, std::set<std::uint32_t> roots,
+                   const RootCondition* root_condition, bool by_uretprobe, bool json,
+                   Output& output)
     : spec_(spec), output_(output), json_(json), copy_(output),
       filter_(std::move(roots), spec.depth) {
   tree_.add(copy_);
@@ -38,10 +88,20 @@ GraphRun::GraphRun(const GraphSpec& spec, std::set<std::uint32_t> roots, bool by
   tree_.set_is_running(is_running);
   tree_.set_find_parent(find_parent);
   tree_.add(filter_);
+  if (spec.roots_decide()) {
+    RootTrees::Condition condition;
+    if (root_condition != nullptr)
+      condition = [root_condition](const Event& entry, const Event* exit,
+                                   std::optional<std::uint64_t> latency_ns) {
+        return root_condition->decide(entry, exit, latency_ns);
+      };
+    filter_.add(trees_.emplace(spec.root_min_latency, std::move(condition)));
+    trees_->set_write_some([this] { write_some(); });
+  }
   if (spec.shows_calls)
-    filter_.add(writer_.emplace(
+    add(writer_.emplace(
         output, CallGraphWriter::Options{.min_latency = spec.min_latency, .joins_leaves = !json}));
-  if (spec.reports) filter_.add(report_.emplace());
+  if (spec.reports) add(report_.emplace());
 }
 
 void GraphRun::take(const Event& event) {
@@ -59,6 +119,20 @@ void GraphRun::advance(std::uint64_t now_ns) {
   if (!writer_) return;
   output_.write_copy(CallChange{.kind = CallChange::Kind::time, .time_ns = now_ns});
   writer_->advance(now_ns);
+}
+
+// A tree may have a million calls. Their text is written as they come, so that it needs no memory;
+// a reader that reads nothing is not waited for.
+void GraphRun::write_some() {
+  constexpr std::size_t max_pending = std::size_t{16} << 20;
+  constexpr std::chrono::seconds max_wait{1};
+  OutputBuffer& buffer = output_.buffer();
+  buffer.flush_some();
+  if (buffer.pending() <= max_pending) {
+    has_waited_in_vain_ = false;
+  } else if (!has_waited_in_vain_) {
+    has_waited_in_vain_ = !buffer.flush_within(max_wait);
+  }
 }
 
 void GraphRun::replay(const CallChange& change, const Event* event) {
@@ -103,7 +177,27 @@ void GraphRun::finish(std::uint64_t now_ns) {
                              counted(roots, "call", "calls"), roots == 1 ? "was" : "were"));
 }
 
+void GraphRun::write_totals() {
+  if (!trees_) return;
+  const RootTotals totals = trees_->totals();
+  output_.write(GraphTreesRecord{.shown = totals.shown,
+                                 .dropped = totals.dropped,
+                                 .unknown = totals.unknown,
+                                 .cut = totals.cut,
+                                 .cut_calls = totals.cut_calls});
+  std::string text = fmt::format("graph: {} shown, {} left out",
+                                 counted(totals.shown, "tree", "trees"), totals.dropped);
+  if (totals.unknown > 0)
+    text += fmt::format(", {} left out whose root has no return", totals.unknown);
+  if (totals.cut > 0)
+    text += fmt::format("; {} shown without the {} in {}: they waited in more than {} MiB",
+                        totals.cut, counted(totals.cut_calls, "call", "calls"),
+                        totals.cut == 1 ? "it" : "them", RootTrees::default_max_bytes >> 20U);
+  output_.announce(text);
+}
+
 void GraphRun::write_report() {
+  write_totals();
   if (!report_) return;
   const auto written = uprobectl::write_report(*report_, spec_.report, json_, output_);
   if (!written) output_.fail_uncopied(written.error());

@@ -4,21 +4,54 @@
 
 #include "events/call_filter.hpp"
 #include "events/call_report.hpp"
+#include "events/event_filter.hpp"
 #include "output/call_graph.hpp"
 #include "output/event_sink.hpp"
+#include "trace/root_trees.hpp"
 #include "trace/stack_areas.hpp"
 #include "trace/trace.hpp"
 
 namespace uprobectl {
 
+// Decides by the condition of a root whether its tree is shown.
+class RootCondition {
+public:
+  // Borrows the filter. Fails with `usage` if a pattern is too complex.
+  static Result<RootCondition> make(const Filter& filter, Arch arch, bool is_live);
+
+  // Compiles the condition for the calls of a point, which may be roots. Otherwise none of its
+  // calls fulfils it.
+  void add_point(const ProbePoint& point, std::uint32_t probe, PointDescription description);
+  // Fails if no point has what is compared. Otherwise returns what is to be said of those that have
+  // not; empty: nothing.
+  Result<std::string> check() const;
+  RootTrees::Decision decide(const Event& entry, const Event* exit,
+                             std::optional<std::uint64_t> latency_ns) const;
+
+private:
+  explicit RootCondition(EventFilter filter) : filter_(std::move(filter)) {}
+
+  EventFilter filter_;
+  std::size_t points_ = 0;
+  std::size_t points_without_ = 0; // what is compared
+  std::optional<Error> problem_;   // of the first of them
+};
+
 class GraphRun final : public EventSink {
 public:
-  // `roots`: numbers of probes. Borrows the output. Gives its copy what replay() needs.
-  GraphRun(const GraphSpec& spec, std::set<std::uint32_t> roots, bool by_uretprobe, bool json,
-           Output& output);
+  // `roots`: numbers of probes. `root_condition`: of GraphSpec::root_filter, if it has expressions.
+  // Borrows all but the roots. Gives the recorder what replay() needs.
+  GraphRun(const GraphSpec& spec, std::set<std::uint32_t> roots,
+           const RootCondition* root_condition, bool by_uretprobe, bool json, Output& output);
+  void set_jumps_to(CallTree::JumpsTo jumps_to) { tree_.set_jumps_to(std::move(jumps_to)); }
 
   // Borrowed. It receives the calls that the options select.
-  void add(CallVisitor& visitor) { filter_.add(visitor); }
+  void add(CallVisitor& visitor) {
+    if (trees_)
+      trees_->add(visitor);
+    else
+      filter_.add(visitor);
+  }
 
   // Shows only the calls whose entry fulfils the condition, and those below them: for replay().
   void set_condition(CallFilter::Condition condition) {
@@ -35,10 +68,13 @@ public:
   void advance(std::uint64_t now_ns) override;
   // Closes the calls that are open. Call it after the last event.
   void finish(std::uint64_t now_ns);
-  // Writes the report, if it was requested.
+  // Writes the report, if it was requested, and how many trees were shown, if roots decide.
   void write_report();
 
 private:
+  void write_totals();
+  void write_some();
+
   // Copies the changes before they are filtered.
   class CallCopy final : public CallVisitor {
   public:
@@ -53,13 +89,15 @@ private:
   };
 
   const GraphSpec& spec_;
-  bool leaves_out_ = false; // the last event
+  bool leaves_out_ = false;         // the last event
+  bool has_waited_in_vain_ = false; // for a reader of the output
   Output& output_;
   bool json_;
   StackAreas areas_;
   CallCopy copy_;
   CallTree tree_;
   CallFilter filter_;
+  std::optional<RootTrees> trees_; // if roots decide
   std::optional<CallGraphWriter> writer_;
   std::optional<CallReport> report_;
 };

@@ -6,10 +6,10 @@
 namespace uprobectl {
 
 GroupCounts::GroupCounts(const AggregateSpec& spec, const CaptureSpec& capture,
-                         const TargetOptions& where, const BuiltinProgram& program,
+                         const TargetOptions& where, bool at_exits, const BuiltinProgram& program,
                          std::span<const Probe> probes, Exports& exports, Decode decode)
-    : spec_(spec), capture_(capture), program_(program), probes_(probes), exports_(exports),
-      decode_(std::move(decode)), since_ns_(to_monotonic_ns(Time::clock::now())),
+    : spec_(spec), capture_(capture), at_exits_(at_exits), program_(program), probes_(probes),
+      exports_(exports), decode_(std::move(decode)), since_ns_(to_monotonic_ns(Time::clock::now())),
       processes_({.places = where.debug_places}, where.dex) {
   processes_.keep_unmapped_files();
   if (capture.source_lines) processes_.use_source_lines();
@@ -17,17 +17,8 @@ GroupCounts::GroupCounts(const AggregateSpec& spec, const CaptureSpec& capture,
 
 // Adds the symbolized stack.
 void GroupCounts::add_stack(GroupRows::Row& row, const GroupCount& group) {
-  const auto pid = static_cast<pid_t>(group.pid);
-  const ProbePoint& point = probes_[row.probe].point;
-  if (group.frames.empty() || !point.offset) {
-    row.stack = processes_.make_stack(pid, 0, group.frames);
-  } else {
-    const unwind::KnownPlace hit{.pc = group.frames.front(),
-                                 .file = point.binary->file,
-                                 .path = point.binary->real_path,
-                                 .offset = *uprobe_offset(point)};
-    row.stack = processes_.make_stack(pid, 0, group.frames, &hit);
-  }
+  row.stack = make_kept_stack(make_probe_stack(processes_, static_cast<pid_t>(group.pid),
+                                               group.frames, probes_[row.probe], at_exits_));
   if (group.frames.size() >= MAX_FRAMES) row.completeness = StackCompleteness::truncated;
 }
 
@@ -44,7 +35,7 @@ GroupRows GroupCounts::take_new_rows(Output& output) {
                            .measured = group.sums.measured - before.measured,
                            .sum = group.sums.sum - before.sum};
     before = group.sums;
-    auto event = decode_(group.record);
+    auto event = decode_(as_bytes(group.key));
     if (!event || event->probe >= probes_.size()) continue; // impossible
     const std::size_t probe = probes_[event->probe].first;
     GroupRows::Row row{.point = &probes_[probe].point,
@@ -55,7 +46,7 @@ GroupRows GroupCounts::take_new_rows(Output& output) {
     if (capture_.groups.has(BY_STACK)) {
       add_stack(row, group);
       if (group.frames.empty()) without_stack_ += fresh.count;
-      const StackSample sample{.stack = &*row.stack,
+      const StackSample sample{.stack = &row.stack->stack,
                                .completeness = row.completeness,
                                .hits = fresh.count,
                                .value = static_cast<std::int64_t>(fresh.sum) < 0 ? 0 : fresh.sum};

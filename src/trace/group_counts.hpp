@@ -16,10 +16,10 @@ public:
   using Decode = std::function<Result<Event>(Bytes record)>;
 
   // Borrows the arguments but `decode`. Counting begins now. `where` gives the debug info and DEX
-  // files.
+  // files. `at_exits`: returns are probed there.
   GroupCounts(const AggregateSpec& spec, const CaptureSpec& capture, const TargetOptions& where,
-              const BuiltinProgram& program, std::span<const Probe> probes, Exports& exports,
-              Decode decode);
+              bool at_exits, const BuiltinProgram& program, std::span<const Probe> probes,
+              Exports& exports, Decode decode);
 
   // Reads the mappings of a process that sent a new stack.
   void add_process(pid_t pid) { processes_.read_process(pid); }
@@ -33,6 +33,7 @@ private:
 
   const AggregateSpec& spec_;
   const CaptureSpec& capture_;
+  bool at_exits_;
   const BuiltinProgram& program_;
   std::span<const Probe> probes_;
   Exports& exports_; // receives the stacks

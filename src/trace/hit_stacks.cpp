@@ -83,6 +83,11 @@ std::uint64_t caller_at_entry(const SenderContext& from) {
   return read_at<std::uint64_t>(from.stack, 0).value_or(0);
 }
 
+// How long the thread had the stack, or the call lasted.
+std::optional<std::uint64_t> time_of_stack(const Event& event) {
+  return event.longest_wait ? event.longest_wait->duration_ns : event.latency_ns;
+}
+
 std::uint64_t read_stack_pointer(const SenderContext& from) {
   return read_register(from, host_arch_info().stack_pointer);
 }
@@ -98,6 +103,14 @@ const unwind::Frame* find_caller(const unwind::Stack& stack) {
     return code_of(frame) != code_of(stack.frames.front());
   });
   return found == stack.frames.end() ? nullptr : &*found;
+}
+
+void keep_frames(std::span<unwind::Frame> frames, std::set<std::string, std::less<>>& names) {
+  for (unwind::Frame& frame : frames) {
+    if (!frame.place) continue;
+    frame.place->mapping = *names.emplace(frame.place->mapping).first;
+    if (frame.place->module != nullptr) frame.place->module->keep_frame(frame.place->address);
+  }
 }
 
 bool has_source_lines(const unwind::Stack& stack) {
@@ -237,18 +250,20 @@ const unwind::Stack* HitStacks::find(const Event& event, const CapturedStack& ca
   }
   if (capture_.source_lines && !totals_.has_source_lines)
     totals_.has_source_lines = has_source_lines(stack_);
-  StackSample sample{
-      .stack = &stack_, .completeness = completeness_, .latency_ns = event.latency_ns};
-  if (outputs_.weight) sample.value = values_.find_weight(*outputs_.weight, event);
-  exports_.take(sample);
-  output_.write_copy(sample);
+  sample_ = {.stack = &stack_, .completeness = completeness_, .latency_ns = time_of_stack(event)};
+  // Stacks that are counted weigh what is summed.
+  const auto& weight = outputs_.weight ? outputs_.weight : capture_.groups.measured;
+  if (weight) sample_.value = values_.find_weight(*weight, event);
+  if (holds_samples_) return &stack_;
+  exports_.take(sample_);
+  output_.write_copy(sample_);
   return &stack_;
 }
 
 void HitStacks::write_raw(const Event& event, const unwind::Sample& sample) {
   RawStackCopy copy(output_);
   const unwind::RawStack stack = processes_.collect(sample, copy);
-  RawStackSample raw{.stack = &stack, .latency_ns = event.latency_ns};
+  RawStackSample raw{.stack = &stack, .latency_ns = time_of_stack(event)};
   if (outputs_.weight) raw.value = values_.find_weight(*outputs_.weight, event);
   output_.write_copy(raw);
 }
@@ -317,8 +332,9 @@ void HitStacks::report_not_saved(const Error& why) const {
 
 Result<std::vector<StackRequest>> choose_stream_stacks(std::span<const UserMap> maps,
                                                        const CaptureSpec& capture, Output& output) {
-  const bool requested = capture.stack != StackWalk::none;
-  const StackRequest usual = capture.stack == StackWalk::frame_pointers
+  const bool requested =
+      capture.stack != StackWalk::none || capture.count_stacks || capture.groups.has(BY_STACK);
+  const StackRequest usual = capture.stack == StackWalk::frame_pointers || capture.count_stacks
                                  ? StackRequest{.bytes = 0, .frame_pointers = true}
                                  : StackRequest{.bytes = capture.stack_bytes};
   std::vector<StackRequest> stacks;

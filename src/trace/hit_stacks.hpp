@@ -58,6 +58,9 @@ public:
   // CaptureSpec::raw_stacks: the copy of the output gets the stack.
   const unwind::Stack* find(const Event& event, const CapturedStack& captured);
   StackCompleteness completeness() const { return completeness_; } // of the last stack
+  // From now on find() does not pass stacks to the exports and the copy: sample() has the last.
+  void hold_samples() { holds_samples_ = true; }
+  const StackSample* sample() const { return holds_samples_ ? &sample_ : nullptr; }
 
   // Symbolizes addresses with what the process has mapped now, or had when it ended. All
   // but the first are return addresses.
@@ -95,12 +98,18 @@ private:
   std::vector<unwind::KnownReturn> known_returns_;               // of the last hit
   unwind::Stack stack_;                                          // of the last hit
   StackCompleteness completeness_ = StackCompleteness::complete; // of the last hit
+  bool holds_samples_ = false;
+  StackSample sample_; // of the last hit
   StackTotals totals_;
   EventValues values_;
   // Reasons of saved stacks, with the address in the module where the stack ended.
   std::set<std::pair<unwind::End, std::uint64_t>> saved_;
   std::size_t next_folder_ = 1;
 };
+
+// Makes frames valid for as long as the stacks of a run are unwound: otherwise they are valid only
+// until files are closed. `names` gets those of their mappings.
+void keep_frames(std::span<unwind::Frame> frames, std::set<std::string, std::less<>>& names);
 
 // Returns the frame that called the function of the innermost frame, inlined frames aside. Null if
 // the stack does not have it.

@@ -75,6 +75,10 @@ bool KnownFunctions::decides(const CapturePoint& probed) const {
   return capture_.typed && lists_.find(*probed.point) == capture_.arguments.size();
 }
 
+bool KnownFunctions::reads_errno(const CapturePoint& probed) const {
+  return decides(probed) || capture_.asks_for_errno();
+}
+
 bool KnownFunctions::can_pair(std::span<const CapturePoint> points) const {
   // A debug file has names of internal functions, which a pattern also matches.
   std::size_t internal = 0;
@@ -99,12 +103,13 @@ bool KnownFunctions::can_pair(std::span<const CapturePoint> points) const {
 
 bool KnownFunctions::needs_thread_pointer(std::span<const CapturePoint> points) const {
   return std::ranges::any_of(points, [&](const CapturePoint& each) {
-    const Prototype* const prototype = decides(each) ? find(each) : nullptr;
+    const Prototype* const prototype = reads_errno(each) ? find(each) : nullptr;
     return prototype != nullptr && prototype->sets_errno;
   });
 }
 
-std::optional<KnownFunctions::LibraryErrno> KnownFunctions::read_errno(const ProbePoint& point) {
+std::optional<KnownFunctions::LibraryErrno>
+KnownFunctions::find_errno_of_library(const ProbePoint& point) {
   const auto image = binaries_.of(point).image();
   if (!image) return std::nullopt;
   const auto slot = (*image)->thread_offset_slot("errno");
@@ -115,7 +120,7 @@ std::optional<KnownFunctions::LibraryErrno> KnownFunctions::read_errno(const Pro
 
 std::optional<ErrnoPlace> KnownFunctions::find_errno(const ProbePoint& point) {
   const auto [known, is_new] = errno_of_.try_emplace(point.binary.get());
-  if (is_new) known->second = read_errno(point);
+  if (is_new) known->second = find_errno_of_library(point);
   if (!known->second) return std::nullopt;
   return ErrnoPlace{
       .slot = static_cast<std::int64_t>(known->second->slot.value - uprobe_address(point).value),
@@ -126,10 +131,11 @@ void KnownFunctions::add_to(std::span<CapturePoint> points) {
   for (CapturePoint& each : points) {
     const Prototype* const prototype = find(each);
     if (prototype == nullptr) continue;
-    const bool reads_errno = prototype->sets_errno && capture_.thread.address != 0 && decides(each);
+    const bool has_errno =
+        prototype->sets_errno && capture_.thread.address != 0 && reads_errno(each);
     each.known = std::make_shared<const KnownCall>(
-        make_known_call(*prototype, *each.point->symbol, capture_, scalars_only_,
-                        reads_errno ? find_errno(*each.point) : std::nullopt));
+        make_known_call(*prototype, *each.point->symbol, capture_, phases_of(capture_, each),
+                        scalars_only_, has_errno ? find_errno(*each.point) : std::nullopt));
   }
 }
 

@@ -40,6 +40,7 @@ public:
 private:
   const Prototype* find(const CapturePoint& probed) const;
   bool decides(const CapturePoint& probed) const;
+  bool reads_errno(const CapturePoint& probed) const;
   std::optional<ErrnoPlace> find_errno(const ProbePoint& point);
 
   const CaptureSpec& capture_;
@@ -49,7 +50,7 @@ private:
     VirtualAddress slot; // the GOT entry with the offset of errno
     std::int64_t thread_pointer_offset = 0;
   };
-  std::optional<LibraryErrno> read_errno(const ProbePoint& point);
+  std::optional<LibraryErrno> find_errno_of_library(const ProbePoint& point);
   BinaryCache& binaries_;
   std::map<const ProbedBinary*, std::optional<LibraryErrno>> errno_of_;
 };

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <set>
+#include <tuple>
 
 namespace uprobectl {
 
@@ -16,20 +17,30 @@ namespace {
 constexpr std::size_t many_perf_events = 50;
 
 std::vector<ProbeSite> collect_sites(const Probes& probes) {
-  std::vector<ProbeSite> sites;
+  // The kernel runs programs at one offset in the order opposite to that of attaching (Linux
+  // kernel/events/uprobes.c, consumer_add()). Where several calls end, because of tail calls, the
+  // outer ones come first, so that they end last.
+  using Position = std::tuple<std::size_t, std::size_t, std::size_t>;
+  std::vector<std::pair<Position, ProbeSite>> ordered;
   for (const Probe& probe : probes) {
     const ProbePoint& point = probe.point;
     for (const PlannedSite& site : probe.sites)
-      sites.push_back({.file = point.binary->file->fd(),
-                       // resolve_requests() rejects points without an offset
-                       .offset = site.exit ? site.exit->offset : *uprobe_offset(point),
-                       .semaphore = point.semaphore,
-                       .on_return = site.on_return && !site.exit,
-                       .program = site.loaded,
-                       .cookie = site.cookie,
-                       .label = to_string(point.binary->path) + ": " + name_in_file(point),
-                       .probe = probe.number});
+      ordered.emplace_back(
+          Position{site.exit ? site.exit->depth : 0, probe.callees.size(), ~ordered.size()},
+          ProbeSite{.file = point.binary->file->fd(),
+                    // resolve_requests() rejects points without an offset
+                    .offset = site.exit ? site.exit->offset : *uprobe_offset(point),
+                    .semaphore = point.semaphore,
+                    .on_return = site.on_return && !site.exit,
+                    .program = site.loaded,
+                    .cookie = site.cookie,
+                    .label = to_string(point.binary->path) + ": " + name_in_file(point),
+                    .probe = probe.number});
   }
+  std::ranges::sort(ordered, std::greater(), &std::pair<Position, ProbeSite>::first);
+  std::vector<ProbeSite> sites;
+  sites.reserve(ordered.size());
+  for (auto& [position, site] : ordered) sites.push_back(std::move(site));
   return sites;
 }
 

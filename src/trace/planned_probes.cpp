@@ -2,8 +2,12 @@
 #include "trace/planned_probes.hpp"
 
 #include "events/argument_lists.hpp"
+#include "events/point_values.hpp"
+#include "events/value_places.hpp"
 #include "trace/binary_cache.hpp"
 #include "trace/known_functions.hpp"
+#include "trace/plan_promises.hpp"
+#include "trace/planned_values.hpp"
 #include "trace/probe_program.hpp"
 #include "trace/typed_probes.hpp"
 #include "util/mapped_file.hpp"
@@ -22,16 +26,13 @@ using plans::AttachPlan;
 using plans::PlannedFile;
 using plans::PlannedProbe;
 
-constexpr std::string_view format_hint =
-    "give values as NAME:TYPE@ARG+OFF, such as count:s32@arg0+16";
-
 bool is_declared(const CaptureSpec& capture, std::string_view name) {
   return std::ranges::any_of(capture.arguments, [&](const ArgumentList& list) {
     return find_argument(list.arguments, name) != nullptr;
   });
 }
 
-// Whether the run with the plan does not know what a name stands for, unless the function has a
+// Whether debug information is needed to know what a name stands for, unless the function has a
 // known prototype.
 bool needs_debug_info(const CaptureSpec& capture, const ValuePath& path) {
   if (!path.steps.empty()) return true;
@@ -42,62 +43,48 @@ bool needs_debug_info(const CaptureSpec& capture, const ConditionSpec& term) {
   return term.needs_types() || needs_debug_info(capture, *term.path);
 }
 
-Error needs_debug_info_error(std::string_view what) {
-  return Error{ErrorKind::unsupported,
-               fmt::format("{} needs debug information, which a plan does not have", what)}
-      .hint(std::string(format_hint));
-}
-
-// A name of a value, and the option that has it. Functions with known prototypes have it without
-// debug information.
+// A name of a value that is not declared, and the option that has it.
 struct NeededName {
-  std::string name;
+  ValuePath path;
   std::string option;
   const ArgumentList* list = nullptr; // whose functions need it; null: all
 };
 
-// What --by, --measure and --weight name.
-std::vector<ValuePath> named_numbers(const CaptureSpec& capture) {
-  std::vector<ValuePath> paths;
-  for (const std::string& name : capture.groups.names())
-    if (auto path = parse_value_path(name)) paths.push_back(std::move(*path));
-  if (capture.measured) paths.push_back(*capture.measured);
-  if (capture.weight && !find_built_in(*capture.weight)) paths.push_back(*capture.weight);
-  return paths;
-}
-constexpr std::string_view number_options = "--by, --measure or --weight";
-
 std::vector<NeededName> needed_names(const CaptureSpec& capture) {
   std::vector<NeededName> needed;
-  for (const ValuePath& path : named_numbers(capture))
-    if (needs_debug_info(capture, path)) needed.push_back({path.text, std::string(number_options)});
+  const auto add = [&](const ValuePath& path, std::string option) {
+    if (needs_debug_info(capture, path)) needed.push_back({path, std::move(option)});
+  };
+  for (const std::string& name : capture.groups.names())
+    if (const auto path = parse_value_path(name)) add(*path, "--by");
+  if (capture.measured)
+    for (const ValuePath& each : capture.measured->operands) add(each, "--measure");
+  if (capture.weight)
+    for (const ValuePath& each : capture.weight->operands)
+      if (!find_built_in(each)) add(each, "--weight");
   for (const ConditionSpec& term : capture.filter.terms)
     if (needs_debug_info(capture, term))
-      needed.push_back({std::string(term.name()), fmt::format("--if '{}'", term.text)});
+      needed.push_back({*term.path, fmt::format("--if '{}'", term.text)});
   for (const ArgumentList& list : capture.arguments)
-    for (const ValuePath& path : list.paths) needed.push_back({path.text, "--args", &list});
+    for (const ValuePath& path : list.paths) needed.push_back({path, "--args", &list});
   return needed;
 }
 
-bool has_parameter(const Prototype& prototype, std::string_view name) {
-  return std::ranges::any_of(prototype.parameters, [&](const Prototype::Parameter& each) {
-    return each.spec.name == name;
-  });
+bool has_parameter(const Prototype& prototype, const ValuePath& path) {
+  return path.steps.empty() &&
+         std::ranges::any_of(prototype.parameters, [&](const Prototype::Parameter& each) {
+           return each.spec.name == path.variable;
+         });
 }
 
-// Names that a plan takes for registers or built-in variables, unless the function has a parameter
-// of that name.
-std::vector<std::string> doubtful_names(const CaptureSpec& capture) {
-  std::vector<std::string> names;
-  for (const ConditionSpec& term : capture.filter.terms)
-    if (!term.name().empty() && !term.type && !is_declared(capture, term.name()) &&
-        !needs_debug_info(capture, term))
-      names.emplace_back(term.name());
-  for (const ValuePath& path : named_numbers(capture))
-    if (!needs_debug_info(capture, path)) names.push_back(path.variable);
-  for (const GroupValue& each : capture.groups.by)
-    if (each.built_in) names.push_back(each.text); // no variable is called "$tid"
-  return names;
+// How many pointers and references are followed for the types of a plan: as many as values that are
+// shown need, and one more than the names in the options.
+int type_depth(const CaptureSpec& capture, std::span<const NeededName> needed, std::size_t points) {
+  constexpr std::size_t most = 16;
+  std::size_t depth =
+      points > max_whole_functions ? 1 : static_cast<std::size_t>(capture.typed_depth) + 1;
+  for (const NeededName& each : needed) depth = std::max(depth, each.path.steps.size() + 1);
+  return static_cast<int>(std::min(depth, most));
 }
 
 // Collects the probes of a plan by their files.
@@ -107,7 +94,8 @@ public:
   PlanMaker(const AttachRequest& request, BinaryCache& binaries, bool has_debug_info)
       : request_(request), binaries_(binaries),
         needed_(has_debug_info ? std::vector<NeededName>() : needed_names(request.capture)),
-        doubtful_(has_debug_info ? std::vector<std::string>() : doubtful_names(request.capture)),
+        has_values_(!has_debug_info && request.capture.uses_values() &&
+                    (uses_debug_info(request.capture) || request.capture.names_values())),
         types_(binaries, request.capture) {}
 
   Result<AttachPlan> make(const ResolvedProbes& resolved) {
@@ -125,8 +113,11 @@ public:
     };
     for (const TargetedFunction& each : selection.functions)
       if (!has_failed(each)) plan_.functions.push_back(word_of(each, selection.target));
+    type_depth_ = type_depth(request_.capture, needed_, resolved.probes.size());
     for (const Probe& probe : resolved.probes)
       if (auto added = add(probe); !added) return fail(std::move(added).error());
+    if (auto known = problems_.check(); !known) return fail(std::move(known).error());
+    add_types();
     return std::move(plan_);
   }
 
@@ -139,11 +130,8 @@ private:
                       .hint("the device compiles it itself: resolve it there, without --plan"));
     File& file = open(point.binary);
     if (!file.image) return fail(file.image.error());
-    if (auto known = check_names(point); !known) return known;
-    if (const std::string* const name = types_.find_variable(point, doubtful_))
-      return fail(needs_debug_info_error(
-          fmt::format("{}: its parameter or variable '{}'", display_name(point), *name)));
     PlannedProbe planned{.place = static_cast<const NamedPlace&>(point)};
+    if (has_values_ && probe.is_recorded) planned.values = describe_values(point);
     const bool at_exits = std::ranges::any_of(
         probe.sites, [](const PlannedSite& site) { return site.on_return && site.exit; });
     if (at_exits) {
@@ -155,29 +143,83 @@ private:
     return {};
   }
 
-  Result<void> check_names(const ProbePoint& point) const {
-    if (needed_.empty()) return {};
+  // Types are still those of the debug information. Null if that does not have the function.
+  std::shared_ptr<const plans::PlannedValues> describe_values(const ProbePoint& point) {
+    const auto found = types_.describe_for_plan(point);
+    std::shared_ptr<plans::PlannedValues> values;
+    if (found)
+      values = std::make_shared<plans::PlannedValues>(
+          plans::PlannedValues{.function = *(*found)->function});
     const Prototype* const prototype = find_prototype(prototypes_, point);
     for (const NeededName& each : needed_) {
       if (each.list != nullptr && !applies_to(*each.list, point)) continue;
-      if (prototype != nullptr && has_parameter(*prototype, each.name)) continue;
-      Error error = needs_debug_info_error(
-          fmt::format("{}: {}: '{}'", display_name(point), each.option, each.name));
-      const auto name_of = [](const Prototype::Parameter& parameter) -> const std::string& {
-        return parameter.spec.name;
-      };
-      const std::string names =
-          prototype != nullptr ? list_names(prototype->parameters, name_of) : std::string();
-      if (!names.empty()) error = std::move(error).hint("its known arguments are: " + names);
-      return fail(std::move(error));
+      std::optional<Error> problem;
+      if (!found)
+        problem = needs_debug_info_error(point, each.path, found.error());
+      else if (!is_known(**found, each.path) && !add_global(**found, each.path, *values))
+        problem = Error{ErrorKind::not_found, fmt::format("{} has no parameter or variable '{}'",
+                                                          display_name(point), each.path.variable)}
+                      .hint("list them with: uprobectl list-args TARGET FUNCTION");
+      if (problem && prototype != nullptr) {
+        if (has_parameter(*prototype, each.path))
+          problem.reset();
+        else
+          problem = std::move(*problem).hint("its known arguments are: " +
+                                             list_names(prototype->parameters, parameter_name));
+      }
+      problems_.add(each.option, each.path.text, std::move(problem));
     }
-    return {};
+    if (values) values->prologue = types_.prologue_for_plan(point);
+    if (values) collected_[files_.at(point.binary).number].add(*values);
+    return values;
+  }
+
+  static const std::string& parameter_name(const Prototype::Parameter& parameter) {
+    return parameter.spec.name;
+  }
+
+  static Error needs_debug_info_error(const ProbePoint& point, const ValuePath& path,
+                                      const Error& reason) {
+    Error error = Error(reason).within(
+        fmt::format("{}: '{}' needs debug information", display_name(point), path.text));
+    return std::move(error).hint("or give values as NAME:TYPE@ARG+OFF, such as count:s32@arg0+16");
+  }
+
+  // Whether a path begins at something that every run finds, or at a variable of the function.
+  static bool is_known(const TypedPlace& typed, const ValuePath& path) {
+    return parse_source_name(path.variable) || names_variable(typed, path) ||
+           names_member(typed, path);
+  }
+
+  static bool add_global(const TypedPlace& typed, const ValuePath& path,
+                         plans::PlannedValues& values) {
+    if (std::ranges::find(values.globals, path.variable, &plans::PlannedGlobal::name) !=
+        values.globals.end())
+      return true;
+    auto found = typed.find_global(path.variable);
+    if (!found) return false;
+    values.globals.push_back({.name = path.variable, .variable = std::move(*found)});
+    return true;
   }
 
   struct File {
     Result<const elf::Image*> image;
     std::size_t number; // in the plan
   };
+
+  void add_types() {
+    for (std::size_t i = 0; i < plan_.files.size(); ++i) {
+      PlannedFile& file = plan_.files[i];
+      if (collected_[i].is_empty()) continue;
+      file.types = collected_[i].make();
+      for (PlannedProbe& probe : file.probes) {
+        if (!probe.values) continue;
+        auto moved = std::make_shared<plans::PlannedValues>(*probe.values);
+        collected_[i].move(*moved, *file.types);
+        probe.values = std::move(moved);
+      }
+    }
+  }
 
   File& open(const std::shared_ptr<const ProbedBinary>& binary) {
     if (const auto known = files_.find(binary); known != files_.end()) return known->second;
@@ -191,7 +233,10 @@ private:
       file.number = static_cast<std::size_t>(same - plan_.files.begin());
       if (const auto reader = binaries_.of(binary).functions())
         planned.strings = (*reader)->string_layout();
-      if (same == plan_.files.end()) plan_.files.push_back(std::move(planned));
+      if (same == plan_.files.end()) {
+        plan_.files.push_back(std::move(planned));
+        collected_.emplace_back(type_depth_);
+      }
     }
     return files_.emplace(binary, std::move(file)).first->second;
   }
@@ -200,7 +245,10 @@ private:
   BinaryCache& binaries_;
   std::vector<NeededName> needed_;
   PrototypeTable prototypes_;
-  std::vector<std::string> doubtful_;
+  bool has_values_;
+  int type_depth_ = 0;
+  NameProblems problems_;
+  std::vector<PlannedTypes> collected_; // by the number of the file
   TypedProbes types_;
   AttachPlan plan_;
   std::map<std::shared_ptr<const ProbedBinary>, File> files_;
@@ -211,8 +259,9 @@ class PlanFinder {
 public:
   PlanFinder(const AttachPlan& plan, const std::string& target,
              std::span<const std::string> functions, const TargetOptions& where,
-             const ResolveOptions& how, BinaryCache& binaries)
-      : target_(target), where_(where), how_(how), binaries_(binaries) {
+             const ResolveOptions& how, BinaryCache& binaries, Output& output)
+      : plan_(plan), target_(target), where_(where), how_(how), binaries_(binaries),
+        output_(output) {
     for (const PlannedFile& file : plan.files)
       if (file.target == target) files_.push_back(&file);
     found_.points.resize(functions.size());
@@ -258,7 +307,23 @@ private:
       add(*target, *file);
       return {};
     }
-    return plans::check_build(files_.front()->build, *image, to_string(target->display_path()));
+    return refuse(*image, to_string(target->display_path()));
+  }
+
+  // Says what the other build breaks, in the words of `diff --plan`.
+  Result<void> refuse(const elf::Image& image, const std::string& path) {
+    const std::string machine = elf::to_string(image.machine());
+    const auto same_machine = std::ranges::find_if(
+        files_, [&](const PlannedFile* file) { return file->build.machine == machine; });
+    const PlannedFile& file = same_machine != files_.end() ? **same_machine : *files_.front();
+    if (same_machine != files_.end()) {
+      const PromisedFile promised{.planned = &file, .target = path};
+      const Verdict verdict = check_promises(plan_, {&promised, 1}, where_, output_);
+      write_verdict(verdict,
+                    {.format = output_.is_json() ? VerdictFormat::json : VerdictFormat::text},
+                    output_);
+    }
+    return plans::check_build(file.build, image, path);
   }
 
   // Uses the files that the plan is for.
@@ -275,9 +340,10 @@ private:
     if (!visited) return fail(visited.error());
     if (used > 0) return {};
     add_warnings(visited->warnings);
-    return fail(ErrorKind::not_found,
-                fmt::format("{}: the plan is for none of its {}", targets.text,
-                            counted(visited->files, "file", "files")));
+    return fail(
+        Error{ErrorKind::not_found, fmt::format("{}: the plan is for none of its {}", targets.text,
+                                                counted(visited->files, "file", "files"))}
+            .hint("see what has changed: uprobectl diff --plan PLAN FILE"));
   }
 
   const PlannedFile* find_build(const elf::Image& image) const {
@@ -307,6 +373,7 @@ private:
         }
         binaries_.of(*point).set_returns(*point, std::move(*returns));
       }
+      if (probe.values) binaries_.of(*point).set_values(*point, probe.values, file.types);
       found_.points[index].push_back(std::move(*point));
     }
   }
@@ -338,11 +405,13 @@ private:
     found_.warnings.insert(found_.warnings.end(), warnings.begin(), warnings.end());
   }
 
+  const AttachPlan& plan_;
   const std::string& target_;
   std::map<std::string_view, std::size_t> numbers_; // of the functions
   const TargetOptions& where_;
   const ResolveOptions& how_;
   BinaryCache& binaries_;
+  Output& output_;
   std::vector<const PlannedFile*> files_;
   PlannedPoints found_;
 };
@@ -352,19 +421,6 @@ private:
 Result<AttachPlan> make_plan(const AttachRequest& request, const ResolvedProbes& resolved,
                              BinaryCache& binaries) {
   return PlanMaker(request, binaries, false).make(resolved);
-}
-
-Result<void> check_plannable(const CaptureSpec& capture) {
-  const auto wrong = [](const std::string& what) { return fail(needs_debug_info_error(what)); };
-  for (const ArgumentList& list : capture.arguments)
-    for (const ValuePath& path : list.paths)
-      if (!path.steps.empty()) return wrong(fmt::format("'{}' of --args", path.text));
-  for (const ConditionSpec& term : capture.filter.terms)
-    if (needs_debug_info(capture, term) && (term.name().empty() || term.needs_types()))
-      return wrong(fmt::format("--if '{}'", term.text));
-  for (const ValuePath& path : named_numbers(capture))
-    if (!path.steps.empty()) return wrong(fmt::format("'{}' of {}", path.text, number_options));
-  return {};
 }
 
 Result<AttachPlan> plan_target(const AttachRequest& request, const std::string& target,
@@ -383,7 +439,7 @@ Result<AttachPlan> plan_target(const AttachRequest& request, const std::string& 
   }
   auto resolved = resolve_requests(asked, request.probes, where, binaries, output);
   if (!resolved) return fail(std::move(resolved).error());
-  plan_returns(request.probes, request.capture, true, binaries, *resolved, output);
+  plan_returns(request.probes, request.capture, true, {}, binaries, *resolved, output);
   skip_unprobeable(*resolved, output);
   if (auto checked = check_failures(functions, request.probes, *resolved, output); !checked)
     return fail(std::move(checked).error());
@@ -414,8 +470,8 @@ Result<std::optional<AttachPlan>> request_plan(const elf::Image& image, const st
 Result<PlannedPoints> find_planned(const AttachPlan& plan, const std::string& target,
                                    std::span<const std::string> functions,
                                    const TargetOptions& where, const ResolveOptions& how,
-                                   BinaryCache& binaries) {
-  return PlanFinder(plan, target, functions, where, how, binaries).find();
+                                   BinaryCache& binaries, Output& output) {
+  return PlanFinder(plan, target, functions, where, how, binaries, output).find();
 }
 
 } // namespace uprobectl

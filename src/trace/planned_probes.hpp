@@ -11,9 +11,6 @@ namespace uprobectl {
 Result<plans::AttachPlan> make_plan(const AttachRequest& request, const ResolvedProbes& resolved,
                                     BinaryCache& binaries);
 
-// Fails with unsupported if the request names a value that only debug information can describe.
-Result<void> check_plannable(const CaptureSpec& capture);
-
 // The points of a TARGET's FUNCTIONs, as a plan has them.
 struct PlannedPoints {
   // By the index of the FUNCTION. Empty: no file here has a place of it.
@@ -24,11 +21,12 @@ struct PlannedPoints {
 
 // Finds the files that a TARGET of the plan means here, checks that they are the planned builds,
 // and the instruction at each place. A path that does not exist here stands for the file of the
-// same name. What the plan knows about the functions is given to `binaries`.
+// same name. What the plan knows about the functions is given to `binaries`. If the file is of
+// another build, writes which promises of the plan it breaks.
 Result<PlannedPoints> find_planned(const plans::AttachPlan& plan, const std::string& target,
                                    std::span<const std::string> functions,
                                    const TargetOptions& where, const ResolveOptions& how,
-                                   BinaryCache& binaries);
+                                   BinaryCache& binaries, Output& output);
 
 // Makes a plan of the request's functions of one TARGET, resolved in another file of this machine,
 // for a run that can get its debug information.

@@ -55,6 +55,11 @@ public:
     return site.on_return ? "return" : "entry";
   }
 
+  // What the events of a probe have; nullopt for a user's program. Valid after load().
+  virtual std::optional<PointDescription> describe(const Probe& /*probe*/) const {
+    return std::nullopt;
+  }
+
   // Warns about limits of what the probes will show. Called after load().
   virtual void report_cautions() const {}
 
@@ -88,6 +93,8 @@ public:
   virtual std::uint64_t invisible_hits() const { return 0; }
   // The number of records that were counted instead of shown; nullopt if none are counted.
   virtual std::optional<std::uint64_t> counted_records() const { return std::nullopt; }
+  // Reports the spans at the end of the run: the open ones, if requested, and the counts of all.
+  virtual void report_spans() {}
   // Prints the requested maps at the end of the run.
   virtual void show_maps() {}
 };

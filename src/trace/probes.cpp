@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trace/probes.hpp"
 
+#include "events/ready_spans.hpp"
 #include "resolve/instructions.hpp"
 #include "resolve/source_file.hpp"
 #include "trace/binary_cache.hpp"
@@ -188,10 +189,9 @@ public:
       if (useful_exclusions_.contains(pattern)) continue;
       const bool is_of_plan = std::ranges::find(of_plan, "--exclude=" + pattern) != of_plan.end();
       if (is_of_plan || (has_planned_points_ && !selection_.plan)) continue;
-      const auto split = split_target(pattern, selection_.static_probes);
-      if (split && !split->target.empty() && !known_targets_.contains(std::string(split->target)))
+      if (const auto target = other_targets_.find(pattern); target != other_targets_.end())
         output_.warn(fmt::format("--exclude '{}' leaves out nothing: no probed file is '{}'",
-                                 pattern, split->target));
+                                 pattern, target->second));
       else if (!pattern.contains('@'))
         output_.detail(fmt::format("--exclude '{}' leaves out nothing", pattern));
       else if (!has_planned_points_)
@@ -223,8 +223,8 @@ private:
   Result<void> find_in_plan(const plans::AttachPlan& plan, const ProbeRequest& probe_request) {
     const std::vector<std::string>& functions = probe_request.functions;
     has_planned_points_ = true;
-    auto found =
-        find_planned(plan, probe_request.target, functions, options_, resolve_options_, binaries_);
+    auto found = find_planned(plan, probe_request.target, functions, options_, resolve_options_,
+                              binaries_, output_);
     if (!found) return fail(std::move(found).error());
     warn(found->warnings);
     for (std::size_t i = 0; i < functions.size(); ++i) {
@@ -264,8 +264,9 @@ private:
     if (found_->plan) return find_in_plan(*found_->plan, probe_request);
     const Target& target = *found_->file;
     for (const std::string& text : probe_request.functions) {
-      auto points =
-          probe_request.static_probes ? static_places(target, text) : places(target, text);
+      auto points = probe_request.static_probes
+                        ? static_places(target, text)
+                        : places(target, text, how_to_resolve(probe_request));
       if (points)
         add_points(probe_request, text, std::move(*points));
       else
@@ -279,7 +280,8 @@ private:
   }
 
   Result<void> resolve_in_files(const ProbeRequest& probe_request, const Targets& targets) {
-    auto answers = resolve_all(targets, probe_request.functions, options_, resolve_options_);
+    auto answers =
+        resolve_all(targets, probe_request.functions, options_, how_to_resolve(probe_request));
     if (!answers) return fail(std::move(answers).error());
     warn(answers->warnings);
     for (const std::string& detail : answers->details) output_.detail(detail);
@@ -291,10 +293,19 @@ private:
     return {};
   }
 
-  Result<std::vector<ProbePoint>> places(const Target& target, const std::string& text) const {
+  // Nobody sees what is suggested for an optional function, and it takes a pass over the debug
+  // information for each of them.
+  ResolveOptions how_to_resolve(const ProbeRequest& probe_request) const {
+    ResolveOptions how = resolve_options_;
+    if (probe_request.is_optional) how.suggest = how.other_spellings = false;
+    return how;
+  }
+
+  static Result<std::vector<ProbePoint>> places(const Target& target, const std::string& text,
+                                                const ResolveOptions& how) {
     const auto function = parse_function(text);
     if (!function) return fail(function.error());
-    return target.resolve(*function, resolve_options_);
+    return target.resolve(*function, how);
   }
 
   // Skips probes with all their locations if the kernel cannot increment their semaphore.
@@ -373,16 +384,30 @@ private:
   }
 
   void add_failure(const ProbeRequest& probe_request, const std::string& function, Error error) {
+    // libstdc++.so has operator new, and imports malloc.
+    const bool is_missing = error.kind == ErrorKind::not_found || error.kind == ErrorKind::imported;
+    if (probe_request.is_optional && is_missing) return output_.detail(error.message);
+    if (probe_request.bounds == ENDS_WAITING && is_missing)
+      if (const auto example = example_condition(function))
+        error.hints.insert(error.hints.begin(),
+                           fmt::format("'{}' is also a value: a condition compares it, for "
+                                       "example: --until '{}'",
+                                       function, *example));
     resolved_.failures.push_back(
         {.target = probe_request.target,
          .function = function,
          .error = explain_target(std::move(error), {probe_request.target, function},
                                  selection_.target, probe_request.static_probes),
-         .is_bound = probe_request.bounds != 0 || probe_request.graph_roots});
+         .is_bound = probe_request.bounds != 0 || probe_request.graph_roots ||
+                     !probe_request.roles.empty()});
   }
 
   void add_points(const ProbeRequest& probe_request, const std::string& function,
                   std::vector<ProbePoint> points) {
+    if (probe_request.is_optional && is_inner_allocator(function)) {
+      std::erase_if(points, [&](const ProbePoint& point) { return has_malloc(*point.binary); });
+      if (points.empty()) return;
+    }
     if (auto checked = check_places(probe_request, points); !checked) {
       add_failure(probe_request, function, std::move(checked).error());
       return;
@@ -403,22 +428,32 @@ private:
                                    display_name(point), point.uprobe_distance));
       const auto [known, is_new] =
           probed_.emplace(std::tuple(point.binary->file->identity(), uprobe_offset(point)->value,
-                                     name_at_place(point)),
+                                     name_at_place(point), probe_request.bounds == ENDS_WAITING),
                           resolved_.probes.size());
       if (is_new) resolved_.probes.add(std::move(point)).is_recorded = probe_request.bounds == 0;
       Probe& probe = resolved_.probes[known->second];
       probe.bounds |= probe_request.bounds;
       probe.is_graph_root |= probe_request.graph_roots;
+      for (const SpanRole& role : probe_request.roles)
+        if (std::ranges::find(probe.roles, role) == probe.roles.end()) probe.roles.push_back(role);
       for (const bool on_return : {false, true})
         if (on_return ? probe_request.on_return : probe_request.on_entry)
           add_site(probe, {.program = probe_request.program,
                            .on_return = on_return,
                            .by_uretprobe = on_return && probe_request.by_uretprobe});
       // As in other probes the entry comes first.
-      if (probe.bounds != 0)
+      if (probe.bounds != 0 || !probe.roles.empty())
         std::ranges::partition(probe.sites,
                                [](const PlannedSite& site) { return !site.on_return; });
     }
+  }
+
+  bool has_malloc(const ProbedBinary& binary) const {
+    return std::ranges::any_of(resolved_.probes, [&](const Probe& probe) {
+      const ProbePoint& point = probe.point;
+      return point.binary->file->identity() == binary.file->identity() &&
+             point.binary->entry_data == binary.entry_data && point.function() == "malloc";
+    });
   }
 
   // Returns what tells probes at one location apart: a static probe and each inlined call, whose
@@ -442,13 +477,17 @@ private:
   // Prints each warning once.
   void warn(const std::vector<std::string>& warnings) { output_.warn_once(warnings); }
 
-  // Notes which TARGETs of --exclude mean the file of the point.
+  // Notes which TARGETs of --exclude mean no file. The programs of an object may be for functions
+  // and for static probes: "a:b" has a TARGET for the former only.
   void note_targets(const ProbePoint& point) {
-    has_points_ = true;
     for (const std::string& pattern : selection_.excluded) {
-      const auto split = split_target(pattern, selection_.static_probes);
-      if (split && is_in_target(point, split->target)) known_targets_.emplace(split->target);
+      const auto split = split_target(pattern, point.static_probe != nullptr);
+      if (!split || split->target.empty() || is_in_target(point, split->target))
+        other_targets_.erase(pattern);
+      else if (!has_points_)
+        other_targets_.emplace(pattern, split->target);
     }
+    has_points_ = true;
   }
 
   bool is_excluded(const ProbePoint& point) {
@@ -478,7 +517,7 @@ private:
   bool shows_files_; // see ProbePoint::shows_file
   ResolveOptions resolve_options_;
   std::set<std::string> useful_exclusions_;
-  std::set<std::string> known_targets_; // of --exclude, which probed files have
+  std::map<std::string, std::string> other_targets_; // of patterns: TARGETs that no point is in
   bool has_points_ = false;
   bool has_planned_points_ = false;
   std::optional<FoundTargets> found_;
@@ -486,8 +525,8 @@ private:
   Output& output_;
   ResolvedProbes resolved_;
   std::size_t without_semaphore_ = 0; // number of skipped static probes
-  // The probe number by file, offset and name_at_place().
-  std::map<std::tuple<FileIdentity, std::uint64_t, std::string>, std::size_t> probed_;
+  // The probe number by file, offset and name_at_place(), and whether it is a trigger.
+  std::map<std::tuple<FileIdentity, std::uint64_t, std::string, bool>, std::size_t> probed_;
 };
 
 // Returns true if the site is an exit but not also the function's first instruction.

@@ -30,6 +30,8 @@ struct ProbeRequest {
   bool by_uretprobe = false; // by uretprobe, as the program's section says
   std::uint32_t bounds = 0;  // enum trigger_flag; if not 0, the functions are only probed for this
   bool graph_roots = false;  // the functions are those of GraphSpec::roots
+  std::vector<SpanRole> roles = {};
+  bool is_optional = false; // a FUNCTION that does not exist is not a failure
 };
 
 // Returns a request like `model` for the functions of each TARGET, in the order of the TARGETs.
@@ -41,6 +43,7 @@ struct PlannedExit {
   FileOffset offset;
   std::uint32_t rule = 0;  // index into ResolvedProbes::exit_rules
   ProbeEffect effect = {}; // of a probe there
+  std::size_t depth = 0;   // of tail calls that lead to the function whose exit it is
 };
 
 // One uprobe of a probe.
@@ -99,7 +102,10 @@ struct Probe {
   std::vector<PlannedSite> sites = {};
   std::uint32_t bounds = 0; // STARTS_RECORDING, STOPS_RECORDING
   bool is_graph_root = false;
-  bool is_recorded = true; // if false, it is only probed as a bound
+  std::vector<SpanRole> roles = {}; // in a run with spans
+  bool is_recorded = true;          // if false, it is only probed as a bound
+  // The functions in whose exits its calls may end, because they are jumped to. Ascending.
+  std::vector<VirtualAddress> callees = {};
 
   // Results. The counts are exact; nullopt if unknown.
   std::optional<std::uint64_t> hits = {};

@@ -103,13 +103,6 @@ void add_descendants(ProcessSet& set, pid_t pid) {
   }
 }
 
-std::string quoted(std::span<const std::string> names) {
-  std::string text;
-  for (std::size_t i = 0; i < names.size(); ++i)
-    text += fmt::format("{}'{}'", i == 0 ? "" : i + 1 == names.size() ? " or " : ", ", names[i]);
-  return text;
-}
-
 void intersect(std::optional<std::vector<pid_t>>& pids, std::vector<pid_t> others) {
   std::ranges::sort(others);
   if (!pids) {
@@ -247,14 +240,14 @@ Result<std::vector<pid_t>> find_target_pids(const ProcessFilter& filter,
       if (std::ranges::find(pids, pid) == pids.end()) pids.push_back(pid);
   if (!pids.empty() || filter.names.empty()) return pids;
   if (std::ranges::find(targets, "*") != targets.end())
-    return fail(Error{ErrorKind::not_found,
-                      fmt::format("no process named {} is running", quoted(filter.names))}
+    return fail(Error{ErrorKind::not_found, fmt::format("no process named {} is running",
+                                                        alternatives(filter.names, "'"))}
                     .hint("TARGET '*' needs running processes: it means the files that they map"));
   for (const std::string& target : targets)
     output.warn(
         fmt::format("{}: resolved before a process named {} is running; its mount namespace is "
                     "not searched",
-                    target, quoted(filter.names)));
+                    target, alternatives(filter.names, "'")));
   return pids;
 }
 
@@ -456,7 +449,7 @@ bool FilteredProcesses::excludes_children() const {
 
 std::string FilteredProcesses::explain_no_process() const {
   if (set_ && !filter_->names.empty())
-    return fmt::format("no process named {} is running", quoted(filter_->names));
+    return fmt::format("no process named {} is running", alternatives(filter_->names, "'"));
   if (*app_package_ && !filter_->all)
     return fmt::format("no process of {} is running", **app_package_);
   if (group_) return fmt::format("no such process is running in {}", group_->path());

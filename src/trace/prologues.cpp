@@ -139,6 +139,13 @@ bool is_written(const dwarf::Variable& parameter, const FrameStores& stores,
   });
 }
 
+// Leaves what the entry has.
+void keep_parameters(dwarf::FunctionInfo& function) {
+  std::erase_if(function.variables, [](const dwarf::Variable& each) {
+    return !each.is_parameter || !each.inlined_function.empty();
+  });
+}
+
 } // namespace
 
 bool lacks_bytes(const dwarf::Variable& parameter) {
@@ -151,30 +158,50 @@ bool lacks_bytes(const dwarf::Variable& parameter) {
          });
 }
 
-std::expected<std::optional<PrologueEnd>, std::string>
-find_prologue_end(const elf::Image& image, const dwarf::DebugInfo& debug,
-                  unwind::UnwindData* frames, const ProbePoint& point,
-                  const dwarf::FunctionInfo& at_entry) {
+std::expected<std::optional<plans::PlannedPrologue>, std::string>
+describe_prologue(const dwarf::DebugInfo& debug, unwind::UnwindData* frames,
+                  const ProbePoint& point, const dwarf::FunctionInfo& at_entry) {
   if (at_entry.entry != point.address || at_entry.is_replaced || point.inlined_into ||
       std::ranges::none_of(at_entry.variables, lacks_bytes))
     return std::nullopt;
-  const ArchInfo& arch = image.machine().info();
-  const auto prologue = dwarf::find_prologue(debug, point.address);
-  if (!prologue) return std::unexpected(std::string(prologue.error()));
-  const std::uint64_t size = prologue->end.value - point.address.value;
-  if (size > max_prologue || prologue->code.size > max_function)
-    return std::unexpected("it is too large");
-
-  dwarf::CodePoint place = make_code_point(point, frames, size);
+  const auto found = dwarf::find_prologue(debug, point.address);
+  if (!found) return std::unexpected(std::string(found.error()));
+  plans::PlannedPrologue prologue{.size = found->end.value - point.address.value,
+                                  .code_size = found->code.size};
+  dwarf::CodePoint place = make_code_point(point, frames, prologue.size);
   place.with_declaration = place.with_result = false;
   auto function = dwarf::describe_function(debug, place);
   if (!function) return std::unexpected("its debug information ends in its prologue");
-  std::erase_if(function->variables, [](const dwarf::Variable& each) {
-    return !each.is_parameter || !each.inlined_function.empty();
-  });
+  keep_parameters(*function);
+  auto& after = function->variables;
+  if (after.size() != at_entry.variables.size() || after.size() != found->has_location_list.size())
+    return std::unexpected("it has other parameters there");
+  for (std::size_t i = 0; i < after.size(); ++i)
+    prologue.parameters.push_back({.location = std::move(after[i].location),
+                                   .has_location_list = found->has_location_list[i]});
+  return prologue;
+}
+
+dwarf::FunctionInfo behind_prologue(dwarf::FunctionInfo at_entry,
+                                    const plans::PlannedPrologue& prologue) {
+  const std::size_t known = std::min(at_entry.variables.size(), prologue.parameters.size());
+  for (std::size_t i = 0; i < known; ++i)
+    at_entry.variables[i].location = prologue.parameters[i].location;
+  keep_parameters(at_entry);
+  return at_entry;
+}
+
+std::expected<std::optional<PrologueEnd>, std::string>
+check_prologue(const elf::Image& image, unwind::UnwindData* frames, const ProbePoint& point,
+               const dwarf::FunctionInfo& at_entry, const plans::PlannedPrologue& prologue) {
+  const ArchInfo& arch = image.machine().info();
+  const std::uint64_t size = prologue.size;
+  if (size > max_prologue || size >= prologue.code_size || prologue.code_size > max_function)
+    return std::unexpected("it is too large");
   const auto& before = at_entry.variables;
-  const auto& after = function->variables;
-  if (before.size() != after.size() || before.size() != prologue->has_location_list.size())
+  dwarf::FunctionInfo function = behind_prologue(at_entry, prologue);
+  const auto& after = function.variables;
+  if (before.size() != after.size() || before.size() != prologue.parameters.size())
     return std::unexpected("it has other parameters there");
   bool gains = false;
   for (std::size_t i = 0; i < before.size(); ++i) {
@@ -185,13 +212,13 @@ find_prologue_end(const elf::Image& image, const dwarf::DebugInfo& debug,
   }
   if (!gains) return std::nullopt;
 
-  const Bytes code = code_bytes(image, point.address, prologue->code.size);
-  if (code.size() != prologue->code.size) return std::unexpected("its code is not in the file");
-  const dwarf::Prologue& found = *prologue;
+  const Bytes code = code_bytes(image, point.address, prologue.code_size);
+  if (code.size() != prologue.code_size) return std::unexpected("its code is not in the file");
+  const VirtualAddress end{point.address.value + size};
   const std::array<ControlFlow::Piece, 1> pieces = {{{point.address, code}}};
-  const auto flow = ControlFlow::read(arch.arch, pieces, point.address, std::span(&found.end, 1));
+  const auto flow = ControlFlow::read(arch.arch, pieces, point.address, std::span(&end, 1));
   if (!flow) return std::unexpected("its code cannot be decoded");
-  if (!flow->follows_entry(found.end))
+  if (!flow->follows_entry(end))
     return std::unexpected("a jump leads into or over the end of its prologue");
   FrameStores stores(arch);
   std::uint64_t at = 0;
@@ -206,12 +233,23 @@ find_prologue_end(const elf::Image& image, const dwarf::DebugInfo& debug,
   const ProbeEffect effect = probe_effect(arch.arch, code, size);
   if (effect.kind != ProbeEffect::Kind::safe || optimized_nop(arch.arch, code.subspan(size)))
     return std::unexpected("the instruction behind its prologue cannot be probed");
+  const auto cfa = make_code_point(point, frames, size).cfa;
   for (std::size_t i = 0; i < after.size(); ++i)
-    if (has_content(*after[i].type) && !lacks_bytes(after[i]) && !prologue->has_location_list[i] &&
-        !is_written(after[i], stores, place.cfa))
+    if (has_content(*after[i].type) && !lacks_bytes(after[i]) &&
+        !prologue.parameters[i].has_location_list && !is_written(after[i], stores, cfa))
       return std::unexpected(
           fmt::format("its prologue does not write '{}' to the stack", after[i].name));
-  return PrologueEnd{.size = size, .effect = effect, .function = std::move(*function)};
+  return PrologueEnd{.size = size, .effect = effect, .function = std::move(function)};
+}
+
+std::expected<std::optional<PrologueEnd>, std::string>
+find_prologue_end(const elf::Image& image, const dwarf::DebugInfo& debug,
+                  unwind::UnwindData* frames, const ProbePoint& point,
+                  const dwarf::FunctionInfo& at_entry) {
+  const auto prologue = describe_prologue(debug, frames, point, at_entry);
+  if (!prologue) return std::unexpected(prologue.error());
+  if (!*prologue) return std::nullopt;
+  return check_prologue(image, frames, point, at_entry, **prologue);
 }
 
 } // namespace uprobectl

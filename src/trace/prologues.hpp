@@ -4,6 +4,7 @@
 #pragma once
 
 #include "dwarf/functions.hpp"
+#include "plans/attach_plan.hpp"
 #include "unwind/unwind_data.hpp"
 #include "uprobectl/resolve.hpp"
 
@@ -21,10 +22,23 @@ struct PrologueEnd {
 // Whether some bytes of the parameter cannot be read.
 bool lacks_bytes(const dwarf::Variable& parameter);
 
-// Looks for more readable parameters behind the prologue of the function at the point. `at_entry`
-// describes it at its first instruction. Returns nullopt if nothing can be gained there, or the
-// reason why the place cannot be used. `frames`: of the image; null if it has no call frame
-// information.
+// What debug information tells about the end of the prologue of the function at the point. Returns
+// nullopt if all parameters can be read at the entry, or the reason why its end cannot be used.
+std::expected<std::optional<plans::PlannedPrologue>, std::string>
+describe_prologue(const dwarf::DebugInfo& debug, unwind::UnwindData* frames,
+                  const ProbePoint& point, const dwarf::FunctionInfo& at_entry);
+// The function behind the prologue, without variables that are not parameters.
+dwarf::FunctionInfo behind_prologue(dwarf::FunctionInfo at_entry,
+                                    const plans::PlannedPrologue& prologue);
+// Returns its end if the code is as the description says, and more parameters can be read there.
+std::expected<std::optional<PrologueEnd>, std::string>
+check_prologue(const elf::Image& image, unwind::UnwindData* frames, const ProbePoint& point,
+               const dwarf::FunctionInfo& at_entry, const plans::PlannedPrologue& prologue);
+
+// Both: looks for more readable parameters behind the prologue of the function at the point.
+// `at_entry` describes it at its first instruction. Returns nullopt if nothing can be gained there,
+// or the reason why that address cannot be used. `frames`: of the image; null if it has no call
+// frame information.
 std::expected<std::optional<PrologueEnd>, std::string>
 find_prologue_end(const elf::Image& image, const dwarf::DebugInfo& debug,
                   unwind::UnwindData* frames, const ProbePoint& point,

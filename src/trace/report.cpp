@@ -19,13 +19,7 @@ namespace {
 
 // "2 processes and all named 'nginx'"
 std::string describe_named_processes(const AttachRequest& request) {
-  std::string names;
-  for (std::size_t i = 0; i < request.processes.names.size(); ++i)
-    names += fmt::format("{}'{}'",
-                         i == 0                                    ? ""
-                         : i + 1 == request.processes.names.size() ? " or "
-                                                                   : ", ",
-                         request.processes.names[i]);
+  const std::string names = alternatives(request.processes.names, "'");
   if (request.processes.pids.empty()) return "all processes named " + names;
   return fmt::format("{} and all named {}",
                      counted(request.processes.pids.size(), "process", "processes"), names);
@@ -69,6 +63,7 @@ std::string describe_bounds(const ProbeSelection& selection) {
   };
   add(selection.start_on, "starts the recording");
   add(selection.stop_on, "ends the run");
+  add(selection.until, "writes the events around it");
   return text;
 }
 
@@ -217,10 +212,12 @@ void report_unhit_bound(const Probe& probe, const RunEnd& end, Output& output) {
   const std::string reason = end.no_process_reason.empty()
                                  ? diagnose(probe.survey, end.pids, probe.facts)
                                  : end.no_process_reason;
-  const bool starts = (probe.bounds & STARTS_RECORDING) != 0;
-  output.gathered_warning("bound never hit: " + reason,
-                          fmt::format("{}: {} was never hit: {}", display_name(probe.point),
-                                      starts ? "--start-on" : "--stop-on", reason));
+  const std::string_view option = (probe.bounds & ENDS_WAITING) != 0       ? "--until"
+                                  : (probe.bounds & STARTS_RECORDING) != 0 ? "--start-on"
+                                                                           : "--stop-on";
+  output.gathered_warning(
+      "bound never hit: " + reason,
+      fmt::format("{}: {} was never hit: {}", display_name(probe.point), option, reason));
 }
 
 // The summary before the probes are counted.
@@ -252,6 +249,12 @@ SummaryRecord begin_summary(const RunEnd& end) {
   if (end.cost) summary.cost_hits = end.cost->hits;
   if (end.limits.one_in > 1) summary.sampled_out = 0;
   if (end.limits.max_rate) summary.rate_limited = 0;
+  if (end.window) {
+    summary.kept = end.window->all;
+    summary.kept_too_old = end.window->too_old;
+    summary.kept_no_room = end.window->no_room;
+    summary.triggers = end.window->triggers;
+  }
   return summary;
 }
 
@@ -371,6 +374,19 @@ void report_closing_summary(const RunEnd& end, const SummaryRecord& summary, Out
                             describe_left_out(end.limits, summary), summary.probes_hit, probes,
                             unknown > 0 ? fmt::format(", {} unknown", unknown) : "",
                             describe_open_calls(end)));
+  if (end.passed_hits > 0)
+    output.status(fmt::format("{} of functions that are jumped to ended no call (--return-at ret "
+                              "does without them)",
+                              counted(end.passed_hits, "more hit at exits", "more hits at exits")));
+  if (end.window) {
+    const WindowTotals& window = *end.window;
+    std::string text = fmt::format("{} kept, {} written around {}, {} dropped as too old",
+                                   window.all, window.written,
+                                   counted(window.triggers, "trigger", "triggers"), window.too_old);
+    if (window.no_room > 0) text += fmt::format(", {} for lack of memory", window.no_room);
+    if (window.beyond_max > 0) text += fmt::format(", {} beyond -n", window.beyond_max);
+    output.status(text);
+  }
   if (end.cost)
     output.status(fmt::format("cost: {} hits, about {} each on this machine, {} in all",
                               end.cost->hits, format_duration(round_cost(end.cost->each)),
@@ -490,11 +506,11 @@ void report_stacks(const StackTotals& totals, const CaptureSpec& capture,
 
 // A stack is dropped if another one with the same hash bucket is in the map (Linux
 // kernel/bpf/stackmap.c).
-void report_without_stack(std::uint64_t hits, Output& output) {
+void report_without_stack(std::uint64_t hits, bool of_spans, Output& output) {
   if (hits == 0) return;
-  output.warn(fmt::format("{} counted without a stack: the kernel could not store it "
-                          "(--count --stack stores stacks in uprobectl)",
-                          counted(hits, "hit", "hits")));
+  output.warn(fmt::format("{} {} without a stack: the kernel could not store it{}",
+                          counted(hits, "hit", "hits"), of_spans ? "of spans" : "counted",
+                          of_spans ? "" : " (--count --stack stores stacks in uprobectl)"));
 }
 
 void report_invisible(std::uint64_t hits, Output& output) {

@@ -41,9 +41,11 @@ struct RunEnd {
   bool only_counted = false;          // the run counts hits and sends no events
   std::optional<std::uint64_t> counted_records = {}; // ProbeProgram::counted_records()
   RunTotals totals;
-  std::string uncounted_losses = {}; // why further losses are not known; empty if they are
-  std::string left_calls = {};       // EventSource::left_calls()
-  std::uint64_t corrupt = 0;         // records of an odd size
+  std::optional<WindowTotals> window = {}; // if events waited for a trigger
+  std::string uncounted_losses = {};       // why further losses are not known; empty if they are
+  std::string left_calls = {};             // EventSource::left_calls()
+  std::uint64_t passed_hits = 0;           // EventSource::passed_hits()
+  std::uint64_t corrupt = 0;               // records of an odd size
   std::chrono::nanoseconds duration{};
   bool detached_cleanly = false;
   std::optional<ChildEnd> command_end = {};
@@ -69,8 +71,9 @@ void check_expected_hits(std::uint64_t expected, std::span<const Probe> probes, 
 void report_stacks(const StackTotals& totals, const CaptureSpec& capture,
                    const StackOutputs& outputs, Output& output);
 
-// Reports hits that the kernel counted but whose stack it could not store. Prints nothing for 0.
-void report_without_stack(std::uint64_t hits, Output& output);
+// Reports hits that the kernel counted, or kept in spans, without the stack that it could not
+// store. Prints nothing for 0.
+void report_without_stack(std::uint64_t hits, bool of_spans, Output& output);
 
 // Reports hits in processes outside of this pid namespace. Prints nothing for 0.
 void report_invisible(std::uint64_t hits, Output& output);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Options of an attach request that contradict each other.
 #include "events/record_filter.hpp"
+#include "events/span_conditions.hpp"
 #include "trace/trace.hpp"
 
 #include <algorithm>
@@ -41,25 +42,38 @@ std::optional<std::string> find_raw_stack_conflict(const AttachRequest& request)
   return std::nullopt;
 }
 
+// Whether values of the end of a span are asked for.
+bool asks_for_end(const AttachRequest& request) {
+  std::vector<std::string> names;
+  if (request.stacks.weight) names = request.stacks.weight->names();
+  for (const GroupValue& each : request.capture.groups.by) names.push_back(each.text);
+  return std::ranges::any_of(names, [](const auto& name) { return name_at_end(name).has_value(); });
+}
+
 // Returns the first contradiction in what a hit captures and where its stacks go.
 std::optional<std::string> find_capture_conflict(const AttachRequest& request) {
   const CaptureSpec& capture = request.capture;
-  if (capture.measured) {
+  const bool has_spans = !request.spans.empty();
+  if (capture.measured && !has_spans) {
     const bool is_return = capture.measures_result();
     if (is_return && request.probes.static_probes) return "a static probe has no return value";
     if (!is_return && capture.pair_calls)
       return "--measure of an argument cannot be combined with --min-latency: arguments are read at "
              "the entry, latencies are known at the return";
   }
+  if (request.open_spans && asks_for_end(request))
+    return "--open shows spans that have not ended: --by and --weight have only values of FROM";
+  if (request.program && capture.measured_time)
+    return "--histogram needs --measure: records of your own programs have no latency";
   if (request.limits.max_events && !capture.send_events)
     return "-n stops after N events, and --count and --histogram show none: end the run with -d or "
            "--stop-on";
   const bool by_stack = capture.groups.has(BY_STACK);
-  if (request.program && !capture.send_events && (by_stack || capture.count_stacks))
-    return "records of your own programs are not counted by stacks";
-  if (!capture.groups.by.empty() && (capture.stack != StackWalk::none || capture.count_stacks))
+  const bool keeps_stack = has_spans && by_stack; // which is counted in user space
+  if (!capture.groups.by.empty() && !keeps_stack &&
+      (capture.stack != StackWalk::none || capture.count_stacks))
     return "--by cannot be combined with --stack: add stack to the values, as in --by stack";
-  if (request.stacks.weight && !capture.send_events)
+  if (request.stacks.weight && !capture.send_events && !request.open_spans)
     return "--weight needs events: with --count, weigh with --by stack --measure VALUE";
   const StackWalk walk = capture.count_stacks ? StackWalk::frame_pointers : capture.stack;
   if (capture.caller) {
@@ -75,10 +89,11 @@ std::optional<std::string> find_capture_conflict(const AttachRequest& request) {
     for (const ExportRequest& each : request.exports)
       if (has_only_stacks(each.format) && !request.graph)
         return each.option + " needs --stack or --graph";
-    if (request.stacks.weight) return "--weight needs --stack";
+    const bool weighs_groups = request.open_spans && !capture.groups.by.empty();
+    if (request.stacks.weight && !weighs_groups) return "--weight needs --stack";
     if (capture.source_lines && !capture.caller) return "--lines needs --stack or --caller";
   }
-  if (request.stacks.save_dir && walk != StackWalk::frame_data)
+  if (request.stacks.save_dir && walk != StackWalk::frame_data && walk != StackWalk::longest_wait)
     return "--keep-stacks needs --stack=dwarf";
   const bool is_written = !request.exports.empty() || request.stacks.save_dir;
   if (walk != StackWalk::none && request.aggregates.histograms && !request.aggregates.counts &&
@@ -88,11 +103,38 @@ std::optional<std::string> find_capture_conflict(const AttachRequest& request) {
   return std::nullopt;
 }
 
+// Returns why events cannot wait for a trigger.
+std::optional<std::string> find_keep_conflict(const AttachRequest& request) {
+  if (request.capture.raw_stacks)
+    return "--keep cannot be combined with --unwind-on host: a copied stack has only what changed "
+           "since the one before";
+  if (request.program && !request.probes.until.empty())
+    return "--until FUNCTION works only with the built-in program: compare members of the records, "
+           "as in --until 'error != 0'";
+  return std::nullopt;
+}
+
+// Returns why hits cannot stop their processes.
+std::optional<std::string> find_stop_conflict(const AttachRequest& request) {
+  const ProcessFilter& filter = request.processes;
+  const bool is_named = !filter.pids.empty() || !filter.names.empty() || !filter.command.empty();
+  if (!is_named || filter.all)
+    return "--on-hit stop needs -p or a command: it stops no process that was not named";
+  if (request.program) return "--on-hit stop works only with the built-in program";
+  return std::nullopt;
+}
+
 } // namespace
 
 Result<void> check_request(const AttachRequest& request) {
   if (auto conflict = find_capture_conflict(request))
     return fail(ErrorKind::usage, std::move(*conflict));
+  if (request.keep)
+    if (auto conflict = find_keep_conflict(request))
+      return fail(ErrorKind::usage, std::move(*conflict));
+  if (request.capture.stops_process)
+    if (auto conflict = find_stop_conflict(request))
+      return fail(ErrorKind::usage, std::move(*conflict));
   const ProcessFilter& filter = request.processes;
   const std::optional<std::string>& app = request.probes.target_options.app;
   const bool processes = !filter.pids.empty() || !filter.names.empty();
@@ -112,6 +154,9 @@ Result<void> check_request(const AttachRequest& request) {
   if (request.program)
     if (auto made = RecordFilter::make(request.capture.filter); !made)
       return fail(std::move(made).error());
+  if (request.program && request.keep)
+    for (const Filter& each : request.keep->conditions)
+      if (auto made = RecordFilter::make(each); !made) return fail(std::move(made).error());
   const bool is_any = std::ranges::find(request.probes.functions, "*", &TargetedFunction::target) !=
                       request.probes.functions.end();
   if (is_any && !processes && !app)

@@ -2,12 +2,14 @@
 #include "trace/returns.hpp"
 
 #include "trace/binary_cache.hpp"
+#include "trace/tail_calls.hpp"
 #include "uprobectl/symbols.hpp"
 #include "util/text.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
 #include <set>
+#include <span>
 
 namespace uprobectl {
 
@@ -104,10 +106,11 @@ bool may_be_java(const ProbePoint& point) {
 
 class ReturnPlanner {
 public:
+  // `follower`: null if calls end at a jump out of their function.
   ReturnPlanner(ReturnAt return_at, bool checks_exits, OptimizedNops replaced,
-                BinaryCache& binaries)
+                TailCallFollower* follower, BinaryCache& binaries)
       : return_at_(return_at), checks_exits_(checks_exits), replaced_(replaced),
-        binaries_(binaries) {}
+        follower_(follower), binaries_(binaries) {}
 
   // Returns the exits to probe, or nullopt to use the kernel's return probe. An empty list means
   // that the function never returns.
@@ -148,6 +151,14 @@ public:
   std::size_t tail_call_functions() const { return tail_call_functions_; }
   // The number of functions that store to memory behind the jump where a return is probed.
   std::size_t storing_functions() const { return storing_functions_; }
+  // The number of functions that are left by a jump that is followed, and of the exits of others
+  // that are probed for it.
+  std::size_t followed_functions() const { return followed_functions_; }
+  std::size_t callee_exits() const { return callee_exits_; }
+  // Of the last point: Probe::callees.
+  const std::vector<VirtualAddress>& reached() const { return reached_; }
+  // Why calls end at a jump.
+  const std::vector<std::string>& details() const { return details_; }
 
 private:
   // Whether a symbol of the file is at the point, which begins a function. A number and a plan only
@@ -162,6 +173,9 @@ private:
     std::vector<PlannedExit> exits;
     const auto reader = binaries_.of(point).functions();
     if (!reader) return fail(reader.error());
+    const elf::Machine& machine = point.binary->machine;
+    const FollowedCalls followed =
+        follower_ != nullptr ? follower_->follow(point, *found) : FollowedCalls();
     for (const FileOffset offset : found->returns)
       exits.push_back({.offset = offset,
                        .rule = ExitRules::return_rule,
@@ -169,7 +183,10 @@ private:
     for (const FunctionReturns::TailCall& call : found->tail_calls) {
       if (!checks_exits_ && !is_always_taken(call))
         return fail(conditional_exit_error(point, call));
-      const auto rule = rules_.find_or_add(call, *found, point.binary->machine);
+      FollowedExit following;
+      if (const auto callee = followed.callees.find(call.offset); callee != followed.callees.end())
+        following = {.role = EXIT_JUMPS_ON, .callee = callee->second};
+      const auto rule = rules_.find_or_add(call, *found, machine, following);
       if (!rule)
         return fail(ErrorKind::unsupported,
                     fmt::format("'{}': its exits cannot all be probed: its code is in {} pieces",
@@ -178,6 +195,16 @@ private:
                        .rule = *rule,
                        .effect = (*reader)->effect_at(call.offset, replaced_)});
     }
+    for (const CalleeExit& exit : followed.exits) {
+      const FollowedExit following{.role = EXIT_OF_CALLEE, .callee = exit.callee};
+      const auto rule = exit.call != nullptr
+                            ? rules_.find_or_add(*exit.call, *exit.function, machine, following)
+                            : std::optional(rules_.callee_return_rule());
+      exits.push_back(
+          {.offset = exit.offset, .rule = *rule, .effect = exit.effect, .depth = exit.depth});
+    }
+    note_followed(point, *found, followed);
+    reached_ = followed.reached;
     const auto is_tail_call = [](const auto& call) { return !call.returns; };
     if (!checks_exits_ && std::ranges::any_of(found->tail_calls, is_tail_call))
       ++tail_call_functions_;
@@ -187,13 +214,30 @@ private:
     return exits;
   }
 
+  // Says what is followed and what is not.
+  void note_followed(const ProbePoint& point, const FunctionReturns& found,
+                     const FollowedCalls& followed) {
+    if (!followed.callees.empty()) ++followed_functions_;
+    callee_exits_ += followed.exits.size();
+    for (const FunctionReturns::TailCall& call : found.tail_calls)
+      if (const auto reason = followed.reasons.find(call.offset); reason != followed.reasons.end())
+        details_.push_back(fmt::format("{}: a call ends at the jump to {} at vaddr:{:#x}: {}",
+                                       display_name(point), call.callee.value_or("?"),
+                                       call.address.value, reason->second));
+  }
+
   ReturnAt return_at_;
   bool checks_exits_;
   OptimizedNops replaced_;
+  TailCallFollower* follower_;
   BinaryCache& binaries_;
   ExitRules rules_;
   std::size_t tail_call_functions_ = 0;
   std::size_t storing_functions_ = 0;
+  std::size_t followed_functions_ = 0;
+  std::size_t callee_exits_ = 0;
+  std::vector<VirtualAddress> reached_;
+  std::vector<std::string> details_;
 };
 
 // Collects and reports probes that are skipped, or that have no return.
@@ -301,13 +345,26 @@ std::uint32_t ExitRules::add_rule(const exit_rule& rule) {
   return known->second;
 }
 
+std::uint32_t ExitRules::callee_return_rule() {
+  exit_rule returns = rules_[return_rule];
+  returns.role = EXIT_OF_CALLEE;
+  return add_rule(returns);
+}
+
 std::optional<std::uint32_t> ExitRules::find_or_add(const FunctionReturns::TailCall& call,
                                                     const FunctionReturns& function,
-                                                    const elf::Machine& machine) {
+                                                    const elf::Machine& machine,
+                                                    const FollowedExit& following) {
   exit_rule rule{.test = condition_test(call.condition.test),
                  .left_by = left_by_of(call),
                  .code = call.condition.code,
-                 .raises_stack = call.returns ? call.returns->raises_stack : 0};
+                 .raises_stack = call.returns ? call.returns->raises_stack : 0,
+                 .role = following.role};
+  if (call.slot && following.callee) {
+    rule.through_slot = 1;
+    rule.slot = call.slot->value - call.address.value;
+    rule.callee = following.callee->value - call.address.value;
+  }
   if (call.source) {
     if (function.code.size() > MAX_CODE_RANGES) return std::nullopt;
     rule.test = EXIT_IF_OUTSIDE;
@@ -326,12 +383,15 @@ std::optional<std::uint32_t> ExitRules::find_or_add(const FunctionReturns::TailC
 }
 
 void plan_returns(const ProbeSelection& selection, const CaptureSpec& capture, bool checks_exits,
-                  BinaryCache& binaries, ResolvedProbes& resolved, Output& output) {
+                  const TailCallRequest& tail_calls, BinaryCache& binaries,
+                  ResolvedProbes& resolved, Output& output) {
   if (std::ranges::none_of(resolved.probes, [](const Probe& probe) {
         return std::ranges::any_of(probe.sites, &PlannedSite::on_return);
       }))
     return;
-  ReturnPlanner planner(selection.return_at, checks_exits, resolved.replaced_nops, binaries);
+  TailCallFollower follower(binaries, resolved.replaced_nops, tail_calls.pids);
+  ReturnPlanner planner(selection.return_at, checks_exits, resolved.replaced_nops,
+                        tail_calls.follows && checks_exits ? &follower : nullptr, binaries);
   SkippedReturns skipped(resolved, output);
   std::size_t replaced = 0;
   for (Probe& probe : resolved.probes) {
@@ -350,6 +410,7 @@ void plan_returns(const ProbeSelection& selection, const CaptureSpec& capture, b
         skipped.never_returns(probe, capture.on_entry && !capture.pair_calls);
       } else {
         ++replaced;
+        probe.callees = planner.reached();
         for (const PlannedExit& exit : **exits) {
           PlannedSite planned = site;
           planned.exit = exit;
@@ -372,13 +433,30 @@ void plan_returns(const ProbeSelection& selection, const CaptureSpec& capture, b
                             "result points to is read before that",
                             counted(count, "function ends", "functions end"),
                             count == 1 ? "it shares" : "they share"));
+  for (const std::string& detail : planner.details()) output.detail(detail);
+  if (const auto count = planner.followed_functions(); count > 0) {
+    const std::vector<std::string> names = follower.names();
+    const std::string all = joined(names);
+    std::string named = all;
+    if (constexpr std::size_t max_named = 8; names.size() > max_named) {
+      named = fmt::format("{} and {} others (-v lists them)",
+                          joined(std::span(names).first(max_named)), names.size() - max_named);
+      output.detail("functions that are jumped to: " + all);
+    }
+    output.status(fmt::format("{} by a jump: {} of {} {} probed, too, and each call of {} costs a "
+                              "hit (--return-at ret: calls end at the jump)",
+                              counted(count, "function is left", "functions are left"),
+                              counted(planner.callee_exits(), "exit", "exits"), named,
+                              planner.callee_exits() == 1 ? "is" : "are",
+                              names.size() == 1 ? "it" : "them"));
+  }
   if (replaced > 0)
     output.detail(fmt::format("the returns of {} are probed at their exits",
                               counted(replaced, "function", "functions")));
 }
 
 bool can_plan_exits(BinaryCache& binaries, const ResolvedProbes& resolved) {
-  ReturnPlanner planner(ReturnAt::exits, true, resolved.replaced_nops, binaries);
+  ReturnPlanner planner(ReturnAt::exits, true, resolved.replaced_nops, nullptr, binaries);
   return std::ranges::all_of(resolved.probes, [&](const Probe& probe) {
     const ProbePoint& point = probe.point;
     const bool is_function = point.offset && point.symbol && point.symbol_offset == 0 &&

@@ -17,12 +17,19 @@ namespace uprobectl {
 
 class BinaryCache;
 
+// Whether calls go on in the function that theirs jumps to (trace/tail_calls.hpp).
+struct TailCallRequest {
+  bool follows = false;
+  std::vector<pid_t> pids = {}; // of the run
+};
+
 // Replaces each return site by one site for each exit, unless the trampoline is requested. A point
 // whose exits cannot all be probed is removed: it becomes a failure if the user named it, and is
 // part of one warning if it matched a pattern. A point that never returns keeps only its entry
 // site, or is removed if the entry alone is not useful. For checks_exits see ProbeProgram.
 void plan_returns(const ProbeSelection& selection, const CaptureSpec& capture, bool checks_exits,
-                  BinaryCache& binaries, ResolvedProbes& resolved, Output& output);
+                  const TailCallRequest& tail_calls, BinaryCache& binaries,
+                  ResolvedProbes& resolved, Output& output);
 
 // Returns true if all probed functions return, and all their exits can be probed.
 bool can_plan_exits(BinaryCache& binaries, const ResolvedProbes& resolved);
@@ -32,6 +39,12 @@ bool can_plan_exits(BinaryCache& binaries, const ResolvedProbes& resolved);
 // entries, and counts calls whose returns the kernel omits.
 std::optional<std::string> trampoline_notice(const ResolvedProbes& resolved, Mechanism mechanism,
                                              bool sees_entries);
+
+// What an exit has to do with tail calls that are followed.
+struct FollowedExit {
+  exit_role role = EXIT_ENDS_CALL;
+  std::optional<VirtualAddress> callee = {}; // where the jump leads
+};
 
 // The rules by which the built-in program decides whether a function is left at an exit. Equal
 // rules are stored once.
@@ -45,11 +58,14 @@ public:
   }
 
   static constexpr std::uint32_t return_rule = 0;
+  // That of a return instruction of a function that is jumped to.
+  std::uint32_t callee_return_rule();
   // Returns the index of the rule for the call, or nullopt if the function has more than
   // MAX_CODE_RANGES code ranges.
   std::optional<std::uint32_t> find_or_add(const FunctionReturns::TailCall& call,
                                            const FunctionReturns& function,
-                                           const elf::Machine& machine);
+                                           const elf::Machine& machine,
+                                           const FollowedExit& following = {});
 
   std::vector<exit_rule> take() && { return std::move(rules_); }
 

@@ -164,7 +164,22 @@ bool RunLoop::takes_more() const {
   return !is_full() && !out_.closed() && !out_.error() && out_.pending() <= max_pending_output;
 }
 
+void RunLoop::keep(const KeepSpec& spec) {
+  window_.emplace(
+      spec, [this](const Event& event) { show(event); },
+      [this](const TriggerRecord& trigger) {
+        shows_events_ ? output_.write(trigger) : output_.write_copy(trigger);
+      });
+}
+
+void RunLoop::take(const Event& event) { window_ ? window_->take(event) : show(event); }
+
 void RunLoop::show(const Event& event) {
+  if (window_ && is_full()) {
+    ++beyond_max_;
+    return;
+  }
+  if (event.sample != nullptr) output_.write_copy(*event.sample);
   for (EventSink* const sink : sinks_) sink->take(event);
   if (std::ranges::any_of(sinks_, &EventSink::leaves_out)) return;
   if (shows_events_)
@@ -177,14 +192,14 @@ void RunLoop::show(const Event& event) {
 bool RunLoop::drain() {
   if (!takes_more()) return false;
   return source_.drain([this](const Event& event) {
-    show(event);
+    take(event);
     return takes_more();
   });
 }
 
 bool RunLoop::drain_even_if_blocked() {
   return source_.drain([this](const Event& event) {
-    show(event);
+    take(event);
     return true;
   });
 }
@@ -366,7 +381,8 @@ std::string_view RunLoop::write_rest(std::chrono::milliseconds timeout, Time unt
 void RunLoop::finish(std::chrono::milliseconds timeout) {
   const auto until = Clock::now() + max_submit_time;
   const std::string_view reason = write_rest(timeout, until);
-  const std::uint64_t unread = reason.empty() ? 0 : discard_rest(until);
+  const std::uint64_t unread = beyond_max_ + (reason.empty() ? 0 : discard_rest(until));
+  if (window_) window_->finish();
   const std::uint64_t unwritten = out_.unwritten_events();
   out_.give_up_waiting();
   if (reason == loss_reasons::interrupted || reason == loss_reasons::output_blocked) out_.abandon();

@@ -6,6 +6,7 @@
 #include "output/event_sink.hpp"
 #include "trace/clock_watch.hpp"
 #include "trace/event_source.hpp"
+#include "trace/event_window.hpp"
 #include "trace/trace.hpp"
 #include "util/clock.hpp"
 
@@ -120,6 +121,8 @@ public:
   void add_sink(EventSink& sink) { sinks_.push_back(&sink); }
   // Sets the interval of aggregate reports.
   void report_every(std::optional<std::chrono::nanoseconds> interval) { interval_ = interval; }
+  // Events wait in memory for a trigger. Borrows `spec`.
+  void keep(const KeepSpec& spec);
   // Runs until the duration has passed since `start`, or until something else ends the run. Calls
   // `meanwhile` at least each poll_timeout.
   Ending run(Time start, const std::function<void(Time)>& meanwhile = {});
@@ -133,10 +136,19 @@ public:
   void finish(std::chrono::milliseconds timeout = flush_timeout);
 
   const RunTotals& totals() const { return totals_; }
+  // Without what was not written because of max_events.
+  std::optional<WindowTotals> window_totals() const {
+    if (!window_) return std::nullopt;
+    WindowTotals totals = window_->totals();
+    totals.written -= beyond_max_;
+    totals.beyond_max = beyond_max_;
+    return totals;
+  }
 
 private:
   bool is_full() const { return limits_.max_events && totals_.events >= *limits_.max_events; }
   bool takes_more() const;
+  void take(const Event& event);
   void show(const Event& event);
   bool drain();                      // returns true if more may wait
   std::vector<Loss> report_losses(); // returns the totals
@@ -161,6 +173,8 @@ private:
   std::optional<std::chrono::nanoseconds> interval_;
   bool shows_events_;
   RunTotals totals_;
+  std::optional<EventWindow> window_;
+  std::uint64_t beyond_max_ = 0; // events that a trigger would have written after max_events
   std::uint64_t nothing_lost_since_ns_ = clock_ns(CLOCK_MONOTONIC); // that was not reported
   LossWarnings loss_warnings_;
   std::uint64_t rate_limited_ = 0;

@@ -1,21 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trace/saved_report.hpp"
 
+#include "events/built_in_variables.hpp"
 #include "events/event_filter.hpp"
 #include "saved/run_reader.hpp"
 #include "trace/event_source.hpp"
 #include "trace/event_totals.hpp"
 #include "trace/graph_run.hpp"
 #include "trace/hit_stacks.hpp"
+#include "trace/record_selection.hpp"
 #include "trace/report.hpp"
 #include "trace/run_loop.hpp"
+#include "util/descriptor_io.hpp"
 #include "util/text.hpp"
 
 #include <cerrno>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
-#include <sys/stat.h>
 #include <unistd.h>
 #include <unordered_map>
 #include <unordered_set>
@@ -58,10 +60,9 @@ class Report final : public saved::RunReplay {
 public:
   using RunReplay::write;
   Report(const ReportRequest& request, Output& output)
-      : request_(request), output_(output),
-        totals_(request.totals, values_,
-                [this](pid_t pid) { return find_process_name(static_cast<std::uint32_t>(pid)); }),
-        totals_of_calls_(totals_, request.min_latency.value_or(std::chrono::nanoseconds(0))) {}
+      : request_(request), output_(output), counted_(asked_totals(request, false)),
+        totals_of_calls_(begin_totals(),
+                         request.min_latency.value_or(std::chrono::nanoseconds(0))) {}
 
   Result<void> begin(const saved::RunHeader& header) override {
     if (const auto option = option_for_events(); !option.empty() && !header.sends_events)
@@ -69,15 +70,24 @@ public:
     if (request_.graph && !header.graph)
       return refuse(request_.graph->shows_calls ? "--graph" : "--report",
                     "it was saved without --graph or --report");
-    if (header.graph && request_.totals.groups.measures_latency)
+    if ((request_.root_min_latency || !request_.root_filter.expressions.empty()) && !header.graph)
+      return refuse(request_.root_min_latency ? "--root-min-latency" : "--root-if",
+                    "it was saved without --graph or --report");
+    if (header.graph && counted_.groups.measured_time)
       return refuse("--measure", "--report has the times of nested calls");
+    if (const auto option = option_for_stacks(); !option.empty() && header.graph)
+      return refuse(option, "calls were nested instead of their stacks: --folded has them");
+    if (const auto option = option_for_stacks(); !option.empty() && !header.has_stacks)
+      return refuse(option, "it was saved without --stack");
     if (request_.weight && header.graph) return refuse("--weight", "calls weigh their time");
     if (request_.weight && !header.has_stacks)
       return refuse("--weight", "it was saved without --stack");
     if (auto made = set_filter(header); !made) return made;
     values_.set_machine(header.arch);
-    if (header.graph) set_graph(*header.graph);
-    weighs_as_saved_ = request_.weight && weight_unit() == header.value_unit;
+    if (header.graph)
+      if (auto set = set_graph(*header.graph, header.arch); !set) return set;
+    // Times are those of the events: the unit does not tell which time was the weight.
+    weighs_as_saved_ = request_.weight && !weight_time() && weight_unit() == header.value_unit;
     raw_stacks_ = header.raw_stacks;
     for (const ExportRequest& each : request_.exports)
       if (has_only_stacks(each.format) && !header.has_stacks && !header.graph)
@@ -99,10 +109,11 @@ public:
   }
 
   void write(const ProbedRecord& record) override {
-    totals_.add_point(*record.point, record.probe);
+    totals_->add_point(*record.point, record.probe);
     values_.describe(record.probe, record.description, display_name(*record.point));
     has_points_ = true;
     pairs_calls_ |= record.description.pairs_calls;
+    if (root_condition_) waiting_roots_.push_back(record);
     if (!filter_) return;
     auto added = filter_->add_point(record.probe, record.description);
     if (added) {
@@ -112,14 +123,22 @@ public:
     }
   }
 
+  void write(const RecordTypesRecord& record) override {
+    if (!record_types_) record_types_.emplace(); // each task has such a record
+    record_types_->insert(record_types_->end(), record.types.begin(), record.types.end());
+  }
+
   void write(const AttachedRecord& record) override {
-    if (!problem_)
-      if (auto checked = check_names(record.program); !checked)
+    const bool is_first = first_ns_ == 0; // each task has such a record
+    if (is_first && !problem_) {
+      const bool has_records = !record.program.empty() && record.program != "builtin";
+      if (auto checked = has_records ? check_records() : check_names(); !checked)
         problem_ = std::move(checked).error();
+    }
     if (problem_) return;
-    if (first_ns_ == 0) { // each task has such a record
+    if (is_first) {
       first_ns_ = record.clocks.monotonic_ns;
-      totals_.begin(first_ns_);
+      totals_->begin(first_ns_);
     }
     exported_.start = record.clocks;
     begin_exports();
@@ -138,7 +157,7 @@ public:
       return;
     }
     begin_exports();
-    if (!has_reported_totals_) totals_.advance(record.clocks.monotonic_ns, output_);
+    if (!has_reported_totals_) totals_->advance(record.clocks.monotonic_ns, output_);
     exports_->note_clocks(record.clocks);
     output_.write(record);
   }
@@ -158,6 +177,13 @@ public:
     ++events_;
     last_ns_ = std::max(last_ns_, event.time_ns);
     if (event.latency_ns) has_latencies_ = true;
+    if (event.waiting_ns || event.waited_ns) has_waits_ = true;
+    if (event.caused_ns) has_causes_ = true;
+    if (event.stack != nullptr) has_stacks_ = true;
+    if (counted_.aggregates.interval && event.record != nullptr && event.time_ns == 0) {
+      problem_ = refuse("--interval", "its records have no time").error();
+      return;
+    }
     const bool is_shown = shows(event);
     if (is_shown && waiting_) take_waiting_stack(event);
     waiting_.reset();
@@ -167,8 +193,8 @@ public:
     if (graph_spec_) return; // its calls are shown, counted and exported
     exports_->take(event);
     if (computes_totals()) {
-      totals_.add(event);
-      totals_.advance(event.time_ns, output_);
+      totals_->add(event, completeness_);
+      totals_->advance(event.time_ns, output_);
     } else if (!request_.hides_events) {
       output_.write(event);
     }
@@ -176,35 +202,32 @@ public:
 
   // The event follows that decides whether the stack is shown.
   void write(const StackSample& sample) override {
-    ++stacks_.all;
-    if (sample.completeness == StackCompleteness::truncated) ++stacks_.truncated;
-    if (sample.completeness == StackCompleteness::incomplete && ++stacks_.failed == 1)
-      stacks_.failure = sample.failure;
-    if (raw_stacks_ && raw_stacks_->source_lines && !stacks_.has_source_lines)
-      stacks_.has_source_lines = has_source_lines(*sample.stack);
+    completeness_ = sample.completeness;
     begin_exports();
     if (is_filtered() || request_.weight)
       waiting_ = sample;
     else
-      exports_->take(sample);
+      take_stack(sample);
   }
 
   void write(const SummaryRecord& record) override {
     summary_ = record;
     report_undecided(first_ns_ + record.duration_ns);
     report_totals(first_ns_ + record.duration_ns);
+    report_unknown();
     write_waiting_probes();
     SummaryRecord shown = record;
     shown.events -= std::min(shown.events, unsaved_);
     if (shown.lost) *shown.lost += unsaved_ + undecided_;
-    if (is_filtered() || filter_) shown.events = graph_spec_ ? shown_of_calls_ : shown_;
-    if (raw_stacks_ && record.stacks) {
+    if (is_selecting()) shown.events = graph_spec_ ? shown_of_calls_ : shown_;
+    if (record.stacks && is_filtered()) shown.stacks = stacks_.all;
+    if (record.stacks && (is_filtered() || raw_stacks_)) {
       shown.stacks_truncated = stacks_.truncated;
       shown.stacks_failed = stacks_.failed;
     }
     output_.write(shown);
     result_follows_ =
-        (is_filtered() || filter_) && (shown.events != record.events || shown.lost != record.lost);
+        is_selecting() && (shown.events != record.events || shown.lost != record.lost);
   }
 
   void write(const CountRecord& record) override {
@@ -225,6 +248,9 @@ public:
       waiting_probes_.push_back(record);
     else
       output_.write(record);
+  }
+  void write(const TriggerRecord& record) override {
+    if (!computes_totals() && !request_.hides_events) output_.write(record);
   }
   void write(const LostRecord& record) override {
     if (record.reason == saved::gap_reason) {
@@ -264,12 +290,16 @@ public:
   Result<void> finish() {
     report_undecided(last_ns_);
     report_totals(last_ns_);
+    report_unknown();
     write_waiting_probes();
-    const TotalsSpec& totals = request_.totals;
     if (!totals_written_)
-      return refuse(totals.aggregates.counts ? "--count" : "--histogram",
+      return refuse(counted_.aggregates.counts ? "--count" : "--histogram",
                     totals_written_.error().message);
     if (lacks_latencies()) return without_latencies();
+    if (lacks_stacks()) return refuse(option_for_stacks(), "its events have no stacks");
+    for (const ExportRequest& each : request_.exports)
+      if (has_only_stacks(each.format) && !graph_spec_ && shown_ > 0 && stacks_.all == 0)
+        return refuse(each.option, "its events have no stacks");
     std::chrono::nanoseconds duration(last_ns_ - std::min(first_ns_, last_ns_));
     const StackTotals* stacks = &stacks_;
     if (summary_) {
@@ -304,17 +334,55 @@ private:
     return {};
   }
 
-  // What names mean, when all points are known.
-  Result<void> check_names(std::string_view program) {
-    if (filter_ && !has_points_ && !program.empty() && program != "builtin")
-      return fail(refuse("--if", "it has records of a user's program")
-                      .error()
-                      .hint("compare them while the run goes on: attach --if"));
-    if (filter_ && !has_points_) {
-      auto error = refuse("--if", "the types of its values were not saved").error();
-      return fail(std::move(error).hint(
-          "save the run with this version of uprobectl and its built-in program"));
+  static TotalsSpec asked_totals(const ReportRequest& request, bool of_records) {
+    TotalsSpec totals = request.totals;
+    const bool has_groups = !totals.groups.by.empty();
+    const auto time = of_records ? std::nullopt : find_time(request.measured);
+    if (!time)
+      (has_groups ? totals.groups.measured : totals.measured) = request.measured;
+    else if (has_groups)
+      totals.groups.measured_time = time;
+    else
+      totals.measured_time = *time;
+    return totals;
+  }
+
+  EventTotals& begin_totals() {
+    return totals_.emplace(counted_, values_, [this](pid_t pid) {
+      return find_process_name(static_cast<std::uint32_t>(pid));
+    });
+  }
+
+  std::unexpected<Error> without_types() const {
+    auto error = refuse("--if", "the types of its values were not saved").error();
+    return fail(std::move(error).hint("save the run with this version of uprobectl"));
+  }
+
+  // What names mean in the records of a user's program: members, as `latency` does.
+  Result<void> check_records() {
+    counted_ = asked_totals(request_, true);
+    begin_totals();
+    const auto& types = record_types_;
+    if (filter_ && !types) return without_types();
+    if (filter_) {
+      auto made = RecordSelection::make(request_.filter, *types, output_);
+      if (!made) return fail(std::move(made).error());
+      selection_.emplace(std::move(*made));
+      filter_.reset();
     }
+    has_records_ = true;
+    if (counted_.by_process)
+      return refuse("--per-process", "records of a user's program are counted with --by pid");
+    if (!option_for_latencies().empty()) return without_latencies();
+    const auto known = types.value_or(std::vector<ValueType>());
+    if (auto checked = check_record_totals(counted_, known); !checked) return checked;
+    if (!request_.weight || weighs_as_saved_) return {};
+    return check_record_sum("--weight", *request_.weight, known);
+  }
+
+  // What names mean, when all points are known.
+  Result<void> check_names() {
+    if (filter_ && !has_points_) return without_types();
     if (filter_problem_ && !has_compared_points_) return fail(*filter_problem_);
     if (filter_problem_ && !std::exchange(has_warned_of_points_, true))
       output_.warn(fmt::format("events of {} do not match: {}",
@@ -322,40 +390,54 @@ private:
                                filter_problem_->message));
     const bool has_pairs = pairs_calls_ || graph_spec_;
     if (has_points_ && !has_pairs && !option_for_latencies().empty()) return without_latencies();
-    const auto check = [&](std::string_view option, const std::string& name,
-                           bool is_summed) -> Result<void> {
-      return values_.check(option, name, is_summed);
-    };
-    const TotalsSpec& totals = request_.totals;
-    for (const GroupValue& each : totals.groups.by)
-      if (auto checked =
-              each.built_in ? values_.check_built_in(each.text) : check("--by", each.text, false);
+    for (const GroupValue& each : counted_.groups.by)
+      if (auto checked = each.built_in ? values_.check_built_in(each.text, *each.built_in)
+                                       : values_.check("--by", each.text);
           !checked)
         return checked;
-    if (!graph_spec_ && values_.are_of_two_events(totals.groups.names()))
+    if (!graph_spec_ && values_.are_of_two_events(counted_.groups.names()))
       return refuse("--by", "the entry and the return of a call are two events, as it was saved "
                             "without --latency");
-    for (const auto* const measured : {&totals.measured, &totals.groups.measured})
+    for (const auto* const measured : {&counted_.measured, &counted_.groups.measured})
       if (*measured)
-        if (auto checked = check("--measure", **measured, true); !checked) return checked;
-    if (request_.weight && !weighs_as_saved_ && request_.weight != "latency")
-      return check("--weight", *request_.weight, true);
+        if (auto checked = values_.check_sum("--measure", **measured); !checked) return checked;
+    if (request_.weight && !weighs_as_saved_ && !weight_time())
+      return values_.check_sum("--weight", *request_.weight);
     return {};
   }
 
   // The option that needs latencies; empty if there is none.
   std::string_view option_for_latencies() const {
-    const TotalsSpec& totals = request_.totals;
     if (request_.min_latency) return "--min-latency";
-    if (totals.groups.measures_latency) return "--measure";
-    if (request_.weight == "latency" && !weighs_as_saved_) return "--weight";
-    return totals.aggregates.histograms && !totals.measured ? "--histogram" : "";
+    if (counted_.groups.measured_time || needs_waits(counted_.measured_time)) return "--measure";
+    if (weight_time() && !weighs_as_saved_ && !has_records_) return "--weight";
+    return counted_.aggregates.histograms && !counted_.measured ? "--histogram" : "";
   }
+  std::optional<call_time> weight_time() const { return find_time(request_.weight); }
+  // Whether only runs with --cpu, or with --off-cpu, have what is measured or weighed.
+  bool uses_time(bool (*is_such)(std::optional<call_time>)) const {
+    return is_such(counted_.groups.measured_time) || is_such(counted_.measured_time) ||
+           (is_such(weight_time()) && !weighs_as_saved_ && !has_records_);
+  }
+  bool uses_waits() const { return uses_time(needs_waits); }
+  bool uses_causes() const { return uses_time(needs_causes); }
+  // The option that counts stacks; empty if there is none.
+  std::string_view option_for_stacks() const {
+    if (counted_.groups.has(BY_STACK)) return "--by stack";
+    return counted_.by_stack ? "--stack" : "";
+  }
+  bool lacks_stacks() const { return !option_for_stacks().empty() && shown_ > 0 && !has_stacks_; }
   bool lacks_latencies() const {
-    return !option_for_latencies().empty() && !graph_spec_ && events_ > 0 && !has_latencies_;
+    const bool has_times = uses_causes() ? has_causes_ : uses_waits() ? has_waits_ : has_latencies_;
+    const bool has_calls = graph_spec_ && !uses_waits(); // their latencies are known
+    return !option_for_latencies().empty() && !has_calls && events_ > 0 && !has_times;
   }
   std::unexpected<Error> without_latencies() const {
-    return refuse(option_for_latencies(), "it was saved without --latency");
+    return refuse(option_for_latencies(), has_records_
+                                              ? "records of a user's program have no latency"
+                                          : uses_causes() ? "it was saved without --off-cpu"
+                                          : uses_waits()  ? "it was saved without --cpu"
+                                                          : "it was saved without --latency");
   }
 
   std::optional<std::string> find_process_name(std::uint32_t pid) const {
@@ -365,13 +447,28 @@ private:
   }
 
   std::optional<std::string> weight_unit() const {
-    return request_.weight == "latency" ? "ns" : request_.weight;
+    if (!request_.weight) return std::nullopt;
+    return weight_time() ? "ns" : request_.weight->text;
   }
 
   void take_waiting_stack(const Event& event) {
     if (request_.weight && !(weighs_as_saved_ && waiting_->value))
       waiting_->value = values_.find_weight(*request_.weight, event);
-    exports_->take(*waiting_);
+    take_stack(*waiting_);
+  }
+
+  void take_stack(const StackSample& sample) {
+    ++stacks_.all;
+    if (sample.completeness == StackCompleteness::truncated) ++stacks_.truncated;
+    if (sample.completeness == StackCompleteness::incomplete && ++stacks_.failed == 1)
+      stacks_.failure = sample.failure;
+    if (raw_stacks_ && raw_stacks_->source_lines && !stacks_.has_source_lines)
+      stacks_.has_source_lines = has_source_lines(*sample.stack);
+    exports_->take(sample);
+  }
+
+  void report_unknown() {
+    if (selection_ && !std::exchange(has_reported_unknown_, true)) selection_->report_unknown();
   }
 
   // As the run does, which counts them as lost.
@@ -391,7 +488,7 @@ private:
     for (const ProbeRecord& each : std::exchange(waiting_probes_, {})) output_.write(each);
   }
 
-  void set_graph(const saved::GraphHeader& asked) {
+  Result<void> set_graph(const saved::GraphHeader& asked, Arch arch) {
     graph_spec_ = GraphSpec{
         .shows_calls = asked.shows_calls,
         .reports = asked.reports,
@@ -400,18 +497,45 @@ private:
         .min_latency = std::chrono::nanoseconds(static_cast<std::int64_t>(asked.min_latency_ns))};
     if (request_.min_latency) graph_spec_->min_latency = *request_.min_latency;
     if (computes_totals()) graph_spec_->shows_calls = graph_spec_->reports = false;
-    if (!request_.graph) return;
+    graph_spec_->root_min_latency = request_.root_min_latency.value_or(
+        std::chrono::nanoseconds(static_cast<std::int64_t>(asked.root_min_latency_ns)));
+    graph_spec_->root_filter = request_.root_filter;
+    if (graph_spec_->root_filter.expressions.empty())
+      for (const std::string& text : asked.root_conditions)
+        if (auto added = add_filter(graph_spec_->root_filter, text, {}, "--root-if"); !added)
+          return fail(std::move(added).error().within("--root-if of the run"));
+    if (!graph_spec_->root_filter.expressions.empty()) {
+      auto made = RootCondition::make(graph_spec_->root_filter, arch, false);
+      if (!made) return fail(std::move(made).error());
+      root_condition_ = std::move(*made);
+    }
+    if (!request_.graph) return {};
     const ReportRequest::Graph& graph = *request_.graph;
     graph_spec_->shows_calls = graph.shows_calls;
     graph_spec_->reports = graph.reports;
     graph_spec_->depth = graph.depth;
     if (graph.report) graph_spec_->report = *graph.report;
+    return {};
+  }
+  void set_root_points() {
+    if (!root_condition_) return;
+    for (ProbedRecord& each : waiting_roots_)
+      if (roots_.empty() || roots_.contains(each.probe))
+        root_condition_->add_point(*each.point, each.probe, std::move(each.description));
+    waiting_roots_.clear();
+    const auto checked = root_condition_->check();
+    if (!checked)
+      problem_ = checked.error();
+    else if (!checked->empty())
+      output_.warn(*checked);
   }
 
   // The roots are known when the first call is.
   GraphRun& graph() {
     if (!graph_) {
-      graph_.emplace(*graph_spec_, roots_, false, output_.is_json(), output_);
+      set_root_points();
+      graph_.emplace(*graph_spec_, roots_, root_condition_ ? &*root_condition_ : nullptr, false,
+                     output_.is_json(), output_);
       begin_exports();
       graph_->add(*exports_);
       if (computes_totals()) graph_->add(totals_of_calls_);
@@ -452,13 +576,14 @@ private:
   }
 
   bool computes_totals() const {
-    return request_.totals.aggregates.counts || request_.totals.aggregates.histograms;
+    return counted_.aggregates.counts || counted_.aggregates.histograms;
   }
   // Once, where the run itself would have done it: before the records of the end.
   void report_totals(std::uint64_t until_ns) {
     if (std::exchange(has_reported_totals_, true)) return;
-    if (computes_totals() && !lacks_latencies())
-      totals_written_ = totals_.finish(until_ns, output_);
+    if (computes_totals() && !lacks_latencies() && !lacks_stacks())
+      totals_written_ = totals_->finish(until_ns, output_);
+    if (graph_spec_ && graph_spec_->roots_decide()) graph(); // also without calls
     if (graph_) graph_->write_report();
   }
 
@@ -467,8 +592,8 @@ private:
     if (request_.min_latency) return "--min-latency";
     if (!request_.filter.expressions.empty()) return "--if";
     if (request_.weight) return "--weight";
-    if (request_.totals.aggregates.counts) return "--count";
-    return request_.totals.aggregates.histograms ? "--histogram" : "";
+    if (counted_.aggregates.counts) return "--count";
+    return counted_.aggregates.histograms ? "--histogram" : "";
   }
 
   // The clocks at the start precede everything else.
@@ -477,14 +602,18 @@ private:
   }
 
   // Of calls that were nested, the graph leaves out those that are not shown.
-  bool is_filtered() const { return (request_.min_latency || filter_) && !graph_spec_; }
+  bool is_filtered() const {
+    return (request_.min_latency || filter_ || selection_) && !graph_spec_;
+  }
+  bool is_selecting() const { return is_filtered() || filter_; }
   bool shows(const Event& event) {
     if (graph_spec_) return true;
     if (request_.min_latency &&
         (!event.latency_ns ||
          *event.latency_ns < static_cast<std::uint64_t>(request_.min_latency->count())))
       return false;
-    return !filter_ || event.kind == EventKind::record || fulfils_filter(event);
+    if (event.kind == EventKind::record) return !selection_ || selection_->selects(event);
+    return !filter_ || fulfils_filter(event);
   }
   bool fulfils_filter(const Event& event) {
     const auto decision = filter_->decide(event);
@@ -494,6 +623,7 @@ private:
 
   const ReportRequest& request_;
   Output& output_;
+  TotalsSpec counted_;
   std::unique_ptr<Exports> exports_; // set by begin()
   ExportedRun exported_;
   bool has_begun_exports_ = false;
@@ -512,9 +642,17 @@ private:
   bool result_follows_ = false; // the next status says how many events the run had
   std::uint64_t unsaved_ = 0;   // left out where there was no space to save the run
   bool has_latencies_ = false;
+  bool has_waits_ = false;
+  bool has_causes_ = false;
   EventValues values_;
   std::optional<EventFilter> filter_;
-  bool has_points_ = false; // what events have is known
+  std::optional<std::vector<ValueType>> record_types_; // that records may have; nullopt: not saved
+  std::optional<RecordSelection> selection_;           // of records, instead of filter_
+  bool has_records_ = false;                           // of a user's program
+  bool has_reported_unknown_ = false;
+  bool has_stacks_ = false;                                      // events do
+  StackCompleteness completeness_ = StackCompleteness::complete; // of the last stack
+  bool has_points_ = false;                                      // what events have is known
   bool has_compared_points_ = false;
   std::size_t points_without_values_ = 0; // that --if compares
   std::optional<Error> filter_problem_;   // of the first of them
@@ -525,12 +663,14 @@ private:
   bool weighs_as_saved_ = false;
   std::optional<Error> problem_;
   std::vector<ProbeRecord> waiting_probes_;
-  EventTotals totals_;
+  std::optional<EventTotals> totals_; // set by begin_totals()
   CallTotals totals_of_calls_;
   bool has_reported_totals_ = false;
   Result<void> totals_written_;
   std::optional<GraphSpec> graph_spec_; // if calls are shown as they nest
   std::set<std::uint32_t> roots_;       // numbers of probes
+  std::optional<RootCondition> root_condition_;
+  std::vector<ProbedRecord> waiting_roots_; // until it is known which are roots
   std::optional<GraphRun> graph_;
   std::vector<CallChange> waiting_changes_;                      // of the next event
   std::unordered_map<std::uint32_t, std::string> process_names_; // by pid
@@ -570,9 +710,7 @@ private:
   bool wait() {
     for (;;) {
       if (signals_.arrived() && !deadline_) {
-        struct stat status{};
-        const bool is_file = ::fstat(fd_, &status) == 0 && S_ISREG(status.st_mode);
-        if (is_file) return false;
+        if (is_regular_file(fd_)) return false;
         deadline_ = Clock::now() + flush_timeout;
       }
       if (deadline_ && (signals_.count() > 1 || Clock::now() >= *deadline_)) return false;

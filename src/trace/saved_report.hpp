@@ -12,9 +12,11 @@ struct ReportRequest {
   std::vector<ExportRequest> exports = {};
   bool hides_events = false;                                // events are not written
   std::optional<std::chrono::nanoseconds> min_latency = {}; // leave out the events with less
-  Filter filter = {};                     // leave out the events for which it does not hold
-  TotalsSpec totals = {};                 // computed from the events, instead of showing them
-  std::optional<std::string> weight = {}; // the value that stacks weigh; nullopt: as in the run
+  Filter filter = {};     // leave out the events for which it does not hold
+  TotalsSpec totals = {}; // computed from the events, instead of showing them
+  // What `totals` measure or sum up; "latency" is that of calls, or a member of records.
+  std::optional<SummedValue> measured = {};
+  std::optional<SummedValue> weight = {}; // the value that stacks weigh; nullopt: as in the run
   // How calls are shown that the run has nested; nullopt: as the run did.
   struct Graph {
     bool shows_calls = false;
@@ -23,6 +25,9 @@ struct ReportRequest {
     std::optional<ReportOptions> report = {};
   };
   std::optional<Graph> graph = {};
+  // Instead of what the run was asked for: as in GraphSpec.
+  std::optional<std::chrono::nanoseconds> root_min_latency = {};
+  Filter root_filter = {};
   // Where to search for files that name frames; nullopt: nowhere, as names are saved.
   std::optional<elf::DebugSearch> names = {};
 };

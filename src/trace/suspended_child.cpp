@@ -13,9 +13,10 @@ namespace uprobectl {
 namespace {
 
 // Runs in the child, where only async-signal-safe calls are allowed until exec.
-[[noreturn]] void wait_and_exec(int go, int failure, std::optional<int> output,
+[[noreturn]] void wait_and_exec(int go, int failure, std::optional<int> output, bool own_session,
                                 char* const* words) {
   constexpr int cannot_execute = 127;
+  if (own_session) ::setsid();
   for (const int signal : ignored_signals) std::signal(signal, SIG_DFL);
   if (output && ::dup2(*output, STDOUT_FILENO) < 0) ::_exit(cannot_execute);
   char byte = 0;
@@ -46,7 +47,7 @@ Result<CommandStdout> CommandStdout::open(const CommandOutput& request, Output& 
 }
 
 Result<SuspendedChild> SuspendedChild::start(const std::vector<std::string>& words,
-                                             std::optional<int> output) {
+                                             std::optional<int> output, bool own_session) {
   auto go = make_pipe();
   auto failure = make_pipe();
   if (!go || !failure) return fail(go ? failure.error() : go.error());
@@ -59,7 +60,8 @@ Result<SuspendedChild> SuspendedChild::start(const std::vector<std::string>& wor
   if (pid < 0) return fail(system_error(errno, "cannot start " + words.front()));
   if (pid == 0) {
     go->write_end.reset(); // otherwise the read end never sees end of file
-    wait_and_exec(go->read_end.get(), failure->write_end.get(), output, arguments.data());
+    wait_and_exec(go->read_end.get(), failure->write_end.get(), output, own_session,
+                  arguments.data());
   }
   return SuspendedChild(words.front(), pid, std::move(go->write_end), std::move(failure->read_end));
 }

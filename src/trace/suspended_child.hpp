@@ -33,8 +33,9 @@ class SuspendedChild {
 public:
   // Forks. The child has default signal dispositions and exits if we end before it is released.
   // Its stdout is `output`, or ours if that is nullopt. Call this before signals are blocked.
+  // `own_session`: the kernel kills stopped children in the session of a program that exits.
   static Result<SuspendedChild> start(const std::vector<std::string>& words,
-                                      std::optional<int> output);
+                                      std::optional<int> output, bool own_session = false);
 
   SuspendedChild(SuspendedChild&& other) noexcept;
   SuspendedChild(const SuspendedChild&) = delete;

@@ -44,6 +44,7 @@ struct UserProgramRequest {
 enum class ReturnAt {
   automatic,  // at exits, unless the section of a user's program asks for the trampoline
   exits,      // uprobes on return instructions and on jumps out of the function
+  callee,     // also at the exits of functions that are jumped to, system-wide as well
   trampoline, // the kernel's return probes
 };
 
@@ -73,6 +74,8 @@ struct ProbeSelection {
   // nothing is recorded before. A stop ends the run. They are probed in addition.
   std::vector<TargetedFunction> start_on = {};
   std::vector<TargetedFunction> stop_on = {};
+  // Functions of --until: each hit is a trigger (KeepSpec). They are probed in addition.
+  std::vector<TargetedFunction> until = {};
   // Has the places of all FUNCTIONs; null: they are resolved.
   std::shared_ptr<const plans::AttachPlan> plan = {};
 };
@@ -106,9 +109,10 @@ struct StackOutputs {
   std::optional<std::string> save_dir; // directory for stacks that are truncated or incomplete
   bool hides_events = false;           // events are counted but not written
   FlameView view = FlameView::callees; // of flame graphs
-  // What a stack weighs: the name of an argument, `ret` or `latency`; nullopt: 1, or the latency of
-  // paired calls.
-  std::optional<std::string> weight = {};
+  // What a stack weighs: also `latency`; nullopt: 1, or the latency of paired calls.
+  std::optional<SummedValue> weight = {};
+  // The kernel follows frame pointers, although the stacks were to be unwound (with spans).
+  bool replaces_unwinding = false;
 };
 
 // How calls are nested (CaptureSpec::nest_calls), shown and summed up.
@@ -119,10 +123,34 @@ struct GraphSpec {
   std::vector<TargetedFunction> roots = {}; // only calls below these functions, if any
   std::optional<std::uint32_t> depth = {};  // only this many levels
   std::chrono::nanoseconds min_latency{0};  // of the calls that are shown
+  // Only trees whose root has taken as long and fulfils the filter, if it has expressions.
+  std::chrono::nanoseconds root_min_latency{0};
+  Filter root_filter = {};
   std::size_t max_functions = default_max_functions;
   bool entry_decides = false; // CaptureSpec::entry_decides
 
   static constexpr std::size_t default_max_functions = 1000;
+
+  bool roots_decide() const {
+    return root_min_latency.count() > 0 || !root_filter.expressions.empty();
+  }
+};
+
+// Events are kept in memory, and written when a trigger is hit: a function of
+// ProbeSelection::until, or an event that fulfils one of the conditions (trace/event_window.hpp).
+struct KeepSpec {
+  // How much before and after each trigger: a time, or else a number of events.
+  std::optional<std::chrono::nanoseconds> time = {};
+  std::uint64_t events = 0;
+  std::vector<Filter> conditions = {};             // each with one expression
+  std::size_t max_bytes = std::size_t{256} << 20U; // of the events that wait, about
+};
+
+// Spans that are open at the end of the run (--open).
+struct OpenSpans {
+  enum class How { automatic, list, stacks };
+  How how = How::automatic;            // the sums by stack, if there are stacks
+  std::optional<std::size_t> top = {}; // only the oldest, or the largest sums
 };
 
 // What ends a run, or makes it fail.
@@ -142,7 +170,11 @@ struct AttachRequest {
   bool pairs_known_calls = false;
   AggregateSpec aggregates;
   StackOutputs stacks;
+  // If not empty, the points of these spans are probed instead of `probes.functions`.
+  std::vector<SpanSpec> spans = {};
+  std::optional<OpenSpans> open_spans = {};
   std::optional<GraphSpec> graph = {};
+  std::optional<KeepSpec> keep = {}; // nullopt: events are written as they come
   std::vector<ExportRequest> exports = {};
   std::string title = {}; // of exports: the command line
   RunLimits limits;
@@ -178,6 +210,7 @@ struct AttachOutcome {
   Ending ending = Ending::dry_run;
   // The command's exit status, or 128 + the signal that ended it; nullopt if it still runs.
   std::optional<int> command_status;
+  bool leaves_command = false;                // it is stopped (CaptureSpec::stops_process)
   std::optional<plans::AttachPlan> plan = {}; // without its options
 };
 

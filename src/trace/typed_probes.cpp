@@ -3,8 +3,10 @@
 
 #include "dwarf/globals.hpp"
 #include "events/point_values.hpp"
+#include "events/span_conditions.hpp"
 #include "symbols/classify.hpp"
 #include "trace/prologues.hpp"
+#include "uprobectl/insn.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -51,6 +53,11 @@ std::string source_name(const ProbePoint& point, const dwarf::FunctionInfo& func
     if (name[i] == '(' && --depth == 0) return std::string(name.substr(0, i)) + suffix;
   }
   return function.name + suffix;
+}
+
+Error not_planned_error(const Error& problem) {
+  return Error{problem.kind, problem.message + ", and the plan does not have the values either"}
+      .hint("write the plan with the options that name values: --args, --if, --by, --measure");
 }
 
 // Whether this is the whole name of the variable.
@@ -106,6 +113,15 @@ std::optional<dwarf::Variable> find_imported(const elf::Image& image, const dwar
   return std::move(variable);
 }
 
+std::uint64_t padding_of(const ProbePoint& point) {
+  constexpr std::size_t max_padding = 64; // bytes
+  const auto arch = code_arch(point.binary->machine);
+  const Bytes file = point.binary->file->bytes();
+  if (!arch || !point.offset || point.offset->value >= file.size()) return 0;
+  const Bytes code = file.subspan(point.offset->value);
+  return entry_padding(*arch, code.first(std::min(code.size(), max_padding)));
+}
+
 } // namespace
 
 dwarf::CodePoint make_code_point(const ProbePoint& point, unwind::UnwindData* frames,
@@ -114,7 +130,10 @@ dwarf::CodePoint make_code_point(const ProbePoint& point, unwind::UnwindData* fr
   made.is_clone = point.clone_of && has_other_arguments(*point.symbol);
   const bool is_inside =
       point.symbol_offset != 0 || point.inlined_into != nullptr || prologue_size != 0;
-  if (!is_inside) made.symbol = point.function();
+  if (!is_inside) {
+    made.symbol = point.function();
+    made.padding = padding_of(point);
+  }
   if (frames != nullptr && is_inside) made.cfa = find_cfa(*frames, made.address);
   return made;
 }
@@ -179,6 +198,10 @@ std::optional<dwarf::FunctionInfo> TypedProbes::describe(File& file, const Probe
   // Another name of the function may be probed at its entry.
   const bool is_moved = found != file.prologues.end() && found->second == point.uprobe_distance;
   const std::uint64_t prologue_size = is_moved ? found->second : 0;
+  if (const plans::PlannedValues* const planned = planned_values(file, point))
+    return is_moved && planned->prologue ? behind_prologue(planned->function, *planned->prologue)
+                                         : planned->function;
+  if (!file.debug) return std::nullopt;
   dwarf::CodePoint code = make_code_point(point, file.binary->frames(), prologue_size);
   code.with_declaration = false;
   code.with_result = with_result;
@@ -191,15 +214,23 @@ std::optional<dwarf::FunctionInfo> TypedProbes::describe(File& file, const Probe
   return function;
 }
 
+// Of the file itself all is known.
+const plans::PlannedValues* TypedProbes::planned_values(const File& file, const ProbePoint& point) {
+  return file.debug != nullptr ? nullptr : file.binary->values(point);
+}
+
 std::vector<ValuePath> TypedProbes::named_paths(const ArgumentList* list) const {
   std::vector<ValuePath> paths;
   if (list != nullptr) paths = list->paths;
   for (const std::string& name : capture_.groups.names())
     if (auto path = parse_value_path(name)) paths.push_back(std::move(*path));
   for (const auto* const each : {&capture_.measured, &capture_.weight})
-    if (*each) paths.push_back(**each);
+    if (*each) std::ranges::copy((*each)->operands, std::back_inserter(paths));
   for (const ConditionSpec& each : capture_.filter.terms)
     if (each.path) paths.push_back(*each.path);
+  if (capture_.spans.empty()) return paths;
+  for (ValuePath& each : paths)
+    if (auto value = value_at_end(each)) each = std::move(*value);
   return paths;
 }
 
@@ -241,11 +272,15 @@ TypedProbes::choose_prologue(const CapturePoint& probed) {
       capture_.captures_values() && capture_.typed && list == nullptr && capture_.groups.by.empty();
   if (!shows_all && named_paths(list).empty()) return std::nullopt;
   File& file = open(point.binary);
-  if (!file.debug) return std::nullopt;
   const auto at_entry = describe(file, point, false);
   if (!at_entry || !needs_only_parameters(*at_entry, list)) return std::nullopt;
   if (!shows_all && !lacks_named(*at_entry, list)) return std::nullopt;
-  auto found = find_prologue_end(*file.image, *file.debug, file.binary->frames(), point, *at_entry);
+  const plans::PlannedValues* const planned = planned_values(file, point);
+  if (planned != nullptr && (!planned->prologue || file.image == nullptr)) return std::nullopt;
+  unwind::UnwindData* const frames = file.binary->frames();
+  auto found = planned != nullptr
+                   ? check_prologue(*file.image, frames, point, *at_entry, *planned->prologue)
+                   : find_prologue_end(*file.image, *file.debug, frames, point, *at_entry);
   if (found && *found) file.prologues.emplace(point.address, (*found)->size);
   return found;
 }
@@ -255,7 +290,7 @@ const std::string* TypedProbes::find_variable(const ProbePoint& point,
   if (names.empty() || !point.binary->machine.is_64bit || point.static_probe || point.java)
     return nullptr;
   File& file = open(point.binary);
-  const auto function = file.debug ? describe(file, point, false) : std::nullopt;
+  const auto function = describe(file, point, false);
   const auto found = std::ranges::find_if(
       names, [&](const std::string& name) { return function && has_variable(*function, name); });
   return found == names.end() ? nullptr : &*found;
@@ -281,16 +316,33 @@ Result<const TypedPlace*> TypedProbes::describe(const CapturePoint& probed) {
     return fail(ErrorKind::unsupported,
                 "it is read for native functions of this architecture only");
   File& file = open(point.binary);
-  if (!file.debug) return fail(*file.problem);
-  function_ = describe(file, point, phases_.exit);
+  const plans::PlannedValues* const planned = planned_values(file, point);
+  if (!file.debug && planned == nullptr)
+    return fail(file.binary->has_plan() ? not_planned_error(*file.problem) : *file.problem);
+  const CapturePhases phases = phases_of(capture_, probed);
+  function_ = describe(file, point, phases.exit);
   if (!function_)
     return fail(ErrorKind::not_found,
                 std::string(dwarf::why_not_described(*file.debug, uprobe_address(point))));
+  set_described(file, point, phases, planned);
+  return &place_;
+}
+
+void TypedProbes::set_described(File& file, const ProbePoint& point, const CapturePhases& phases,
+                                const plans::PlannedValues* planned) {
   place_ = TypedPlace{.function = &*function_};
   place_.at_entry = point.inlined_into == nullptr && function_->entry == point.address;
   place_.is_inlined_call = point.inlined_into != nullptr;
-  place_.phases = phases_;
+  place_.phases = phases;
   place_.shown_name = source_name(point, *function_);
+  place_.is_planned = planned != nullptr;
+  if (planned != nullptr) {
+    place_.find_global = [planned](const std::string& name) -> std::optional<dwarf::Variable> {
+      const auto found = std::ranges::find(planned->globals, name, &plans::PlannedGlobal::name);
+      return found == planned->globals.end() ? std::nullopt : std::optional(found->variable);
+    };
+    return;
+  }
   place_.find_global = [this, &file, code = point.address](const std::string& name) {
     auto found = find_global(file, name, code);
     if (!found) return find_imported(*file.image, *file.debug, name, code);
@@ -304,7 +356,27 @@ Result<const TypedPlace*> TypedProbes::describe(const CapturePoint& probed) {
     }
     return file.go_types->is_empty() ? nullptr : &*file.go_types;
   };
+}
+
+Result<const TypedPlace*> TypedProbes::describe_for_plan(const ProbePoint& point) {
+  if (!point.binary->machine.is_64bit || point.static_probe || point.java ||
+      point.kind == SymbolKind::plt)
+    return fail(ErrorKind::unsupported, "it is read for native functions only");
+  File& file = open(point.binary);
+  if (!file.debug) return fail(*file.problem);
+  function_ = describe(file, point, true);
+  if (!function_)
+    return fail(ErrorKind::not_found,
+                std::string(dwarf::why_not_described(*file.debug, uprobe_address(point))));
+  set_described(file, point, phases_, nullptr);
   return &place_;
+}
+
+std::optional<plans::PlannedPrologue> TypedProbes::prologue_for_plan(const ProbePoint& point) {
+  File& file = open(point.binary);
+  if (!file.debug || !function_ || !point.symbol || point.symbol_offset != 0) return std::nullopt;
+  auto found = describe_prologue(*file.debug, file.binary->frames(), point, *function_);
+  return found ? std::move(*found) : std::nullopt;
 }
 
 std::vector<std::string> TypedProbes::warnings() const {

@@ -58,6 +58,11 @@ public:
   // which come before built-in variables.
   void prefer_variables(std::span<const CapturePoint> points, GroupSpec& groups);
 
+  // For make_plan(), which may be for another architecture. As describe(), of the returns as well.
+  Result<const TypedPlace*> describe_for_plan(const ProbePoint& point);
+  // Of the point that was described last.
+  std::optional<plans::PlannedPrologue> prologue_for_plan(const ProbePoint& point);
+
   // Returns the first of the names that a parameter or variable has at the point; null if none has.
   const std::string* find_variable(const ProbePoint& point, std::span<const std::string> names);
 
@@ -81,9 +86,13 @@ private:
   using Files = std::map<std::shared_ptr<const ProbedBinary>, File>;
 
   File& open(const std::shared_ptr<const ProbedBinary>& binary);
-  // Requires the file's debug information.
+  // Requires debug information, or a plan that has the values of the point.
   static std::optional<dwarf::FunctionInfo> describe(File& file, const ProbePoint& point,
                                                      bool with_result);
+  // Null if debug information is read instead, or if no plan has them.
+  static const plans::PlannedValues* planned_values(const File& file, const ProbePoint& point);
+  void set_described(File& file, const ProbePoint& point, const CapturePhases& phases,
+                     const plans::PlannedValues* planned);
   static std::optional<dwarf::Variable> find_global(File& file, const std::string& name,
                                                     VirtualAddress code);
   void find_storage(File& file, dwarf::Variable& variable);

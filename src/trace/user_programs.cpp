@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trace/user_programs.hpp"
 
+#include "bpf/pid_namespace.hpp"
 #include "events/readings.hpp"
 #include "util/text.hpp"
 
@@ -78,8 +79,6 @@ namespace {
 
 using GlobalValues = std::vector<std::pair<std::string, std::string>>;
 
-constexpr std::string_view pid_value = "%pid"; // of a global variable
-
 GlobalValues with_pid(GlobalValues globals, std::string_view pid) {
   for (auto& [name, value] : globals)
     if (value == pid_value) value = pid;
@@ -98,6 +97,17 @@ Result<void> UserPrograms::set_up(const AttachRequest& request) {
     return fail(Error{ErrorKind::usage,
                       fmt::format("--set {}={}: there is no process", of_pid->first, pid_value)}
                     .hint("name one: -p PID, or -- COMMAND"));
+  // Programs compare the pid with bpf_get_current_pid_tgid(), whose ids are those of the initial
+  // namespace.
+  if (of_pid != settings.globals.end() && read_pid_namespace())
+    return fail(
+        Error{ErrorKind::unsupported,
+              fmt::format("--set {}={}: in this pid namespace, the pid that the program sees "
+                          "is not known",
+                          of_pid->first, pid_value)}
+            .hint(fmt::format("run uprobectl on the host, or give the pid that the process "
+                              "has there: --set {}=PID",
+                              of_pid->first)));
   settings.globals = with_pid(std::move(settings.globals), "0"); // set_pid_variables() follows
   return apply_settings(objects_, settings);
 }

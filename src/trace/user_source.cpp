@@ -2,10 +2,11 @@
 // The event source for a user's programs.
 #include "bpf/load_error.hpp"
 #include "bpf/tracefs.hpp"
-#include "events/record_filter.hpp"
 #include "events/user_record.hpp"
 #include "trace/event_totals.hpp"
 #include "trace/hit_stacks.hpp"
+#include "trace/record_selection.hpp"
+#include "trace/triggers.hpp"
 #include "trace/user_maps.hpp"
 #include "trace/user_programs.hpp"
 #include "uprobectl/util.hpp"
@@ -155,8 +156,11 @@ public:
     if (has_stacks_ || needs_symbols_)
       stacks_.emplace(attach_request_.capture, attach_request_.stacks,
                       attach_request_.probes.target_options, who, exports_, output_);
+    if (stacks_ && attach_request_.keep) stacks_->hold_samples();
     if (needs_symbols_) values_->start(*stacks_, who);
     count_records(clock_ns(CLOCK_MONOTONIC));
+    // A saved run filters and counts by them.
+    if (output_.is_copied()) output_.write_copy(RecordTypesRecord{decoder_->list_types()});
     auto links = programs_.attach_other_programs(output_);
     if (!links) return fail(std::move(links).error());
     other_links_ = std::move(*links);
@@ -270,10 +274,16 @@ private:
   Result<void> open_maps();
   Result<void> check_unusable_maps() const;
   Result<void> check_record_options(std::span<const std::string> buffers);
-  bool needs_records() const {
-    return !attach_request_.capture.filter.terms.empty() ||
-           !attach_request_.capture.groups.by.empty();
+  // Returns the option that needs records; empty if there is none.
+  std::string_view option_for_records() const {
+    const CaptureSpec& capture = attach_request_.capture;
+    if (!capture.groups.by.empty()) return "--by";
+    if (attach_request_.aggregates.histograms) return "--histogram";
+    if (attach_request_.keep) return "--keep";
+    return capture.filter.terms.empty() ? "" : "--if";
   }
+  bool needs_records() const { return !option_for_records().empty(); }
+  void add_stack(Event& event, const SenderContext& from);
   Result<void> select_maps(std::vector<UserMap> known,
                            const std::shared_ptr<const DataTypes>& types);
   void print_maps(bool is_interval);
@@ -295,10 +305,12 @@ private:
   std::optional<UserMapPrinter> printer_;
   bool needs_symbols_ = false; // values_ does
   std::optional<UserRecordDecoder> decoder_;
-  std::optional<RecordFilter> filter_; // nullopt: all records
+  std::optional<RecordSelection> selection_; // nullopt: all records
+  std::optional<RecordTriggers> triggers_;   // if records wait for one
   TotalsSpec counted_;
   EventValues members_;               // of records
-  std::optional<EventTotals> totals_; // set if records are counted
+  std::optional<EventTotals> totals_; // set if records are counted or measured
+  bool finds_stacks_ = true;          // what is shown or counted has them
   std::uint64_t counted_records_ = 0;
   bool has_ended_ = false; // the run, by stop()
   std::optional<RecordStreams> streams_;
@@ -395,6 +407,16 @@ Result<void> UserSource::select_maps(std::vector<UserMap> known,
   return {};
 }
 
+// What is counted and measured of records. --count --stack counts them by their stacks.
+TotalsSpec record_totals(const AttachRequest& request) {
+  const CaptureSpec& capture = request.capture;
+  TotalsSpec totals{.aggregates = request.aggregates, .groups = capture.groups, .by_arrival = true};
+  if ((capture.stack != StackWalk::none || capture.count_stacks) && totals.groups.by.empty())
+    totals.groups.by.push_back({.text = "stack", .built_in = BY_STACK});
+  totals.measured = capture.measured;
+  return totals;
+}
+
 bool is_buffer(const UserMap& map) { return uprobectl::is_buffer(map.use); }
 
 // Returns the names of maps that have what a program without buffers has collected.
@@ -435,32 +457,29 @@ bool UserSource::take(std::size_t map, Bytes sent, const Visit& visit) {
   Event event = decoder_->decode(map, record->record);
   if (const auto reason = decoder_->explain_raw(map)) output_.warn(*reason);
   if (record->from) set_sender(event, *record->from);
-  if (filter_) { // which compares what was sent, not how it is shown
-    const bool holds = filter_->holds(event, decoder_->value_type(map));
-    for (const Error& problem : filter_->take_problems())
-      output_.warn(fmt::format("a comparison never holds for records of map '{}': {}{}",
-                               event.record->map, problem.message,
-                               problem.hints.empty() ? "" : " (" + joined(problem.hints) + ")"));
-    if (!holds) return true;
-  }
-  decoder_->finish(map, event,
-                   [&](Value& value, std::string_view name, std::span<const ShownAsRule> tags) {
-                     values_->show_record(value, name, {tags, decoder_->value_type(map)}, sender);
+  if (selection_ && !selection_->selects(event)) return true;
+  if (triggers_) triggers_->mark(event);
+  decoder_->finish(map, event, output_.is_copied(),
+                   [&](UserRecord& decoded, std::span<const ShownAsRule> tags) {
+                     return values_->show_record(decoded, tags, sender);
                    });
+  if (record->from && finds_stacks_) add_stack(event, *record->from);
   if (totals_) {
     ++counted_records_;
-    totals_->add(event);
+    totals_->add(event, stacks_ ? stacks_->completeness() : StackCompleteness::complete);
     return true;
   }
-  if (record->from) {
-    if (const auto captured = make_captured_stack(*record->from)) {
-      event.stack = stacks_->find(event, *captured);
-      event.has_raw_stack = event.stack == nullptr;
-    } else if (is_32bit_process(*record->from)) {
-      output_.repeated_warning("32-bit", "stacks of 32-bit processes are not unwound");
-    }
-  }
   return visit(event);
+}
+
+void UserSource::add_stack(Event& event, const SenderContext& from) {
+  if (const auto captured = make_captured_stack(from)) {
+    event.stack = stacks_->find(event, *captured);
+    event.has_raw_stack = event.stack == nullptr;
+    event.sample = stacks_->sample();
+  } else if (is_32bit_process(from)) {
+    output_.repeated_warning("32-bit", "stacks of 32-bit processes are not unwound");
+  }
 }
 
 Result<void> UserSource::open_maps() {
@@ -522,7 +541,7 @@ Result<void> UserSource::check_record_options(std::span<const std::string> buffe
   const CaptureSpec& capture = attach_request_.capture;
   if (needs_records() && std::ranges::none_of(maps_, is_buffer)) {
     Error error{ErrorKind::usage,
-                fmt::format("{} needs records, {}", capture.groups.by.empty() ? "--if" : "--by",
+                fmt::format("{} needs records, {}", option_for_records(),
                             buffers.empty() ? "and the program sends none"
                                             : "and --map selects no map that has them")};
     if (!buffers.empty())
@@ -530,12 +549,19 @@ Result<void> UserSource::check_record_options(std::span<const std::string> buffe
     return fail(std::move(error));
   }
   const std::vector<ValueType> types = decoder_->list_types();
-  if (auto checked = check_record_groups(capture.groups, types); !checked) return checked;
+  if (auto checked = check_record_totals(record_totals(attach_request_), types); !checked)
+    return checked;
+  if (const auto& weight = attach_request_.stacks.weight)
+    if (auto checked = check_record_sum("--weight", *weight, types); !checked) return checked;
+  if (attach_request_.keep) {
+    auto made = RecordTriggers::make(*attach_request_.keep, types);
+    if (!made) return fail(std::move(made).error());
+    triggers_ = std::move(*made);
+  }
   if (capture.filter.terms.empty()) return {};
-  auto made = RecordFilter::make(capture.filter);
+  auto made = RecordSelection::make(capture.filter, types, output_);
   if (!made) return fail(std::move(made).error());
-  if (auto checked = made->check(types); !checked) return checked;
-  filter_ = std::move(*made);
+  selection_ = std::move(*made);
   return {};
 }
 
@@ -601,17 +627,17 @@ void UserSource::report_aggregates(std::chrono::steady_clock::time_point now) {
 
 // Begins to count.
 void UserSource::count_records(std::uint64_t now_ns) {
-  if (!attach_request_.aggregates.counts) return;
-  counted_ = {.aggregates = attach_request_.aggregates, .groups = attach_request_.capture.groups};
+  if (!attach_request_.aggregates.counts && !attach_request_.aggregates.histograms) return;
+  counted_ = record_totals(attach_request_);
+  finds_stacks_ = counted_.groups.has(BY_STACK) || exports_.need_stacks() ||
+                  attach_request_.stacks.save_dir.has_value();
   totals_.emplace(counted_, members_, nullptr).begin(now_ns);
 }
 
 void UserSource::show_maps() {
   print_maps(false);
   if (values_) values_->report_unused();
-  if (filter_)
-    for (const std::string& comparison : filter_->list_unknown())
-      output_.warn(fmt::format("--if {}: no record has this member", in_single_quotes(comparison)));
+  if (selection_) selection_->report_unknown();
 }
 
 } // namespace

@@ -111,16 +111,16 @@ Value UserValues::show_stack_id(std::int64_t id) {
   return found ? std::move(*found) : Value{id};
 }
 
-void UserValues::show(Value& value, ShownAsScope scope, const ValueSource& source, pid_t process) {
+bool UserValues::show(Value& value, ShownAsScope scope, const ValueSource& source, pid_t process) {
   process_ = process;
   has_shown_ = true;
   scope.type = source.type;
-  show_as(value, scope, rules_, source.tags, context_, &is_used_);
+  return show_as(value, scope, rules_, source.tags, context_, &is_used_);
 }
 
-void UserValues::show_record(Value& value, std::string_view map, const ValueSource& source,
-                             pid_t sender) {
-  show(value, {.map = map}, source, sender != 0 ? sender : process_of(value));
+bool UserValues::show_record(UserRecord& record, std::span<const ShownAsRule> tags, pid_t sender) {
+  return show(*record.value, {.map = record.map}, {.tags = tags, .type = record.value_type.get()},
+              sender != 0 ? sender : process_of(*record.value));
 }
 
 void UserValues::show_entry(MapEntryRecord& entry, const ValueSource& key,

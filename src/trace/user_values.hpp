@@ -27,9 +27,9 @@ public:
   // that do not name theirs.
   void start(HitStacks& stacks, const HitProcesses& who);
 
-  // Changes a record to how it is shown. `sender`: of the record; 0: unknown, then the process is
-  // that of a member named tgid or pid.
-  void show_record(Value& value, std::string_view map, const ValueSource& source, pid_t sender);
+  // Changes a record, which has a value, to how it is shown. Returns whether it has. `sender`: of
+  // the record; 0: unknown, then the process is that of a member named tgid or pid.
+  bool show_record(UserRecord& record, std::span<const ShownAsRule> tags, pid_t sender);
   // The same for an entry of a map, whose process is that of its key or value.
   void show_entry(MapEntryRecord& entry, const ValueSource& key, const ValueSource& value);
   // Returns the frames of a stack of the only process, else its addresses.
@@ -41,7 +41,7 @@ public:
 private:
   Value show_address(std::uint64_t address);
   Value show_stack_id(std::int64_t id);
-  void show(Value& value, ShownAsScope scope, const ValueSource& source, pid_t process);
+  bool show(Value& value, ShownAsScope scope, const ValueSource& source, pid_t process);
 
   std::span<const ShownAsRule> rules_;
   std::vector<UserMap> tables_; // of stacks

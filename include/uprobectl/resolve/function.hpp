@@ -27,6 +27,10 @@ struct FunctionReturns {
     // symbol. nullopt for a jump through a register or memory: usually a virtual call or one
     // through a function pointer, but an interpreter's jump to the next operation looks the same.
     std::optional<std::string> callee;
+    std::optional<VirtualAddress> target = {}; // of a direct jump
+    // The word in memory that has the target, if the jump or the PLT entry that it leads to goes
+    // through one.
+    std::optional<VirtualAddress> slot = {};
     JumpCondition condition = {}; // if it does not hold, the function continues
     // For an indirect jump that may also stay in the function, as that of a `switch` does: where
     // the jump reads its target from. It leaves if the target is outside of `code` or the start.
@@ -83,6 +87,15 @@ public:
   //   mapping symbols mark as data need not decode, nor bytes of Go and Java code, which has no
   //   such marks.
   Result<FunctionReturns> returns(const ProbePoint& point) const;
+
+  // Returns the function of the same file that begins at the address and whose end is known, as a
+  // point for returns(). Its code has a symbol, or only a frame description.
+  std::optional<ProbePoint> function_at(const ProbePoint& other, VirtualAddress address) const;
+  // Returns the function of this file that the loader writes to the slot, unless a symbol of
+  // another file takes precedence. nullopt also if a resolver chooses it (IFUNC).
+  std::optional<VirtualAddress> definition_for_slot(VirtualAddress slot) const;
+  // Whether the loader writes the address of a function of another file to the slot.
+  bool is_import_slot(VirtualAddress slot) const;
 
   // Returns the effect of a probe on an exit of a function of the binary. The code around it
   // decides, too. `replaced`: the nops that this kernel replaces; a tail call to the function that

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "output/event_text.hpp"
+
+#include "output/format.hpp"
+#include "output/values.hpp"
+#include "util/errnos.hpp"
+
+#include <fmt/format.h>
+
+namespace uprobectl {
+
+std::string return_text(const Event& event) {
+  if (event.left_by == ExitKind::tail_call) return "left by a tail call";
+  if (event.returns_nothing) return "returned";
+  if (!event.typed_return) return fmt::format("= {:#x}", event.return_value);
+  std::string text = "= ";
+  if (event.is_known_call)
+    append_call_value(text, *event.typed_return);
+  else
+    append_text_value(text, *event.typed_return);
+  if (event.return_errno != 0) text += ' ' + errno_text(event.return_errno);
+  return text;
+}
+
+std::string arguments_text(const Event& event) {
+  std::string text;
+  if (event.typed_arguments) {
+    if (event.is_known_call)
+      append_call_arguments(text, *event.typed_arguments);
+    else
+      append_text_arguments(text, *event.typed_arguments);
+    return text;
+  }
+  if (!event.has_arguments) return text;
+  for (std::size_t i = 0; i < event.arguments.size(); ++i) {
+    text += i == 0 ? "arg" : " arg";
+    append_decimal(text, i);
+    text += '=';
+    append_hex(text, event.arguments[i]);
+  }
+  return text;
+}
+
+} // namespace uprobectl

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// Keeps the last events in memory, and passes them on when a trigger is hit (--keep, --until).
+#pragma once
+
+#include "output/records.hpp"
+#include "trace/trace.hpp"
+
+#include <deque>
+#include <functional>
+#include <set>
+
+namespace uprobectl {
+
+// What has become of the events of a window: all = written + too_old + no_room + beyond_max + those
+// that it still keeps.
+struct WindowTotals {
+  std::uint64_t all = 0;
+  std::uint64_t written = 0;
+  std::uint64_t too_old = 0;    // no trigger was hit in time
+  std::uint64_t no_room = 0;    // given up for newer ones: KeepSpec::max_bytes
+  std::uint64_t beyond_max = 0; // near to a trigger, but more than RunLimits::max_events
+  std::uint64_t triggers = 0;
+};
+
+// An event is passed on if its time is at most that of KeepSpec away from the time of a trigger, or
+// if at most as many events as KeepSpec says are between them. Each is passed on once, in the order
+// of take(), where the record of a trigger precedes its event. Events of several CPUs may come
+// late by `max_delay`.
+class EventWindow {
+public:
+  using Write = std::function<void(const Event&)>;
+  using WriteTrigger = std::function<void(const TriggerRecord&)>;
+  static constexpr std::chrono::nanoseconds max_delay = std::chrono::milliseconds(200);
+
+  EventWindow(const KeepSpec& spec, Write write, WriteTrigger write_trigger)
+      : spec_(spec), write_(std::move(write)), write_trigger_(std::move(write_trigger)) {}
+
+  void take(const Event& event);
+  // The run is over: nothing comes any more that would need the events that are kept.
+  void finish();
+
+  const WindowTotals& totals() const { return totals_; }
+
+private:
+  // A copy of an event and of what it borrows.
+  struct Kept {
+    Event event;
+    std::uint64_t time_ns = 0;
+    std::size_t bytes = 0; // about
+    unwind::Stack stack = {};
+    std::optional<StackSample> sample = {};
+    std::optional<unwind::Frame> caller = {};
+  };
+  struct Interval {
+    std::uint64_t begin = 0;
+    std::uint64_t end = 0;
+  };
+
+  std::uint64_t period_ns() const { return static_cast<std::uint64_t>(spec_.time->count()); }
+  bool is_near_trigger(std::uint64_t time_ns) const;
+  void trigger(const Event& event, std::uint64_t time_ns);
+  std::uint64_t write_kept(std::uint64_t time_ns); // returns how many
+  bool is_incomplete(std::uint64_t time_ns, std::uint64_t written) const;
+  void write(Kept& kept);
+  void pass_on(const Event& event);
+  void keep(const Event& event, std::uint64_t time_ns);
+  void drop_oldest();
+  void make_room();
+
+  const KeepSpec& spec_;
+  Write write_;
+  WriteTrigger write_trigger_;
+  std::deque<Kept> kept_;
+  std::size_t bytes_ = 0;
+  std::uint64_t newest_ns_ = 0;
+  std::uint64_t newest_kept_ns_ = 0; // no event of kept_ is newer
+  // By time: around the triggers that later events may be near to.
+  std::vector<Interval> intervals_;
+  std::uint64_t rest_ = 0; // with --keep N: how many events are still written after a trigger
+  // What did not fit: the time of the newest, and how many since the last trigger.
+  std::optional<std::uint64_t> newest_without_room_ns_;
+  std::uint64_t without_room_ = 0;
+  std::set<std::string, std::less<>> mapping_names_; // of frames
+  WindowTotals totals_;
+};
+
+} // namespace uprobectl

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the built-in program is at each site of the probes.
+#pragma once
+
+#include "bpf/builtin.hpp"
+#include "probe/self_probe.hpp"
+#include "trace/probes.hpp"
+
+#include <set>
+
+namespace uprobectl {
+
+ProbeRole site_role(const PlannedSite& site);
+// The index of the exit's rule in the map `exits`; 0 without one.
+std::uint32_t site_rule(const PlannedSite& site);
+
+// Those of all sites, each once.
+std::set<ProbeRole> collect_roles(std::span<const Probe> probes);
+std::vector<ProbeExit> collect_exits(std::span<const Probe> probes);
+
+// Probes of ourselves that run the program as this probe does: one for the entry and one for the
+// return, as far as the run has them.
+std::vector<SelfProbe> make_self_probes(const Probe& probe, const BuiltinProgram& program);
+
+} // namespace uprobectl

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trace/record_selection.hpp"
+
+#include "util/text.hpp"
+
+#include <fmt/format.h>
+
+namespace uprobectl {
+
+Result<RecordSelection> RecordSelection::make(const Filter& filter,
+                                              std::span<const ValueType> types, Output& output) {
+  auto made = RecordFilter::make(filter);
+  if (!made) return fail(std::move(made).error());
+  if (auto checked = made->check(types); !checked) return fail(std::move(checked).error());
+  return RecordSelection(std::move(*made), output);
+}
+
+bool RecordSelection::selects(const Event& event) {
+  const bool selected = filter_.holds(event);
+  for (const Error& problem : filter_.take_problems())
+    output_->warn(fmt::format("a comparison never holds for records of map '{}': {}{}",
+                              event.record->map, problem.message,
+                              problem.hints.empty() ? "" : " (" + joined(problem.hints) + ")"));
+  return selected;
+}
+
+void RecordSelection::report_unknown() const {
+  for (const std::string& comparison : filter_.list_unknown())
+    output_->warn(fmt::format("--if {}: no record has this member", in_single_quotes(comparison)));
+}
+
+} // namespace uprobectl

@@ -1,0 +1,365 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trace/span_report.hpp"
+
+#include "events/built_in_variables.hpp"
+#include "output/format.hpp"
+#include "util/clock.hpp"
+#include "util/text.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <fmt/format.h>
+#include <map>
+
+namespace uprobectl {
+
+std::uint64_t sum_of(std::span<const span_counts> counts, span_counter counter) {
+  std::uint64_t sum = 0;
+  for (const span_counts& each : counts) sum += each.counters[counter];
+  return sum;
+}
+
+namespace {
+
+constexpr std::size_t max_kept_spans = BuiltinProgram::default_open_spans; // of ended processes
+constexpr std::chrono::milliseconds min_look_interval{100};
+
+std::uint64_t time_of(const std::vector<std::byte>& begin) {
+  return structure_at<probe_record>(begin, 0)->time_ns;
+}
+
+} // namespace
+
+Result<void> check_span_points(std::span<const SpanSpec> spans, std::span<const Probe> probes) {
+  std::optional<Error> missing; // of ready names, which may have some of their spans
+  bool any = false;
+  for (std::uint32_t number = 0; number < spans.size(); ++number) {
+    const SpanSpec& span = spans[number];
+    const SpanPoint& first = span.begins.front();
+    const auto has_role = [&](bool ends) {
+      return std::ranges::any_of(probes, [&](const Probe& probe) {
+        return std::ranges::any_of(probe.roles, [&](const SpanRole& role) {
+          return role.span == number && role.ends == ends;
+        });
+      });
+    };
+    const bool begins = has_role(false);
+    any |= begins;
+    if (begins && has_role(true)) continue;
+    Error error{ErrorKind::not_found,
+                fmt::format("{}: no function that {} a span '{}' is there", first.function.target,
+                            begins ? "ends" : "begins", span.name)};
+    if (begins || !first.is_optional) return fail(std::move(error));
+    if (!missing)
+      missing = std::move(error).hint("name the file that has them as TARGET, such as libc.so.6");
+  }
+  if (missing && !any) return fail(std::move(*missing));
+  return {};
+}
+
+std::vector<ProbeRequest> span_requests(std::span<const SpanSpec> spans) {
+  std::vector<ProbeRequest> requests;
+  for (std::uint32_t number = 0; number < spans.size(); ++number)
+    for (const bool ends : {false, true})
+      for (const SpanPoint& point : ends ? spans[number].ends : spans[number].begins)
+        requests.push_back({.target = point.function.target,
+                            .functions = {point.function.function},
+                            .static_probes = point.static_probe,
+                            .on_return = point.at_return,
+                            .roles = {{.span = number,
+                                       .ends = ends,
+                                       .at_return = point.at_return,
+                                       .only_if_zero = point.only_if_zero,
+                                       .key = point.key,
+                                       .of_thread = point.of_thread}},
+                            .is_optional = point.is_optional});
+  return requests;
+}
+
+SpanReport::SpanReport(const AttachRequest& request, const BuiltinProgram& program,
+                       const CapturePlan& plan, std::span<const Probe> probes, HitStacks* stacks,
+                       ProcessNameLookup find_name, Exports& exports, Output& output)
+    : request_(request), program_(program), plan_(plan), probes_(probes), stacks_(stacks),
+      exports_(exports), output_(output), since_ns_(clock_ns(CLOCK_MONOTONIC)),
+      counts_(request.spans.size()), histograms_(request.spans.size()),
+      in_table_(request.spans.size()), of_ended_(request.spans.size()) {
+  const CaptureSpec& capture = request.capture;
+  if (!capture.counts_span_values() || request.open_spans) return;
+  counted_ = {.aggregates = request.aggregates,
+              .groups = capture.groups,
+              .measured = capture.measured,
+              .measured_time = capture.measured_time.value_or(TIME_LATENCY),
+              .by_arrival = true};
+  totals_.emplace(counted_, values_, std::move(find_name));
+  totals_->begin(since_ns_);
+}
+
+std::vector<std::uint64_t> SpanReport::find_frames(Bytes hit) {
+  const span_part part = plan_.read_span_part(hit);
+  if (part.stack < 0) ++without_stack_;
+  return program_.frames_of(part.stack, part.caller);
+}
+
+void SpanReport::take(Bytes record, Event& begin) {
+  if (stacks_ != nullptr) {
+    begin_stack_ = *stacks_->find(begin, {.frames = find_frames(plan_.begin_of(record))});
+    begin.stack = &*begin_stack_;
+    begin.sample = stacks_->sample();
+    struct EndWithStack { // events that wait for a trigger own it
+      Event event;
+      unwind::Stack stack;
+    };
+    auto end = std::make_shared<EndWithStack>(EndWithStack{.event = *begin.span->end, .stack = {}});
+    end->stack = stacks_->symbolize(static_cast<pid_t>(end->event.pid), find_frames(record));
+    end->event.stack = &end->stack;
+    if (request_.keep) keep_frames(end->stack.frames, mapping_names_);
+    auto span = std::make_shared<Span>(*begin.span);
+    span->end = std::shared_ptr<const Event>(end, &end->event);
+    begin.span = std::move(span);
+  }
+  if (totals_)
+    totals_->add(begin, stacks_ != nullptr ? stacks_->completeness() : StackCompleteness::complete);
+}
+
+// A point that begins the span; there is one.
+const ProbePoint* SpanReport::first_point(std::size_t span) const {
+  const auto begins = [&](const SpanRole& role) { return role.span == span && !role.ends; };
+  for (const Probe& probe : probes_)
+    if (std::ranges::any_of(probe.roles, begins)) return &probe.point;
+  return nullptr;
+}
+
+void SpanReport::report_aggregates(Time now) {
+  if (totals_) {
+    static_cast<void>(totals_->end_interval(to_monotonic_ns(now), output_));
+    return;
+  }
+  const AggregateSpec& spec = request_.aggregates;
+  const CountedTime time{.since_ns = since_ns_, .until_ns = to_monotonic_ns(now)};
+  since_ns_ = time.until_ns;
+  std::vector<CountRow> rows;
+  std::vector<HistogramRecord> records;
+  const std::vector<span_counts> counts = program_.counts_of_spans();
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    const ProbePoint* const point = first_point(i);
+    if (point == nullptr) continue;
+    const auto& counters = counts[i].counters;
+    const std::uint64_t ended =
+        counters[SPANS_ENDED] - counters[SPANS_EXCLUDED] - counters[SPANS_UNSELECTED];
+    const std::uint64_t more = ended - std::exchange(counts_[i], ended);
+    if (spec.counts && more > 0)
+      rows.push_back({.probe = i,
+                      .record = {.point = point,
+                                 .count = more,
+                                 .pid = {},
+                                 .comm = {},
+                                 .span = request_.capture.spans[i]}});
+    if (!spec.histograms) continue;
+    Histogram measured = program_.histogram(static_cast<std::uint32_t>(i));
+    records.push_back({.point = point,
+                       .in_nanoseconds = true,
+                       .histogram = subtract(measured, histograms_[i]),
+                       .span = request_.capture.spans[i]});
+    histograms_[i] = std::move(measured);
+  }
+  for (const CountRow& row : rows) exports_.take(row.record);
+  for (const HistogramRecord& record : records) exports_.take(record);
+  write_counts(std::move(rows), spec, time, output_);
+  write_histograms(std::move(records), spec, time, output_);
+}
+
+bool SpanReport::may_see_several_processes() const {
+  const ProcessFilter& filter = request_.processes;
+  const bool has_one =
+      filter.command.empty() ? filter.pids.size() == 1 && filter.names.empty() : true;
+  return !has_one || filter.follow;
+}
+
+// This reads the whole table, so it is done for at most 1 % of the time, and 10 % while it is full.
+void SpanReport::look_for_ended(Time now) {
+  if (!may_see_several_processes() || now < next_urgent_look_) return;
+  const std::uint64_t without_room = sum_of(program_.counts_of_spans(), SPANS_FULL);
+  const bool is_full = without_room > std::exchange(without_room_, without_room);
+  if (!is_full && now < next_look_) {
+    next_urgent_look_ = now + min_look_interval;
+    return;
+  }
+  std::map<std::uint32_t, bool> has_ended;
+  auto taken = program_.take_open_spans([&](std::uint32_t process) {
+    const auto [known, is_new] = has_ended.try_emplace(process);
+    if (is_new) known->second = ::kill(static_cast<pid_t>(process), 0) != 0 && errno == ESRCH;
+    return known->second;
+  });
+  for (std::vector<std::byte>& begin : taken) {
+    if (const span_part part = plan_.read_span_part(begin); part.span < of_ended_.size())
+      ++of_ended_[part.span];
+    if (request_.open_spans && open_.size() < max_kept_spans)
+      open_.push_back(std::move(begin));
+    else
+      ++not_kept_;
+  }
+  const Time end = Time::clock::now();
+  next_look_ = end + std::max<Time::duration>(std::chrono::seconds(1), 100 * (end - now));
+  next_urgent_look_ = end + std::max<Time::duration>(min_look_interval, 10 * (end - now));
+}
+
+void SpanReport::finish() {
+  for (std::vector<std::byte>& begin : program_.take_open_spans([](auto) { return true; })) {
+    if (const span_part part = plan_.read_span_part(begin); part.span < in_table_.size())
+      ++in_table_[part.span];
+    open_.push_back(std::move(begin));
+  }
+  if (request_.open_spans && not_kept_ > 0)
+    output_.warn(fmt::format("{} of processes that have ended {} not shown",
+                             counted(not_kept_, "open span", "open spans"),
+                             not_kept_ == 1 ? "is" : "are"));
+  std::ranges::sort(open_, {}, time_of);
+  const std::uint64_t now_ns = clock_ns(CLOCK_MONOTONIC);
+  if (request_.open_spans) {
+    const OpenSpans::How how = request_.open_spans->how;
+    const bool sums =
+        how == OpenSpans::How::stacks || (how == OpenSpans::How::automatic && stacks_ != nullptr);
+    if (!request_.capture.groups.by.empty())
+      sum_by_values(now_ns);
+    else
+      sums ? sum_by_stack(now_ns) : list(now_ns);
+  }
+  summarise();
+}
+
+std::optional<unwind::Stack> SpanReport::find_stack(Bytes begin, const Event& event) {
+  if (stacks_ == nullptr) return std::nullopt;
+  return stacks_->symbolize(static_cast<pid_t>(event.pid), find_frames(begin));
+}
+
+std::optional<std::uint64_t> SpanReport::find_weight(const Event& event, std::uint64_t now_ns) {
+  const std::optional<SummedValue>& weight = request_.stacks.weight;
+  if (!weight) return std::nullopt;
+  return weight == "latency" ? std::optional(now_ns - event.span->begin_ns)
+                             : values_.find_weight(*weight, event);
+}
+
+// The oldest come first.
+void SpanReport::list(std::uint64_t now_ns) {
+  std::size_t left = request_.open_spans->top.value_or(open_.size());
+  for (const std::vector<std::byte>& begin : open_) {
+    if (left-- == 0) break;
+    auto event = plan_.decode_open_span(begin, now_ns);
+    if (!event) continue; // impossible
+    const auto stack = find_stack(begin, *event);
+    if (stack) event->stack = &*stack;
+    output_.write(*event);
+  }
+  output_.flush_rows();
+}
+
+// Addresses differ between processes, so equal stacks are those that are shown alike.
+void SpanReport::sum_by_stack(std::uint64_t now_ns) {
+  const std::optional<SummedValue>& weight = request_.stacks.weight;
+  std::map<std::string, Group> groups;
+  for (const std::vector<std::byte>& begin : open_) {
+    const auto event = plan_.decode_open_span(begin, now_ns);
+    if (!event) continue; // impossible
+    auto stack = find_stack(begin, *event);
+    if (stack && event->left_by != ExitKind::unknown) fold_exit(*stack, *event->point);
+    std::string key = fmt::format("{} {} ", event->span->name, event->probe);
+    if (stack)
+      for (const unwind::Frame& frame : stack->frames) key += display_frame(frame) + '\n';
+    Group& group = groups.try_emplace(std::move(key)).first->second;
+    group.point = event->point;
+    group.name = event->span->name;
+    if (!group.stack) group.stack = std::move(stack);
+    ++group.sums.count;
+    const auto number = find_weight(*event, now_ns);
+    if (!number) continue;
+    ++group.sums.measured;
+    group.sums.sum += *number;
+  }
+  std::vector<const Group*> order;
+  for (const auto& [key, group] : groups) order.push_back(&group);
+  std::ranges::sort(order, [](const Group* one, const Group* other) { // by value, then by stack
+    return std::tuple(one->sums.sum, one->sums.count, other) >
+           std::tuple(other->sums.sum, other->sums.count, one);
+  });
+  if (const auto& top = request_.open_spans->top; top && order.size() > *top) order.resize(*top);
+  for (const Group* const each : order) {
+    CountRecord record{.point = each->point,
+                       .count = each->sums.count,
+                       .pid = {},
+                       .comm = {},
+                       .stack = each->stack ? &*each->stack : nullptr,
+                       .time_ns = now_ns,
+                       .span = each->name};
+    if (weight) record.sums = each->sums;
+    if (each->stack) {
+      StackSample sample{.stack = &*each->stack, .hits = each->sums.count};
+      if (weight && each->sums.measured > 0) sample.value = each->sums.sum;
+      exports_.take(sample);
+    }
+    record.sums_latency = weight == "latency";
+    output_.write(record);
+  }
+  output_.flush_rows();
+}
+
+// The largest sums come first.
+void SpanReport::sum_by_values(std::uint64_t now_ns) {
+  GroupSpec groups = request_.capture.groups;
+  groups.measured_time = find_time(request_.stacks.weight);
+  if (!groups.measured_time) groups.measured = request_.stacks.weight;
+  GroupRows rows;
+  for (const std::vector<std::byte>& begin : open_) {
+    const auto event = plan_.decode_open_span(begin, now_ns);
+    if (!event) continue; // impossible
+    auto stack = groups.has(BY_STACK) ? find_stack(begin, *event) : std::nullopt;
+    if (stack && event->left_by != ExitKind::unknown) fold_exit(*stack, *event->point);
+    const auto number = find_weight(*event, now_ns);
+    rows.add(
+        {.point = first_point(event->span->number),
+         .probe = event->span->number,
+         .values = group_values(groups, *event, values_),
+         .stack = stack ? make_kept_stack(std::move(*stack)) : nullptr,
+         .sums = {.count = 1, .measured = number ? std::uint64_t{1} : 0, .sum = number.value_or(0)},
+         .span = std::string(event->span->name)});
+  }
+  rows.report(groups, {.counts = true, .top = request_.open_spans->top},
+              {.since_ns = since_ns_, .until_ns = now_ns}, output_, true);
+}
+
+void SpanReport::summarise() const {
+  const std::vector<span_counts> counts = program_.counts_of_spans();
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    if (first_point(i) == nullptr) continue; // of a ready name
+    const auto& counters = counts[i].counters;
+    const SpanSummaryRecord record{.name = request_.capture.spans[i],
+                                   .begun = counters[SPANS_BEGUN],
+                                   .ended = counters[SPANS_ENDED],
+                                   .open = in_table_[i] + of_ended_[i],
+                                   .open_of_ended = of_ended_[i],
+                                   .begun_again = counters[SPANS_REPLACED],
+                                   .without_room = counters[SPANS_FULL],
+                                   .not_begun = counters[SPANS_NO_BEGIN],
+                                   .null_keys = counters[SPANS_NULL_KEY],
+                                   .unread_keys = counters[SPANS_NO_KEY],
+                                   .shorter = counters[SPANS_EXCLUDED],
+                                   .not_selected = counters[SPANS_UNSELECTED]};
+    output_.write(record);
+    std::string text = fmt::format("span {}: {} begun, {} ended, {} open", record.name,
+                                   record.begun, record.ended, record.open);
+    const auto add = [&](std::uint64_t count, std::string_view what) {
+      if (count > 0) text += fmt::format(", {} {}", count, what);
+    };
+    add(record.open_of_ended, "of them in processes that have ended");
+    add(record.begun_again, "begun again with the same key before they ended");
+    add(record.without_room, "not kept: too many were open");
+    add(record.not_begun, "ended without a beginning");
+    add(record.null_keys, "without a key");
+    add(record.unread_keys, "whose key could not be read");
+    add(record.shorter, "shorter than the minimum");
+    add(record.not_selected, "left out by --if");
+    output_.status(text);
+  }
+}
+
+} // namespace uprobectl

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// The spans of a run: counts and histograms of them; at the end those that are open, one by one or
+// summed by the stack of their beginning or by values, and the counts of all.
+#pragma once
+
+#include "trace/aggregate_rows.hpp"
+#include "trace/event_totals.hpp"
+#include "trace/hit_stacks.hpp"
+#include "trace/probes.hpp"
+#include "trace/trace.hpp"
+
+namespace uprobectl {
+
+// Returns what lost_reason and SPANS_… count of spans that were not recorded.
+std::uint64_t sum_of(std::span<const span_counts> counts, span_counter counter);
+
+// Fails if nothing begins or ends one of the spans: of the functions of a ready name, such as heap,
+// TARGET may have none.
+Result<void> check_span_points(std::span<const SpanSpec> spans, std::span<const Probe> probes);
+
+// Returns what is probed for the spans: one request for each point, in their order.
+std::vector<ProbeRequest> span_requests(std::span<const SpanSpec> spans);
+
+// Reports what the run has asked for.
+class SpanReport {
+public:
+  using Time = std::chrono::steady_clock::time_point; // CLOCK_MONOTONIC
+
+  // Borrows the arguments. `stacks`: null without stacks. Counting begins now.
+  SpanReport(const AttachRequest& request, const BuiltinProgram& program, const CapturePlan& plan,
+             std::span<const Probe> probes, HitStacks* stacks, ProcessNameLookup find_name,
+             Exports& exports, Output& output);
+
+  // Sets the stacks of both hits of a span, valid until the next call, and counts it by its values.
+  void take(Bytes record, Event& begin);
+  // Removes the open spans of processes that have ended, now and then. They are reported at the
+  // end.
+  void look_for_ended(Time now);
+  // Reports the requested counts and histograms since the last call.
+  void report_aggregates(Time now);
+  // Reports the open spans, if they were requested, and the counts of all. Call it when nothing is
+  // recorded any more.
+  void finish();
+  // Hits whose stack the kernel could not store; after finish() those of open spans, too.
+  std::uint64_t without_stack() const { return without_stack_; }
+
+private:
+  const ProbePoint* first_point(std::size_t span) const;
+  struct Group {
+    const ProbePoint* point = nullptr;
+    std::string_view name; // of the span
+    std::optional<unwind::Stack> stack = {};
+    group_sums sums = {};
+  };
+  bool may_see_several_processes() const;
+  void list(std::uint64_t now_ns);
+  void sum_by_stack(std::uint64_t now_ns);
+  void sum_by_values(std::uint64_t now_ns);
+  std::optional<std::uint64_t> find_weight(const Event& event, std::uint64_t now_ns);
+  std::vector<std::uint64_t> find_frames(Bytes hit);
+  std::optional<unwind::Stack> find_stack(Bytes begin, const Event& event);
+  void summarise() const;
+
+  const AttachRequest& request_;
+  const BuiltinProgram& program_;
+  const CapturePlan& plan_;
+  std::span<const Probe> probes_;
+  HitStacks* stacks_;
+  Exports& exports_; // also receives what is reported
+  Output& output_;
+  EventValues values_;
+  TotalsSpec counted_;
+  std::optional<EventTotals> totals_;        // if spans are counted or measured by their values
+  std::optional<unwind::Stack> begin_stack_; // of the last span
+  std::set<std::string, std::less<>> mapping_names_; // of frames that are kept
+  std::uint64_t since_ns_;
+  std::vector<std::uint64_t> counts_; // at the last report, by span
+  std::vector<Histogram> histograms_;
+  std::vector<std::vector<std::byte>> open_; // the hits that began them
+  std::vector<std::uint64_t> in_table_;      // how many are open at the end, by span
+  std::vector<std::uint64_t> of_ended_;      // those of processes that ended before, by span
+  std::uint64_t not_kept_ = 0;               // among these, those that open_ does not have
+  std::uint64_t without_room_ = 0;           // spans that did not begin until the last look
+  Time next_look_ = {};
+  Time next_urgent_look_ = {};
+  std::uint64_t without_stack_ = 0;
+};
+
+} // namespace uprobectl

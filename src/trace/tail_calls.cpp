@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trace/tail_calls.hpp"
+
+#include "bpf/record.h"
+#include "process/proc.hpp"
+#include "process/process_memory.hpp"
+
+#include <algorithm>
+#include <array>
+#include <fmt/format.h>
+#include <set>
+
+namespace uprobectl {
+
+namespace {
+
+Error unsupported(std::string reason) { return {ErrorKind::unsupported, std::move(reason)}; }
+
+// The distance from the addresses of the file to those of the process, found by an instruction of
+// the file; nullopt if the process does not map it.
+std::optional<std::uint64_t> find_distance(pid_t pid, const ProbedBinary& binary,
+                                           const FunctionReturns::TailCall& call) {
+  const auto mappings = read_mappings(pid);
+  if (!mappings) return std::nullopt;
+  for (const Mapping& mapping : *mappings)
+    if (mapping.executable && call.offset >= mapping.offset &&
+        call.offset.value - mapping.offset.value < mapping.end - mapping.start &&
+        match_file(binary.file->identity(), mapping) != FileMatch::none)
+      return mapping.start + (call.offset.value - mapping.offset.value) - call.address.value;
+  return std::nullopt;
+}
+
+} // namespace
+
+// What an IFUNC resolver has chosen is the same in all processes, unless their environment tells
+// the C library to choose otherwise. The program compares it at each hit.
+std::optional<VirtualAddress> TailCallFollower::read_slot(const ProbePoint& point,
+                                                          const FunctionReturns::TailCall& call) {
+  const auto [known, is_new] =
+      slots_.try_emplace(Location{point.binary.get(), *call.slot}, std::nullopt);
+  if (!is_new) return known->second;
+  std::vector<pid_t> asked = pids_;
+  std::ranges::copy(all_processes(), std::back_inserter(asked));
+  for (const pid_t pid : asked) {
+    const auto distance = find_distance(pid, *point.binary, call);
+    std::array<std::byte, 8> word{};
+    if (!distance || !ProcessMemory(pid).read(call.slot->value + *distance, word)) continue;
+    const VirtualAddress target{read_at<std::uint64_t>(word, 0).value_or(0) - *distance};
+    const auto reader = binaries_.of(point).functions();
+    if (!reader || !(*reader)->function_at(point, target))
+      continue; // of another file, or not bound
+    known->second = target;
+    break;
+  }
+  return known->second;
+}
+
+Result<VirtualAddress> TailCallFollower::find_target(const ProbePoint& point,
+                                                     const FunctionReturns::TailCall& call) {
+  const auto reader = binaries_.of(point).functions();
+  if (!reader) return fail(reader.error());
+  if (!call.slot)
+    return call.target ? Result<VirtualAddress>(*call.target)
+                       : fail(unsupported("it is an indirect jump"));
+  if (!point.binary->machine.is_64bit)
+    return fail(unsupported("it leads through a table of 32-bit code"));
+  if (const auto target = (*reader)->definition_for_slot(*call.slot)) return *target;
+  if ((*reader)->is_import_slot(*call.slot))
+    return fail(unsupported("its target is in another file"));
+  // Not a PLT entry, and without a symbol: a variable with a function pointer.
+  if (!call.callee) return fail(unsupported("it is an indirect jump"));
+  if (const auto target = read_slot(point, call)) return *target;
+  return fail(unsupported(
+      "its target is chosen by an IFUNC resolver, and no process was found that maps it"));
+}
+
+Result<TailCallFollower::Callee> TailCallFollower::read_again(const ProbePoint& point,
+                                                              VirtualAddress address) {
+  TracedBinary& binary = binaries_.of(point);
+  const auto reader = binary.functions();
+  if (!reader) return fail(reader.error());
+  auto callee = (*reader)->function_at(point, address);
+  if (!callee) return fail(unsupported("its target is not the start of a known function"));
+  if ((*reader)->language_of(*callee) == CodeLanguage::java)
+    return fail(unsupported("its target is Java code"));
+  auto returns = binary.returns(*callee);
+  if (!returns) return fail(std::move(returns).error());
+  if (returns->has_no_exits())
+    return fail(unsupported(fmt::format("'{}' never returns", display_name(*callee))));
+  if (returns->code.size() > MAX_CODE_RANGES &&
+      std::ranges::any_of(returns->tail_calls,
+                          [](const auto& call) { return call.source.has_value(); }))
+    return fail(unsupported(fmt::format("the code of '{}' is in {} pieces", display_name(*callee),
+                                        returns->code.size())));
+  const auto is_safe = [&](FileOffset offset) {
+    return (*reader)->effect_at(offset, replaced_).kind == ProbeEffect::Kind::safe;
+  };
+  if (!std::ranges::all_of(returns->returns, is_safe) ||
+      !std::ranges::all_of(returns->tail_calls, is_safe, &FunctionReturns::TailCall::offset))
+    return fail(unsupported(
+        fmt::format("an exit of '{}' cannot be probed without harm", display_name(*callee))));
+  return Callee{.point = std::move(*callee), .returns = std::move(*returns)};
+}
+
+Result<const TailCallFollower::Callee*> TailCallFollower::read(const ProbePoint& point,
+                                                               VirtualAddress address) {
+  const Location location{point.binary.get(), address};
+  auto known = callees_.find(location);
+  if (known == callees_.end()) known = callees_.emplace(location, read_again(point, address)).first;
+  return known->second ? Result<const Callee*>(&*known->second) : fail(known->second.error());
+}
+
+// Visits each function once: one that jumps back to another is left where that is left. A jump to
+// the function at the point, whose entry probe begins another call, is not followed.
+Result<TailCallFollower::Reached>
+TailCallFollower::collect(const ProbePoint& point, const std::vector<VirtualAddress>& first) {
+  struct Step {
+    VirtualAddress address;
+    std::size_t depth = 1;
+  };
+  const auto reader = binaries_.of(point).functions();
+  if (!reader) return fail(reader.error());
+  Reached reached;
+  std::set<FileOffset> offsets; // functions of assembly code may share it
+  const auto add = [&](CalleeExit exit) {
+    if (!offsets.insert(exit.offset).second) return;
+    exit.effect = (*reader)->effect_at(exit.offset, replaced_);
+    reached.exits.push_back(exit);
+  };
+  std::set<VirtualAddress> seen(first.begin(), first.end());
+  std::vector<Step> steps;
+  for (const VirtualAddress address : seen) steps.push_back({.address = address});
+  // Whether the call goes on in the function at the address.
+  const auto goes_on = [&](VirtualAddress address, std::size_t depth) {
+    if (address == point.address) return false;
+    if (seen.contains(address)) return true;
+    if (depth >= max_depth || !read(point, address)) return false;
+    seen.insert(address);
+    steps.push_back({.address = address, .depth = depth + 1});
+    return true;
+  };
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    const auto callee = read(point, steps[i].address);
+    if (!callee) return fail(callee.error());
+    const FunctionReturns& function = (*callee)->returns;
+    const std::size_t depth = steps[i].depth;
+    reached.names.emplace(steps[i].address, display_name((*callee)->point));
+    for (const FileOffset offset : function.returns)
+      add({.offset = offset, .function = &function, .depth = depth});
+    for (const FunctionReturns::TailCall& call : function.tail_calls) {
+      CalleeExit exit{.offset = call.offset, .call = &call, .function = &function, .depth = depth};
+      if (!call.returns)
+        if (const auto target = find_target(point, call); target && goes_on(*target, depth)) {
+          if (!call.slot) continue;
+          exit.callee = *target;
+        }
+      add(exit);
+    }
+  }
+  return reached;
+}
+
+// Returns why the exits are not probed; nullopt if they can be.
+std::optional<Error> TailCallFollower::find_obstacle(const ProbePoint& point,
+                                                     const FunctionReturns& own,
+                                                     std::span<const CalleeExit> exits) const {
+  if (exits.size() > max_exits)
+    return unsupported(fmt::format("{} exits would have to be probed, expected at most {}",
+                                   exits.size(), max_exits));
+  const auto is_own = [&](FileOffset offset) {
+    return std::ranges::find(own.returns, offset) != own.returns.end() ||
+           std::ranges::find(own.tail_calls, offset, &FunctionReturns::TailCall::offset) !=
+               own.tail_calls.end();
+  };
+  for (const CalleeExit& exit : exits) {
+    if (is_own(exit.offset)) return unsupported("its target shares code with the function");
+    const auto sharing = sharing_.find({point.binary.get(), exit.offset});
+    if (sharing != sharing_.end() && sharing->second >= max_sharing)
+      return unsupported(
+          fmt::format("{} other probed functions are left by jumps to its target", max_sharing));
+  }
+  return std::nullopt;
+}
+
+FollowedCalls TailCallFollower::follow(const ProbePoint& point, const FunctionReturns& own) {
+  FollowedCalls followed;
+  std::vector<VirtualAddress> first;
+  // Returns the target of the jump if what it leads to can be probed.
+  const auto find_first = [&](const FunctionReturns::TailCall& call) -> Result<VirtualAddress> {
+    const auto target = find_target(point, call);
+    if (!target) return fail(target.error());
+    if (*target == point.address) return fail(unsupported("it begins the function anew"));
+    const auto reached = collect(point, {*target});
+    if (!reached) return fail(reached.error());
+    if (auto obstacle = find_obstacle(point, own, reached->exits))
+      return fail(std::move(*obstacle));
+    return *target;
+  };
+  for (const FunctionReturns::TailCall& call : own.tail_calls) {
+    if (call.returns) continue;
+    const auto target = find_first(call);
+    if (target)
+      first.push_back(followed.callees[call.offset] = *target);
+    else
+      followed.reasons[call.offset] = target.error().message;
+  }
+  if (first.empty()) return followed;
+  auto reached = collect(point, first);
+  std::optional<Error> obstacle =
+      reached ? find_obstacle(point, own, reached->exits) : std::optional(reached.error());
+  if (obstacle) {
+    for (const auto& [jump, callee] : followed.callees) followed.reasons[jump] = obstacle->message;
+    followed.callees.clear();
+    return followed;
+  }
+  for (const CalleeExit& exit : reached->exits) ++sharing_[{point.binary.get(), exit.offset}];
+  for (const auto& [address, name] : reached->names) {
+    followed.reached.push_back(address);
+    names_.insert(name);
+  }
+  followed.exits = std::move(reached->exits);
+  return followed;
+}
+
+std::vector<std::string> TailCallFollower::names() const { return {names_.begin(), names_.end()}; }
+
+} // namespace uprobectl

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trace/triggers.hpp"
+
+#include "output/format.hpp"
+#include "util/text.hpp"
+
+#include <fmt/format.h>
+
+namespace uprobectl {
+
+namespace {
+
+const std::string& text_of(const Filter& condition) {
+  return condition.expressions.front().typed->text;
+}
+
+} // namespace
+
+Result<EventTriggers> EventTriggers::make(const KeepSpec& spec) {
+  EventTriggers made;
+  for (const Filter& each : spec.conditions) {
+    auto evaluated = EventFilter::make(each, {.is_live = true});
+    if (!evaluated) return fail(std::move(evaluated).error());
+    made.conditions_.push_back({.filter = &each, .evaluated = std::move(*evaluated)});
+  }
+  return made;
+}
+
+void EventTriggers::add_probe(const Probe& probe, const PointDescription& description) {
+  const auto number = static_cast<std::uint32_t>(probe.number);
+  if (!probe.is_recorded) {
+    if ((probe.bounds & ENDS_WAITING) != 0) functions_.emplace(number, display_name(probe.point));
+    return;
+  }
+  for (Condition& each : conditions_) {
+    auto added = each.evaluated.add_point(number, description);
+    if (added)
+      ++each.probes;
+    else if (++each.without == 1)
+      each.problem = std::move(added).error().within(display_name(probe.point));
+  }
+}
+
+Result<void> EventTriggers::check(Output& output) const {
+  for (const Condition& each : conditions_) {
+    if (!each.problem) continue;
+    if (each.probes == 0) return fail(*each.problem);
+    output.warn_once(fmt::format("hits of {} are not triggers: {}",
+                                 counted(each.without, "function", "functions"),
+                                 each.problem->message));
+  }
+  return {};
+}
+
+void EventTriggers::mark(Event& event) {
+  if (const auto function = functions_.find(event.probe); function != functions_.end()) {
+    event.trigger = &function->second;
+    event.is_only_trigger = true;
+    return;
+  }
+  for (const Condition& each : conditions_) {
+    const auto decision = each.evaluated.decide(event);
+    if (decision == EventFilter::Decision::undecided) has_undecided_ = true;
+    if (decision != EventFilter::Decision::holds) continue;
+    event.trigger = &text_of(*each.filter);
+    return;
+  }
+}
+
+Result<RecordTriggers> RecordTriggers::make(const KeepSpec& spec,
+                                            std::span<const ValueType> types) {
+  RecordTriggers made;
+  for (const Filter& each : spec.conditions) {
+    auto evaluated = RecordFilter::make(each);
+    if (!evaluated) return fail(std::move(evaluated).error());
+    if (auto checked = evaluated->check(types); !checked) return fail(std::move(checked).error());
+    made.conditions_.push_back({.text = &text_of(each), .evaluated = std::move(*evaluated)});
+  }
+  return made;
+}
+
+void RecordTriggers::mark(Event& event) {
+  for (Condition& each : conditions_) {
+    if (!each.evaluated.holds(event)) continue;
+    event.trigger = each.text;
+    return;
+  }
+}
+
+} // namespace uprobectl
