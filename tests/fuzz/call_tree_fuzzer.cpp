@@ -3,6 +3,7 @@
 // call is open at the end; the sums of a report fit together.
 #include "events/call_filter.hpp"
 #include "events/call_report.hpp"
+#include "trace/root_trees.hpp"
 
 #include <cstdlib>
 #include <map>
@@ -52,10 +53,19 @@ int fuzz_call_tree(const std::uint8_t* data, std::size_t size) {
   Checker below_roots;
   CallReport report;
   CallFilter filter({1, 2}, data[0] % 4 + 1);
+  constexpr std::size_t max_waiting = 2000;
+  constexpr std::size_t max_of_root = 200; // of a tree that is cut
+  RootTrees trees(std::chrono::nanoseconds(data[0] >> 4), {}, max_waiting);
+  Checker whole;
   tree.add(all);
   tree.add(report);
   tree.add(filter);
   filter.add(below_roots);
+  if ((data[0] & 16) != 0)
+    filter.add(trees);
+  else
+    tree.add(trees);
+  trees.add(whole);
   tree.set_by_uretprobe((data[0] & 1) != 0);
   tree.set_leaves_out((data[0] & 8) != 0);
   if ((data[0] & 2) != 0)
@@ -78,9 +88,11 @@ int fuzz_call_tree(const std::uint8_t* data, std::size_t size) {
     event.time_ns += data[at + 3];
     if (data[at + 4] > 250) ++event.lost_before;
     tree.take(event);
+    if (trees.waiting_bytes() > max_waiting + tree.open_calls() * max_of_root) std::abort();
   }
   tree.finish(event.time_ns);
   if (all.open() != 0 || below_roots.open() != 0 || tree.open_calls() != 0) std::abort();
+  if (whole.open() != 0 || trees.waiting_bytes() != 0) std::abort();
   std::uint64_t by_edge = 0;
   for (const CallEdge& edge : report.edges()) by_edge += edge.calls;
   for (const FunctionSummary& function : report.functions(ReportColumn::self)) {

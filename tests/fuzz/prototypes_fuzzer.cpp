@@ -23,8 +23,8 @@ int fuzz_prototypes(const std::uint8_t* data, std::size_t size) {
         const ErrnoPlace error{.slot = 0x1000, .thread_pointer_offset = -64};
         CapturePoint probed{.point = &point,
                             .code = {.kind = CodeKind::native, .strings = READ_LIBCXX_STRING},
-                            .known = std::make_shared<const KnownCall>(
-                                make_known_call(*prototype, name, capture, false, error))};
+                            .known = std::make_shared<const KnownCall>(make_known_call(
+                                *prototype, name, capture, phases_of(capture), false, error))};
         const auto plan = CapturePlan::make(capture, std::span(&probed, 1));
         if (!plan) continue; // more arguments than have a place
         std::uint32_t bytes = 0;

@@ -2,6 +2,7 @@
 // A saved run. Its first byte says how many bytes are read at a time; the head of the file is
 // added.
 #include "events/event_filter.hpp"
+#include "events/record_filter.hpp"
 #include "output/exports.hpp"
 #include "saved/run_reader.hpp"
 
@@ -22,6 +23,7 @@ public:
     if (auto filter = parse_filter("a.b[1] < 2 || (a != 0.5 && ret ^= \"x\") || pid == 1"))
       spec_ = std::move(*filter);
     if (auto made = EventFilter::make(spec_, {})) filter_.emplace(std::move(*made));
+    if (auto made = RecordFilter::make(spec_)) records_.emplace(std::move(*made));
   }
   Result<void> begin(const saved::RunHeader&) override { return {}; }
   void write(const AttachedRecord& record) override { write_both(record); }
@@ -29,17 +31,22 @@ public:
     values_.describe(record.probe, record.description);
     if (filter_) static_cast<void>(filter_->add_point(record.probe, record.description));
   }
+  void write(const RecordTypesRecord& record) override {
+    if (records_) static_cast<void>(records_->check(record.types));
+  }
   void write(const Event& event) override {
     write_both(event);
+    if (records_ && event.record) static_cast<void>(records_->holds(event));
     if (filter_) static_cast<void>(filter_->decide(event));
     static_cast<void>(values_.find("a.b[1]", event));
-    static_cast<void>(values_.find_weight("ret", event));
+    static_cast<void>(values_.find_weight(weight_, event));
   }
   void write(const CountRecord& record) override { write_both(record); }
   void write(const HistogramRecord& record) override { write_both(record); }
   void write(const MapEntryRecord& record) override { write_both(record); }
   void write(const ProbeRecord& record) override { write_both(record); }
   void write(const LostRecord& record) override { write_both(record); }
+  void write(const TriggerRecord& record) override { write_both(record); }
   void write(const SummaryRecord& record) override { write_both(record); }
   void write(const ErrorRecord& record) override { write_both(record); }
   void write(const StackSample& stack) override { files_.take(stack); }
@@ -59,7 +66,9 @@ private:
 
   Filter spec_;
   std::optional<EventFilter> filter_;
+  std::optional<RecordFilter> records_;
   EventValues values_;
+  SummedValue weight_ = *parse_summed_value("ret");
   RecordFormatter& text_;
   RecordFormatter& json_;
   Exports& files_;

@@ -7,7 +7,8 @@
 # SCOPE=kernel is what each kernel may do otherwise to programs and probes, SCOPE=reading what is read there
 # (stacks, memory, instructions), which the oldest and the newest kernel tell, SCOPE=architecture what differs
 # between machines, or where a kernel is old, SCOPE=processor what depends on how a processor calls and
-# returns, SCOPE=returns what probed returns do to programs; several may be named. SCOPE=mechanisms adds to the others what two
+# returns, SCOPE=returns what probed returns do to programs, SCOPE=programs what users' BPF programs need of a
+# kernel; several may be named. SCOPE=mechanisms adds to the others what two
 # mechanisms or two architectures do alike. All of it takes an emulated machine too long; this one runs it (run_native_suite.py).
 #
 # A scenario for some kernels belongs to SCOPE=kernel and begins with `needs_kernel 6.18`, or asks
@@ -58,6 +59,8 @@ folder=$(cd "$(dirname "$0")" && pwd)
 . "$folder/graph_scenarios.sh"
 # shellcheck source=tests/guest/sum_scenarios.sh
 . "$folder/sum_scenarios.sh"
+# shellcheck source=tests/guest/span_scenarios.sh
+. "$folder/span_scenarios.sh"
 # shellcheck source=tests/guest/group_scenarios.sh
 . "$folder/group_scenarios.sh"
 # shellcheck source=tests/guest/inlined_scenarios.sh
@@ -92,6 +95,8 @@ folder=$(cd "$(dirname "$0")" && pwd)
 . "$folder/docs_scenarios.sh"
 # shellcheck source=tests/guest/phone_scenarios.sh
 . "$folder/phone_scenarios.sh"
+# shellcheck source=tests/guest/bionic_scenarios.sh
+. "$folder/bionic_scenarios.sh"
 # shellcheck source=tests/guest/cookbook_scenarios.sh
 . "$folder/cookbook_scenarios.sh"
 
@@ -174,6 +179,7 @@ if in_scope returns processor; then return_scenarios; fi
 if is_guest && in_scope returns; then trampoline_scenarios; fi
 if is_guest && in_scope kernel; then nop_trampoline_scenarios; fi
 if in_scope processor mechanisms; then latency_scenarios; fi
+if in_scope kernel architecture; then wait_scenarios; fi
 if in_scope architecture processor; then exit_scenarios; fi
 if in_scope architecture; then
   body_scenarios
@@ -188,7 +194,14 @@ if in_scope; then
   limit_scenarios
 fi
 if in_scope architecture; then graph_scenarios; fi
+if in_scope kernel architecture; then span_scenarios; fi
+if is_guest && in_scope architecture && [ "$(uname -m)" = aarch64 ]; then bionic_scenarios; fi
 if in_scope kernel; then code_scenarios; fi
+if in_scope programs; then
+  kernel_program_scenarios
+  kernel_result_scenarios
+  kernel_load_scenarios
+fi
 if in_scope; then
   process_scenarios
   refusal_scenarios
@@ -225,5 +238,5 @@ if is_guest && in_scope kernel; then
 fi
 # Those that the command line's cases do not have.
 [ -z "${RECORD_SCHEMA:-}" ] || scenario 'every record is as the JSON Schema has it' records_are_valid \
-  attached call_edge call_end call_summary count error event histogram installed_probe lost map_entry pinned probe summary
+  attached call_edge call_end call_summary count error event histogram installed_probe lost map_entry pinned probe summary trigger
 finish_suite

@@ -7,6 +7,9 @@ exit_scenarios() {
     scenario "$mechanism: returns and tail calls are distinguished, taken or not" tells_tail_calls "$mechanism"
   done
   scenario 'code is read correctly under breakpoints of another run' reads_code_under_probes
+  for mechanism in $(mechanisms multi perf tracefs); do
+    scenario "$mechanism: a call goes on in the function that it jumps to" follows_tail_calls "$mechanism"
+  done
   scenario 'a tail call ends a latency, and has no return value' ends_at_tail_calls
   scenario 'latencies say where single-stepping is a part of them' tells_single_stepped
   scenario 'counts and histograms have calls that end by a tail call' counts_tail_calls
@@ -37,7 +40,7 @@ reads_code_under_probes() {
 }
 
 sees_shared_ends() {
-  "$UPROBECTL" attach -j -o out -d 60 --latency --args none --forward-exit "$FIXTURES/shared-ends" 'shared_*' \
+  "$UPROBECTL" attach -j -o out -d 60 --latency --return-at ret --args none --forward-exit "$FIXTURES/shared-ends" 'shared_*' \
     -- "$FIXTURES/shared-ends" >said 2>err || fail "attach ends with an error: $(cat err)"
   records event left_by=return |
     sed 's/.*"symbol": *"\([a-z_]*\)".*"return_value": *"\([0-9a-fx]*\)".*/\1 \2/' >returned
@@ -55,7 +58,7 @@ run_exits() { # WAY OPTION…
 
 tells_tail_calls() { # MECHANISM
   needs "$1"
-  run_exits tails -j --entry --return --mechanism "$1" "$FIXTURES/exits" 'exits_*'
+  run_exits tails -j --entry --return --return-at ret --mechanism "$1" "$FIXTURES/exits" 'exits_*'
   expect_equal 'exits_pick' '8 entry null,3 return return,5 return tail_call' "$(ways_out_of exits_pick)"
   expect_equal 'exits_always' '4 entry null,4 return tail_call' "$(ways_out_of exits_always)"
   expect_equal 'exits_through' '8 entry null,2 return return,6 return tail_call' "$(ways_out_of exits_through)"
@@ -69,12 +72,35 @@ tells_tail_calls() { # MECHANISM
   expect_equal 'what the program computes' 'sum 1570' "$(cat out err | grep '^sum')"
 }
 
+# exits_other(n) returns n + 100.
+follows_tail_calls() { # MECHANISM
+  needs "$1"
+  for way in '--entry --return' --latency; do
+    # shellcheck disable=SC2086
+    run_exits tails -j $way --mechanism "$1" "$FIXTURES/exits" 'exits_*'
+    expect_equal 'results of exits_pick' '0x65 0x66 0x67 0x68 0x69 0x7 0x7 0x7 ' "$(results_at_exits exits_pick)"
+    expect_equal 'returns of exits_always' 4 "$(records event symbol=exits_always | grep -c '"left_by": *"return"')"
+    # Indirect jumps, and those back to the function, are not followed.
+    expect_equal 'tail calls of exits_through' 6 \
+      "$(records event symbol=exits_through | grep -c '"left_by": *"tail_call"')"
+    expect_equal 'tail calls of exits_again' 2 \
+      "$(records event symbol=exits_again | grep -c '"left_by": *"tail_call"')"
+    expect_equal 'calls of exits_other' 15 "$(records event symbol=exits_other | grep -c '"left_by": *"return"')"
+    expect_equal 'what the program computes' 'sum 1570' "$(cat out err | grep '^sum')"
+    expect_equal 'losses' '' "$(records lost)"
+  done
+}
+
+results_at_exits() { # FUNCTION
+  records event "symbol=$1" | sed -n 's/.*"return_value": *"\([0-9a-fx]*\)".*/\1/p' | sort | tr '\n' ' '
+}
+
 ends_at_tail_calls() {
-  run_exits tails --latency "$FIXTURES/exits" exits_pick exits_always
+  run_exits tails --latency --return-at ret "$FIXTURES/exits" exits_pick exits_always
   expect_equal 'returns' 3 "$(grep -c 'exits_pick.*= 0x7' out)"
   expect_equal 'tail calls' 9 "$(grep -c 'left by a tail call' out)"
   expect_equal 'tail calls with a value' 0 "$(grep 'left by a tail call' out | grep -c '= 0x')"
-  run_exits tails -j --latency "$FIXTURES/exits" exits_pick exits_always exits_through exits_again
+  run_exits tails -j --latency --return-at ret "$FIXTURES/exits" exits_pick exits_always exits_through exits_again
   expect_equal 'calls without a latency' 0 "$(records event | grep -c '"latency_ns": *null')"
   expect_equal 'exits_pick' '3 return return,5 return tail_call' "$(ways_out_of exits_pick)"
   expect_equal 'exits_always' '4 return tail_call' "$(ways_out_of exits_always)"
@@ -104,17 +130,17 @@ tells_single_stepped() {
 }
 
 counts_tail_calls() {
-  run_exits tails -j --count --histogram "$FIXTURES/exits" exits_pick
+  run_exits tails -j --count --histogram --return-at ret "$FIXTURES/exits" exits_pick
   expect_equal 'count' 8 "$(records count | field count)"
   expect_equal 'calls in the histogram' 8 "$(records histogram | sed 's/"buckets.*//' | field count)"
-  run_exits tails -j --histogram --measure ret "$FIXTURES/exits" exits_pick
+  run_exits tails -j --histogram --measure ret --return-at ret "$FIXTURES/exits" exits_pick
   records histogram | sed "s/\"buckets.*//" >measured
   expect_equal 'values that were returned' 3 "$(field count <measured)"
   expect_equal 'the most' 7 "$(field max <measured)"
 }
 
 judges_tail_calls() {
-  run_exits tails -j --return --if 'ret!=8' "$FIXTURES/exits" exits_pick
+  run_exits tails -j --return --return-at ret --if 'ret!=8' "$FIXTURES/exits" exits_pick
   expect_equal 'exits_pick' '3 return return' "$(ways_out_of exits_pick)"
   run_exits tails -j --return --if 'ret<=-3' "$FIXTURES/exits" exits_negated
   expect_equal 'exits_negated' '2 return return' "$(ways_out_of exits_negated)"

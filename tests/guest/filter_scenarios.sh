@@ -16,6 +16,7 @@ filter_scenarios() {
   fi
   scenario 'filters of calls are decided at the entry or at the return' filters_calls
   scenario 'a value that cannot be read decides nothing and is counted' filters_unreadable
+  scenario 'a string is compared if the memory behind its NUL cannot be read, before its limit' compares_last_string
   scenario 'a filter with 32 comparisons and many texts is accepted by the kernel' filters_much
   scenario 'filters of callers select the calls of functions and modules' filters_callers
   scenario 'filters of callers find the caller of a return' filters_callers_of_returns
@@ -162,6 +163,17 @@ filters_unreadable() {
     expect_match 'lost' '80 lost' "$(cat err)"
   done
   expect_filtered 'number == 7' --if 'arg0:str == "x" || number == 7'
+}
+
+# Three others cannot be read: one is not a pointer, one is null, and one has no NUL before the end.
+compares_last_string() {
+  for option in --count --no-fault; do
+    "$UPROBECTL" attach -d 60 $option --args 'which:s64,size:u8@arg1+0,text:str[..size]@arg1' --if 'text == "last on"' \
+      "$FIXTURES/values" take_text -- "$FIXTURES/values" >out 2>err
+    expect_match "with $option" ' 3 events lost: a value that --if compares could not be read' "$(cat err)"
+    [ $option != --count ] || expect_equal 'count' '1	take_text' "$(grep take_text out)"
+  done
+  expect_equal 'text' 'which=6 size=108 text="last on"' "$(grep which out | cut -f 6)"
 }
 
 filters_much() {

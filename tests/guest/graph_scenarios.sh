@@ -16,6 +16,9 @@ graph_scenarios() {
   scenario 'graph: calls of a thread that changes its name have their return' keeps_renamed_threads
   scenario 'graph: records are those of entries and returns, with their depth' writes_graph_records
   scenario 'graph: more functions than the limit are refused, which can be raised' limits_graph
+  scenario 'graph: trees of slow roots are shown whole, others are counted' shows_slow_trees
+  scenario 'graph: trees are shown by the result of their root, and reported alone' shows_failed_trees
+  scenario 'graph: __cxa_throw says which calls an exception has left' names_exceptions
   scenario 'graph: through perf buffers the order is kept' nests_jumps --mechanism "$perf" --buffer perf
 }
 
@@ -93,7 +96,7 @@ nests_below_root() {
   expect_equal 'lines of callers' 0 "$(lines_of longjmp_outer)"
   expect_equal 'calls of the root' 20 "$(lines_of '^longjmp_inner\(\)')"
   # fixtures/stacks/depths.c: depth_jumps ends by a jump to depth_middle.
-  "$UPROBECTL" attach --graph --graph-root depth_jumps -d 60 "$FIXTURES/depths" 'depth_*' -- "$FIXTURES/depths" jumps 3 \
+  "$UPROBECTL" attach --graph --graph-root depth_jumps --return-at ret -d 60 "$FIXTURES/depths" 'depth_*' -- "$FIXTURES/depths" jumps 3 \
     >out 2>err || fail "attach ends with an error: $(cat err)"
   expect_match 'warning' '3 calls of --graph-root were left by a tail call' "$(cat err)"
 }
@@ -140,4 +143,62 @@ limits_graph() {
   fi
   expect_match 'the message' 'graph of 2 functions was requested, the limit is 1' "$(cat err)"
   expect_match 'the hint' 'raise the limit: --graph-limit 2$' "$(cat err)"
+}
+
+# fixtures/flow/requests.cpp says which requests there are. A program that was replaced, a thread and a
+# process that have ended are roots without a return.
+graph_requests() { # OPTION…
+  "$UPROBECTL" attach --graph --graph-root request_serve -o out -d 60 --follow "$@" \
+    "$FIXTURES/requests" 'request_*' -- "$FIXTURES/requests" >said 2>err || fail "attach ends with an error: $(cat err)"
+}
+call_tree() { # FILE
+  cut -f 6 "$1" | sed 's/([^ ]*=[^)]*)/()/; s/ = .*[^;]$//; s/ = .*;$/;/' >tree
+}
+
+shows_slow_trees() {
+  graph_requests --root-min-latency 40ms --save run
+  expect_match 'the end' '^graph: 5 trees shown, 23 left out, 3 left out whose root has no return$' "$(cat err)"
+  call_tree out
+  expect_equal 'roots' 5 "$(lines_of '^request_serve\(\) \{$')"
+  expect_equal 'steps: two for each, and one in a child' 11 "$(lines_of '^ *request_step\(\);$')"
+  expect_equal 'steps of the child, which has no caller there' 1 "$(lines_of '^request_step\(\);$')"
+  # Each tree is whole: threads do not appear in each other's.
+  expect_equal 'roots that end' 'request_serve request_serve request_serve request_serve request_serve' \
+    "$(sed -n 's/^} \([a-z_]*\).*/\1/p' tree | tr '\n' ' ' | sed 's/ $//')"
+  expect_equal 'the first tree' 'request_serve() {
+  request_step();
+  request_rest();
+  request_step();
+} request_serve' "$(head -n 5 tree)"
+  "$UPROBECTL" report run >again 2>err || fail "report fails: $(cat err)"
+  cut -f 2- out >live
+  cut -f 2- again | diff - live >/dev/null || fail 'the saved run shows other trees'
+  expect_match 'the end of the report' '^graph: 5 trees shown, 23 left out, 3 left out whose root has no return$' "$(cat err)"
+  # A whole run: the report chooses.
+  graph_requests --save run
+  "$UPROBECTL" report --root-min-latency 40ms -j run >out 2>err || fail "report fails: $(cat err)"
+  expect_equal 'chosen by the report' 5 "$(records event kind=entry | grep -c '"symbol":"request_serve"')"
+  expect_equal 'the record' '5 23 3 0 0' "$(for key in shown dropped unknown cut cut_calls; do
+    records graph_trees | field $key
+  done | tr '\n' ' ' | sed 's/ $//')"
+}
+
+shows_failed_trees() {
+  graph_requests --root-if 'ret > 100 && latency > 40ms' --report
+  expect_match 'the end' '^graph: 3 trees shown, 24 left out, 4 left out whose root has no return$' "$(cat err)"
+  expect_equal 'calls in the report' '3 request_rest 3 request_serve 6 request_step' \
+    "$(awk -F '\t' 'NF == 9 { print $1, $9 }' out | sort -k 2 | tr '\n' ' ' | sed 's/ $//')"
+  if graph_requests_fails --root-if 'price > 3'; then fail 'an unknown value is compared'; fi
+  expect_match 'the error' "its events do not have 'price'" "$(cat err)"
+}
+graph_requests_fails() {
+  "$UPROBECTL" attach --graph -d 1 "$@" "$FIXTURES/requests" 'request_*' -- "$FIXTURES/requests" none >out 2>err
+}
+
+names_exceptions() {
+  "$UPROBECTL" attach --graph -j -o out -d 60 --follow "$FIXTURES/requests" 'request_*' __cxa_throw \
+    -- "$FIXTURES/requests" >said 2>err || fail "attach ends with an error: $(cat err)"
+  expect_equal 'left by the exception' '3 std::runtime_error' \
+    "$(records call_end left_by=exception | field exception | sort | uniq -c | sed 's/^ *//')"
+  expect_equal 'all others were open at the end' 3 "$(records call_end end=run_ended | grep -c request_serve)"
 }

@@ -5,8 +5,10 @@
 
 group_scenarios() {
   scenario '--by ret alone counts returns' groups_results
+  scenario '--by cpu and tid counts all hits of both threads' groups_processors
   scenario '--by a string that is cut says so, and keeps the groups of its beginning' groups_cut_strings
   scenario '--by stack counts ways, and weighs a flame graph by --measure' groups_stacks
+  scenario 'records of a program are counted by their stacks, in a run and in a saved one' groups_stacks_of_records
   scenario 'code made at run time is named by its perf map' names_jitted_code map 'jitted by a map'
   scenario 'code made at run time is named by its jitdump file' names_jitted_code dump jitted_by_dump
   scenario 'code made at run time is named anew when its memory is used again' names_jitted_code_again
@@ -32,6 +34,14 @@ count_filtered() { # BY [OPTION…]
   "$UPROBECTL" attach -j -d 60 --args "$taking" --count --by "$by" "$@" "$FIXTURES/filtered" filtered_take \
     -- "$FIXTURES/filtered" >out 2>err || fail "attach fails: $(cat err)"
   expect_equal 'lost' 0 "$(records summary | field lost)"
+}
+
+# fixtures/workload/filtered.c: two threads with 40 calls each.
+groups_processors() {
+  "$UPROBECTL" attach -q -d 60 --count --by tid,cpu "$FIXTURES/filtered" filtered_take -- "$FIXTURES/filtered" \
+    >out 2>err || fail "attach fails: $(cat err)"
+  expect_equal 'hits of each thread' '40 40' "$(awk '{ hits[$2] += $1 } END { for (each in hits) print hits[each] }' out | xargs)"
+  expect_equal 'processors' '' "$(awk '$3 !~ /^[0-9]+$/' out)"
 }
 
 needs_jq() { command -v jq >/dev/null || skip 'no jq on this machine'; }
@@ -121,13 +131,42 @@ groups_by_interval() {
   expect_equal 'the sum' 3000 "$(records count | field count | awk '{ sum += $1 } END { print sum }')"
 }
 
+# Three ways of the program `ways`, with their counts.
+expect_ways() { # WHAT FILE
+  expect_equal "$1" '1 ways_leaf<ways_left<main
+100 ways_leaf<ways_left<ways_both<main
+100 ways_leaf<ways_right<ways_both<main' \
+    "$(sed 's/+0x[0-9a-f]* (/ (/g; s/ ([^)]*)//g; s/ < /</g; s/<main.*/<main/' "$2" | awk -F '\t' '{ print $1, $NF }' | sort)"
+}
+
+groups_stacks_of_records() {
+  for option in --stack '--by stack' --stack=fp; do
+    # shellcheck disable=SC2086 # words
+    "$UPROBECTL" attach -d 120 --count $option --folded folded --object "$FIXTURES/stacks.bpf.o" --program-name plain \
+      "$FIXTURES/ways" ways_leaf -- "$FIXTURES/ways" 100 >out 2>err || fail "attach $option fails: $(cat err)"
+    expect_ways "ways with $option" out
+    expect_match 'the map' '^100	events	' "$(cat out)"
+    expect_match 'folded' '(^|;)main;ways_both;ways_left;ways_leaf 100$' "$(cat folded)"
+    expect_match 'the number of records' '^201 records' "$(cat err)"
+  done
+  for object in "--object $FIXTURES/stacks.bpf.o --program-name plain" ''; do
+    # shellcheck disable=SC2086
+    "$UPROBECTL" attach -d 120 --stack --save run $object "$FIXTURES/ways" ways_leaf -- "$FIXTURES/ways" 100 >out 2>err ||
+      fail "attach fails: $(cat err)"
+    for option in --stack '--by stack'; do
+      # shellcheck disable=SC2086
+      "$UPROBECTL" report --count $option run >found 2>err || fail "report $option fails: $(cat err)"
+      expect_ways "ways of a saved run with $option $object" found
+    done
+    "$UPROBECTL" report --count --by pid,stack --top 2 run >found 2>err || fail "report fails: $(cat err)"
+    expect_equal 'the first rows' '100 100' "$(cut -f 1 found | tr '\n' ' ' | sed 's/ $//')"
+  done
+}
+
 groups_stacks() {
   "$UPROBECTL" attach -d 120 --count --by stack --measure arg0 --folded folded --flamegraph picture.svg "$FIXTURES/ways" \
     ways_leaf -- "$FIXTURES/ways" 100 >out 2>err || fail "attach fails: $(cat err)"
-  expect_equal 'ways' '1 ways_leaf<ways_left<main
-100 ways_leaf<ways_left<ways_both<main
-100 ways_leaf<ways_right<ways_both<main' \
-    "$(sed 's/+0x[0-9a-f]* (/ (/g; s/ ([^)]*)//g; s/ < /</g; s/<main.*/<main/' out | awk -F '\t' '{ print $1, $NF }' | sort)"
+  expect_ways 'ways' out
   expect_match 'the unit of the picture' 'part of [0-9]+ arg0\.' "$(cat picture.svg)"
 }
 

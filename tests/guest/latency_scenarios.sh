@@ -283,6 +283,31 @@ measures_rests() {
   done <pairs
 }
 
+# What sched_switch tells of a thread differs between kernels.
+wait_scenarios() {
+  for buffer in ring perf; do
+    for at in trampoline ret; do
+      scenario "$buffer, $at: a function that rests has slept, and its longest wait has a stack" tells_waits --buffer "$buffer" --return-at "$at"
+    done
+  done
+}
+
+tells_waits() { # OPTION…
+  case $* in *ring*) kernel_is_at_least 5.8 || skip "Linux $(uname -r) has no ring buffers" ;; esac
+  start_frames nap
+  start_attach -j -d 120 -p "$started_pid" --off-cpu --min-latency 100ms "$@" "$FIXTURES/frames" nap
+  end_frames
+  expect_equal 'calls' 5 "$(count_records event)"
+  # A machine that is busy may keep a thread from going to sleep in time, but seldom.
+  slept=$(records event | field slept_ns | awk '$1 >= 195000000' | wc -l)
+  [ "$slept" -ge 3 ] || fail "$slept of 5 calls slept for 195 ms"
+  expect_equal 'those that were not blocked' 5 "$(records event | field blocked_ns | awk '$1 < 100000000' | wc -l | tr -d ' ')"
+  longest=$(records event | grep -c '"longest_wait":{[^}]*"cause": *"slept"')
+  [ "$longest" -ge 3 ] || fail "the longest wait of $longest of 5 calls was a sleep"
+  expect_equal 'stacks that have the function and its caller' 5 \
+    "$(records event | grep -c '"stack":.*"symbol": *"nap".*"symbol": *"main"')"
+}
+
 leaves_fast_out() {
   start_frames nap
   start_attach -j -d 120 -p "$started_pid" --min-latency 100ms "$FIXTURES/frames" nap --args milliseconds:s64

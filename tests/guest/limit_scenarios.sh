@@ -1,8 +1,8 @@
 # shellcheck shell=sh
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck disable=SC2154 # scratch: set by the harness
-# Fewer events on purpose: samples, a maximum rate, functions that start and stop the recording, and what
-# the hits cost. The program is fixtures/workload/phases.c.
+# Fewer events on purpose: samples, a maximum rate, functions that start and stop the recording, events
+# around a trigger, what the hits cost, and hits that stop their process. The program is fixtures/workload/phases.c.
 
 limit_scenarios() {
   scenario '--sample records the first hit and then every Nth' samples_every
@@ -17,6 +17,11 @@ limit_scenarios() {
   scenario 'a call that began before --start-on is not a lost event' passes_over_begun
   scenario 'it is said that --start-on was not hit' tells_unstarted
   scenario 'a function of --start-on that cannot be probed is an error' refuses_bounds
+  scenario '--keep writes the events around a function of --until' keeps_around_function
+  scenario '--keep writes the events around a condition on results and latencies' keeps_around_condition
+  scenario 'the events around several triggers are written once' keeps_once
+  scenario 'kept stacks are those of their hits, in exports and saved runs, too' keeps_stacks_of_window
+  scenario '--on-hit stop stops the process at the hit, until it is continued' stops_at_hit
   scenario 'the summary has the cost of the hits' tells_cost
   for mechanism in $(mechanisms multi perf perf-ioctl tracefs); do
     scenario "$mechanism: sample, rate, start and stop" limits_by_mechanism "$mechanism"
@@ -142,11 +147,82 @@ tells_unstarted() {
 }
 
 refuses_bounds() {
-  for option in --start-on --stop-on; do
-    "$UPROBECTL" attach -d 1 --keep-going "$option" phases_missing "$FIXTURES/phases" phases_work \
+  for option in --start-on --stop-on '--keep 5 --until'; do
+    # shellcheck disable=SC2086 # words
+    "$UPROBECTL" attach -d 1 --keep-going $option phases_missing "$FIXTURES/phases" phases_work \
       -- "$FIXTURES/phases" 1 1 1 >out 2>err && fail "$option is ignored"
     file_says err phases_missing || fail "$(cat err)"
   done
+}
+
+keeps_around_function() {
+  attach_phases '10 5 10' --keep 3 --until phases_begin --args 'number:s64@arg0' "$FIXTURES/phases" phases_work
+  expect_equal 'numbers' '1007 1008 1009 2000 2001 2002' "$(numbers)"
+  expect_equal 'the trigger' 'phases_begin phases_begin 3 false' \
+    "$(for key in symbol until before incomplete; do records trigger | field "$key"; done | paste -s -d ' ' -)"
+  expect_equal 'its row' 4 "$(grep -n '"type":"trigger"' out | sed 's/:.*//' | awk '{ print $1 - 1 }')"
+  expect_equal 'probes' 1 "$(count_records probe)"
+  summary_has events 6 lost 0 kept 25 kept_too_old 19 kept_no_room 0 triggers 1
+  file_says err '^25 kept, 6 written around 1 trigger, 19 dropped as too old$' || fail "$(cat err)"
+  # A function that is recorded itself, with its calls as events.
+  attach_phases '3 1 0' --latency --keep 1 --until phases_end "$FIXTURES/phases" phases_work phases_end
+  expect_equal 'functions' 'phases_work phases_end' "$(records event | field symbol | paste -s -d ' ' -)"
+  attach_phases '3 1 0' --keep 1 --until "$FIXTURES/phases:phases_begin" "$FIXTURES/phases" phases_work
+  summary_has triggers 1
+}
+
+keeps_around_condition() {
+  attach_phases '10 5 10' --keep 2 --until 'number==2002' --args 'number:s64@arg0' "$FIXTURES/phases" phases_work
+  expect_equal 'numbers' '2000 2001 2002 2003 2004' "$(numbers)"
+  attach_phases '10 5 10' --keep 1 --until 'ret==2003' --args 'number:s64@arg0' "$FIXTURES/phases" phases_work
+  expect_equal 'numbers of calls' '2001 2002 2003' "$(numbers)"
+  attach_phases '10 5 10' --keep 1 --until 'latency>60s' "$FIXTURES/phases" phases_work
+  summary_has events 0 kept 25 kept_too_old 25 triggers 0
+  # By time: all of it takes less than 10 s.
+  attach_phases '10 5 10' --keep 10s --until 'ret==2003' --args 'number:s64@arg0' "$FIXTURES/phases" phases_work
+  summary_has events 25 kept 25 kept_too_old 0 triggers 1
+  # Conditions of the kernel come first.
+  attach_phases '10 5 10' --if 'number>=2000' --keep 2 --until 'number==2001' --args 'number:s64@arg0' \
+    "$FIXTURES/phases" phases_work
+  expect_equal 'numbers that --if selects' '2000 2001 2002 2003' "$(numbers)"
+}
+
+keeps_once() {
+  attach_phases '10 5 10' --keep 2 --until phases_begin --until phases_end --until 'number==2001' \
+    --args 'number:s64@arg0' "$FIXTURES/phases" phases_work
+  expect_equal 'numbers' '1008 1009 2000 2001 2002 2003 2004 3000 3001' "$(numbers)"
+  expect_equal 'triggers' 'phases_begin number==2001 phases_end' "$(records trigger | field until | paste -s -d ' ' -)"
+  summary_has events 9 kept 25 kept_too_old 16 triggers 3
+}
+
+keeps_stacks_of_window() {
+  attach_phases '10 5 10' --stack --keep 2 --until phases_end --save run --folded folded "$FIXTURES/phases" phases_work
+  expect_equal 'innermost frames' 'phases_work phases_work phases_work phases_work' \
+    "$(records event | sed 's/.*"stack":\[{[^}]*"symbol":"\([^"]*\)".*/\1/' | paste -s -d ' ' -)"
+  expect_equal 'stacks in the file' 4 "$(awk '{ sum += $NF } END { print sum }' folded)"
+  mv out direct
+  "$UPROBECTL" report -j -o out --folded again run 2>err || fail "$(cat err)"
+  expect_equal 'the file of the saved run' "$(cat folded)" "$(cat again)"
+  expect_equal 'triggers of the saved run' "$(grep '"type":"trigger"' direct)" "$(records trigger)"
+  expect_equal 'events of the saved run' "$(grep -c '"type":"event"' direct)" "$(count_records event)"
+}
+
+stops_at_hit() {
+  kernel_is_at_least 5.8 || skip 'the kernel has no ring buffer'
+  "$UPROBECTL" attach -j -o out -d 1 --on-hit stop --if 'number==1003' --args 'number:s64@arg0' \
+    "$FIXTURES/phases" phases_work -- "$FIXTURES/phases" 10 1 1 2>err || fail "attach fails: $(cat err)"
+  expect_equal 'hits' 1 "$(count_records event)"
+  pid=$(records event | field pid)
+  echo "$pid" >>"$scratch/pids"
+  file_says err "^uprobectl: warning: --on-hit stop changes what is traced: " || fail "$(cat err)"
+  file_says err "^process $pid (phases) is stopped at a hit of phases_work by thread $pid: .*kill -CONT $pid$" ||
+    fail "$(cat err)"
+  file_says err "^uprobectl: warning: process $pid (phases) stays stopped: continue it with kill -CONT $pid$" ||
+    fail "$(cat err)"
+  expect_equal 'its state' T "$(sed 's/.*) \(.\) .*/\1/' "/proc/$pid/stat")"
+  kill -CONT "$pid"
+  ends() { [ ! -e "/proc/$pid" ] || grep -q ') Z ' "/proc/$pid/stat"; }
+  wait_until 10 ends || fail 'the process does not go on'
 }
 
 tells_cost() {
@@ -183,6 +259,11 @@ limits_by_mechanism() { # MECHANISM
   attach_phases '30 0 0' --mechanism "$1" --latency --sample 1/4 --max-rate 3/min --start-on phases_work \
     --args 'text:str@arg0' "$FIXTURES/phases" phases_work
   summary_has events 3 sampled_out 22 rate_limited 5 lost 0 unpaired 0
+  for buffer in auto perf; do
+    attach_phases '10 5 10' --mechanism "$1" --buffer "$buffer" --keep 1 --until phases_begin \
+      --args 'number:s64@arg0' "$FIXTURES/phases" phases_work
+    expect_equal "numbers around a trigger, $buffer" '1009 2000' "$(numbers)"
+  done
   attach_phases '2000 0 0' --mechanism "$1" "$FIXTURES/phases" phases_work
   file_says err '^cost: 2000 hits' || fail "$(cat err)"
 }

@@ -184,6 +184,7 @@ probes_odd_name() {
 }
 
 # Numbers of linux/capability.h.
+cap_sys_ptrace=19
 cap_sys_admin=21
 cap_perfmon=38
 cap_bpf=39

@@ -9,7 +9,7 @@ plan_scenarios() {
   scenario 'a plan starts and stops as its options say' plans_bounds
   scenario 'a plan of a library probes it in an APK' plans_archive_entry
   scenario 'a plan for another build attaches nothing' plans_other_build
-  scenario 'a plan takes no parameter for the register of its name' refuses_parameters
+  scenario 'a plan knows the parameters that are called as registers are' plans_parameters
 }
 
 write_plan() { # ARGUMENT…
@@ -77,16 +77,29 @@ plans_archive_entry() {
   expect_equal 'offset by name' "$known" "$(records probe | field offset | sort -u)"
 }
 
-# A run without a plan compares the parameters of these names.
-refuses_parameters() {
+# The count, the group or the measured value of the lines of a file, without times.
+sums_of() { # FILE
+  grep -E '"type":"(count|histogram|event)"' "$1" |
+    grep -oE '"(count|total|by|minimum|maximum|sum|arguments)": ?("[^"]*"|[0-9-]+|[[{][^]}]*[]}])'
+}
+
+# A run without a plan compares the parameters of these names, and so does one with it.
+plans_parameters() {
+  command -v strip >/dev/null || skip 'no strip on this machine'
   program=$FIXTURES/types/types-registers
-  for option in '--if flags==2' '--count --by ip' '--histogram --measure flags' '--histogram --measure steps'; do
+  strip -o stripped "$program"
+  for option in '--if flags==2' '--count --by ip' '--histogram --measure flags'; do
     # shellcheck disable=SC2086 # words
-    ! "$UPROBECTL" attach -q --write-plan plan $option "$program" registers_named >out 2>err ||
-      fail "$option is in a plan: $(cat plan)"
-    expect_match "$option" "needs debug information, which a plan does not have" "$(cat err)"
+    write_plan $option "$program" registers_named
+    # shellcheck disable=SC2086 # words
+    "$UPROBECTL" attach -q -j -d 120 $option "$program" registers_named -- "$program" >direct 2>err || fail "$option: $(cat err)"
+    "$UPROBECTL" attach -q -j -d 120 --plan plan ./stripped -- ./stripped >planned 2>err || fail "$option: $(cat err)"
+    [ -n "$(sums_of direct)" ] || fail "$option: no values: $(cat direct)"
+    expect_equal "$option" "$(sums_of direct)" "$(sums_of planned)"
   done
-  write_plan --args none --if 'flags:u64 >= 0 && arg2 == 2' "$program" registers_named
+  ! "$UPROBECTL" attach -q --write-plan plan --histogram --measure steps "$program" registers_named >out 2>err ||
+    fail 'a plan of an unknown name'
+  expect_match 'an unknown name' "registers_named has no parameter or variable 'steps'" "$(cat err)"
 }
 
 plans_other_build() {

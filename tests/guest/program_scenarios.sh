@@ -3,13 +3,27 @@
 # shellcheck disable=SC2154 # scratch, started_pid, library: set by the harness and the suite
 # Users' programs instead of the built-in one: compiled objects, and pinned programs.
 
-program_scenarios() {
-  scenario 'object: a return program is attached to returns without --return' counts_returns_by_section
+# What a kernel can change.
+kernel_program_scenarios() {
   scenario 'pinned: only hits of this run are counted' counts_hits_of_the_run
   scenario 'object: records of a ring buffer and a perf buffer, read by their types' reads_records
+  scenario 'object: the cookie reaches the program by multi' passes_cookie multi
+  scenario 'object: sections say where, in archives too' attaches_by_sections
+  scenario 'object: a tracepoint needs no uprobe' attaches_tracepoint
+  scenario 'object: session programs need session links' runs_sessions
+  scenario 'pinned: a multi program never reaches a perf event' refuses_deadly_mechanism
+  scenario 'pinned: a plain program is not attached by multi' refuses_wrong_kind
+  scenario 'object: each program goes where its section says, and its hits there are counted' runs_each_program
+  scenario 'object: variables, their parts and maps are set up before the first hit' sets_up_object
+  scenario 'object: programs that libbpf skips do not keep others from being attached' skips_programs
+  scenario 'pinned: global variables are shown by name; a program of an unknown type is named' shows_globals_of_pin
+  scenario 'object: programs of a tail-call map are loaded with the one that is named' loads_tail_calls
+}
+
+program_scenarios() {
+  scenario 'object: a return program is attached to returns without --return' counts_returns_by_section
   scenario 'object: --record names the type, --map the buffer' names_type_and_map
   scenario 'object: the cookie reaches the program' passes_cookie "$perf"
-  scenario 'object: the cookie reaches the program by multi' passes_cookie multi
   scenario 'object: records lost by a full ring buffer are counted' counts_lost
   scenario 'object: records lost of a ring buffer are counted by NAME_lost_samples' counts_lost_samples
   scenario 'object: what nothing counts as lost is not known' admits_unknown_losses
@@ -17,29 +31,21 @@ program_scenarios() {
   scenario 'object: records lost by a full perf event array are counted, including the last ones' counts_lost_of_array plain
   scenario 'object: lost records with stacks are counted' counts_lost_of_array with_stack
   scenario 'object: -v explains silence while the run goes on' explains_silence_of_object
-  scenario 'object: sections say where, in archives too' attaches_by_sections
-  scenario 'object: a tracepoint needs no uprobe' attaches_tracepoint
   scenario 'object: bpf_printk is shown on stderr' with_tracing_on shows_printk
   scenario 'object: --printk and doctor say that tracing is switched off, and how to switch it on' names_silence
-  scenario 'object: session programs need session links' runs_sessions
-  scenario 'pinned: a multi program never reaches a perf event' refuses_deadly_mechanism
-  scenario 'pinned: a plain program is not attached by multi' refuses_wrong_kind
   scenario 'pinned: a pin of a map is rejected as a program' refuses_pinned_map
   scenario 'object: programs whose sections name nothing need a FUNCTION' needs_function
-  scenario 'object: each program goes where its section says, and its hits there are counted' runs_each_program
   scenario 'object: the pair of entry and return runs at exits on request' runs_pair_at_exits
   scenario 'object: --program-name locates programs, of kprobes too' attaches_by_name
   scenario 'object: /proc/self/exe is the command' attaches_to_command
-  scenario 'object: variables, their parts and maps are set up before the first hit' sets_up_object
+  scenario 'object: in a container the pid that a program sees is not known' refuses_pid_in_container
   scenario 'object: a map of two objects is one map by --share-maps' shares_maps
   scenario 'object: a thousand programs, and a map that is too large' runs_many_programs
   scenario 'object: public objects run whole' runs_public_objects
-  scenario 'object: programs that libbpf skips do not keep others from being attached' skips_programs
   scenario 'object: several programs are attached to a function by --program-name' attaches_several_programs
-  scenario 'object: global variables are shown by name, also of a pinned program' shows_globals
+  scenario 'object: global variables are shown by name' shows_globals
   scenario 'object: records that are longer or shorter than their type are decoded as far as they go' reads_other_sizes
   scenario 'pinned: maps have their whole names' names_maps_of_pin
-  scenario 'object: programs of a tail-call map are loaded with the one that is named' loads_tail_calls
   scenario 'object: --printk prints with -q, too' with_tracing_on prints_quietly
 }
 
@@ -80,8 +86,16 @@ attach_messages() { # PID ARGUMENT…
     --program-name tell_entry "$@" "$FIXTURES/workload" work_six
 }
 
+# The object needs the cookie of the probe.
 reads_records() {
   start_workload target --calls 3
+  if ! kernel_has_perf_links; then
+    attach_fails_with 1 -d 1 -p "$started_pid" --object "$FIXTURES/messages.bpf.o" --program-name tell_entry \
+      "$FIXTURES/workload" work_six
+    expect_match 'hint' 'this kernel does not have the helper bpf_get_attach_cookie' "$(cat err)"
+    expect_match 'hint' 'the verifier said: .*invalid func unknown#174' "$(tr '\n' ' ' <err)"
+    return
+  fi
   attach_messages "$started_pid"
   let_it_call target "$started_pid"
   stop_attach
@@ -193,7 +207,7 @@ keeps_direction_of_pin_there() {
 
 # The kernel tells of what was lost only when there is room again: here there is none until all were sent.
 counts_lost_of_array() { # PROGRAM
-  kernel_counts_lost || skip 'this kernel does not count what a perf event array loses'
+  needs_kernel 6.0 # PERF_FORMAT_LOST
   start_workload target --calls 30000
   start_attach -j -d 120 -p "$started_pid" --object "$FIXTURES/stacks.bpf.o" --program-name "$1" \
     "$FIXTURES/workload" work_six
@@ -202,12 +216,6 @@ counts_lost_of_array() { # PROGRAM
   [ "$lost" -gt 0 ] || fail "nothing was lost of 30000, $(count_records event) were received"
   expect_equal 'received and lost' 30000 "$(($(count_records event) + lost))"
   expect_equal 'hits' 30000 "$(records probe | field hits)"
-}
-
-# Linux 6.0 brought PERF_FORMAT_LOST.
-kernel_counts_lost() {
-  release=$(uname -r)
-  [ "${release%%.*}" -ge 6 ]
 }
 
 explains_silence_of_object() {
@@ -221,6 +229,7 @@ explains_silence_of_object() {
 
 attaches_by_sections() {
   [ "$FIXTURES" = /fixtures ] || skip 'the sections name /fixtures, which this machine has elsewhere'
+  needs_kernel 5.15
   start_workload target --calls 4
   workload=$started_pid
   start_program greeter "$FIXTURES/apk-host" "$FIXTURES/greet.apk!/$library/libgreet.so" greet_add 6 --wait --hold
@@ -444,6 +453,14 @@ sets_up_object() {
   expect_match 'index' "entry '6=1' cannot be made: the map has the indexes 0 to 5" "$(cat err)"
 }
 
+refuses_pid_in_container() {
+  unshare -pf --mount-proc true 2>/dev/null || skip 'no unshare'
+  unshare -pf --mount-proc "$UPROBECTL" attach --object "$FIXTURES/whole.bpf.o" --program-name set_up --set pid=%pid \
+    "$FIXTURES/workload" work_six -- "$FIXTURES/workload" --calls 1 >out 2>err
+  expect_equal 'exit status' 1 "$?"
+  expect_match 'message' 'set pid=%pid: in this pid namespace, the pid that the program sees is not known' "$(cat err)"
+}
+
 shares_maps() {
   cp "$FIXTURES/whole.bpf.o" other.bpf.o
   for expected in '8 --share-maps' '4'; do
@@ -549,13 +566,22 @@ shows_globals() {
   done
   attach_fails_with 1 -d 1 --object "$FIXTURES/sections.bpf.o" --set color=PINK ./workload work_six
   expect_match 'hint' 'or one of: RED, GREEN, BLUE' "$(cat err)"
-  with_pins shows_globals_of_pin
 }
-shows_globals_of_pin() {
-  load "$FIXTURES/sections.bpf.o" --pin pins/s || fail "load: $(cat err)"
-  [ ! -e pins/s/optional ] || fail 'the optional program is pinned'
+
+shows_globals_of_pin() { with_pins shows_globals_of_pin_there; }
+shows_globals_of_pin_there() {
+  if kernel_is_at_least 5.14; then
+    load "$FIXTURES/sections.bpf.o" --pin pins/s || fail "load: $(cat err)"
+    [ ! -e pins/s/optional ] || fail 'the optional program is pinned'
+  else
+    load "$FIXTURES/sections.bpf.o" --pin pins/s && fail 'it loads a program of an unknown type'
+    expect_match 'message' "program 'helper': this kernel has no programs of type 'syscall' .Linux 5.14 or later.$" \
+      "$(cat err)"
+    expect_match 'hint' 'hint: load others: --program-name NAME$' "$(cat err)"
+    load "$FIXTURES/sections.bpf.o" --program-name placed --pin pins/s || fail "load: $(cat err)"
+  fi
   start_workload target --calls 3
-  start_attach -j -d 120 -p "$started_pid" --program pins/s/placed --map .bss ./workload work_six
+  start_attach -j -d 120 -p "$started_pid" --program pins/s/placed --map .bss "$FIXTURES/workload" work_six
   let_it_call target "$started_pid"
   stop_attach
   expect_globals 3 6 3

@@ -3,20 +3,36 @@
 # shellcheck disable=SC2154 # scratch, started_pid: set by the harness and the suite
 # What users' programs collect: types of records, maps, forms of members, conditions and counts.
 
-result_scenarios() {
-  scenario 'object: records of a type that only debug information has are those of a loader with libbpf' agrees_with_libbpf
+# What a kernel can change.
+kernel_result_scenarios() {
   scenario 'object: what stands in maps of all kinds is printed' prints_maps
   scenario 'object: stack ids and stack tables have function names, also when the process has ended' names_stacks
-  scenario 'object: --as shows members in another form' shows_forms
   scenario 'object: --interval prints maps several times, --clear empties them' clears_maps
+}
+
+result_scenarios() {
+  scenario 'object: records of a type that only debug information has are those of a loader with libbpf' agrees_with_libbpf
+  scenario 'object: --as shows members in another form' shows_forms
   scenario 'object: --if compares members of records' filters_records
   scenario 'object: records are counted by their members, in a run and in a saved one' counts_by_members
+  scenario 'object: report selects, counts and measures saved records as the run does' reports_records
   scenario 'object: records and maps of public programs are readable' reads_public_programs
   scenario 'object: what is wrong with --record, --as, --map and --if is said' refuses_wrong_results
 }
 
+# The object, without its bloom filter for older kernels.
+kernel_has_bloom_filters() { kernel_is_at_least 5.16; }
+copy_results() {
+  if kernel_has_bloom_filters; then
+    cp "$FIXTURES/results.bpf.o" results.bpf.o
+  else
+    cp "$FIXTURES/results_without_bloom.bpf.o" results.bpf.o
+  fi
+}
+
 attach_results() { # ARGUMENT…
-  start_attach -d 120 -p "$started_pid" --object "$FIXTURES/results.bpf.o" "$@" "$FIXTURES/workload" work_six
+  copy_results
+  start_attach -d 120 -p "$started_pid" --object results.bpf.o "$@" "$FIXTURES/workload" work_six
 }
 
 # The loader has the structure as C has it.
@@ -42,8 +58,17 @@ entries() { # MAP
 }
 
 prints_maps() {
+  if kernel_has_bloom_filters; then
+    bloom='--map seen'
+  else
+    bloom=
+    attach_fails_with 1 -d 1 --object "$FIXTURES/results.bpf.o" "$FIXTURES/workload" work_six
+    expect_match 'no bloom filters' \
+      "map 'seen': this kernel has no maps of type 'bloom_filter' .Linux 5.16 or later.$" "$(cat err)"
+  fi
   start_workload target --calls 5
-  attach_results -j --map recent --map routes --map waiting --map pile --map seen --map outer --map by_cpu \
+  # shellcheck disable=SC2086 # an option with its value, or nothing
+  attach_results -j --map recent --map routes --map waiting --map pile $bloom --map outer --map by_cpu \
     --map calls --map unused_limit --map .bss --map distributions
   let_it_call target "$started_pid"
   stop_attach
@@ -62,7 +87,7 @@ prints_maps() {
   expect_equal 'an inner map' '0,"value":5,"sum":null' "$(entries 'outer\[1\]')"
   expect_match 'a map with a value for each CPU' '^0,"value":\[[0,]*\],"sum":0$' "$(entries by_cpu | head -n 1)"
   expect_match 'its sum' '^1,"value":\[.*\],"sum":15$' "$(entries by_cpu | tail -n 1)"
-  expect_match 'a bloom filter' "map 'seen' is a bloom filter: it can only be asked" "$(cat err)"
+  [ -z "$bloom" ] || expect_match 'a bloom filter' "map 'seen' is a bloom filter: it can only be asked" "$(cat err)"
   expect_match 'a global variable' '"map":"results.bss","key":"calls","value":5,' "$(records map_entry)"
   expect_match 'a constant' '"map":"results.rodata","key":"unused_limit","value":7,' "$(records map_entry)"
   expect_match 'all variables' '"map":"results.bss","key":0,"value":\{"calls":5\},' "$(records map_entry)"
@@ -89,7 +114,8 @@ names_stacks() {
   expect_match 'a stack of the table' '"value":\["work_six \(' "$(records map_entry map=stacks)"
 }
 attach_results_to_command() {
-  "$UPROBECTL" attach -d 120 --object "$FIXTURES/results.bpf.o" "$@" "$FIXTURES/workload" work_six -- \
+  copy_results
+  "$UPROBECTL" attach -d 120 --object results.bpf.o "$@" "$FIXTURES/workload" work_six -- \
     "$FIXTURES/workload" --calls 3 >out 2>err || fail "attach: $(cat err)"
 }
 
@@ -126,6 +152,65 @@ filters_records() {
   expect_match 'a name that no record has' "error: .*--if 'argumnt == 1': none of the records has a member 'argumnt'" "$(cat err)"
   attach_fails_with 1 -d 1 --object "$FIXTURES/results.bpf.o" --if 'step == THIRD' "$FIXTURES/workload" work_six
   expect_match 'a name that is not an enumerator' "error: .*--if 'step == THIRD': .* has no enumerator 'THIRD'" "$(cat err)"
+}
+
+# The calls of the records in `out`, by their argument.
+calls_of_records() { # FILE
+  sed -n 's/.*"record":{"when":10*\([1-9]\).*/\1/p' "$1" | tr '\n' ' ' | sed 's/ $//'
+}
+
+# Of nine calls, each with the calls that it selects. The address is shown in another form than it was sent in.
+reports_records() {
+  start_workload target --calls 9
+  attach_results -j --as argument=hex --save events
+  let_it_call target "$started_pid"
+  stop_attach
+  while read -r expected condition; do
+    "$UPROBECTL" report -j --if "$condition" events >found 2>err || fail "report --if '$condition': $(cat err)"
+    expect_equal "calls with $condition" "$(echo "$expected" | tr , ' ')" "$(calls_of_records found)"
+  done <<END
+7,8,9 argument < -6
+1,5,9 step == FIRST
+2,3,6,7 step & SECOND
+1,2 address == 16777343 && when <= 1002
+2 name == "c"
+3,4 pid == $started_pid && detail.rest == 4097 && argument in {-3, -4}
+3 \$pid == 0 || argument == -3
+END
+  "$UPROBECTL" report -j --if 'argument < -6' events >found 2>err || fail "report: $(cat err)"
+  expect_match 'the summary' '"type":"summary","events":3,' "$(cat found)"
+  for options in '-j --if argument<-2&&step==FIRST' '--count' '--count --by step --measure when' \
+    '--count --by step,pid --measure argument --top 2' '--histogram --measure when' \
+    '--histogram --measure argument --if step==FIRST'; do
+    # shellcheck disable=SC2086 # words
+    "$UPROBECTL" report $options events >found 2>err || fail "report $options: $(cat err)"
+    start_workload target --calls 9
+    # shellcheck disable=SC2086
+    attach_results --as argument=hex $options
+    let_it_call target "$started_pid"
+    stop_attach
+    [ -s found ] || fail "nothing is shown with $options"
+    for each in found out; do
+      sed -i -E 's/[0-9]+/&/; s/"pid":[0-9]+//; s/"(time_ns|since_ns)":[0-9]+//g; /"type":"(event|count|histogram)"|	/!d' $each
+      sed -i -E "s/	[0-9]{3,}	sent\$/	PID	sent/" $each
+    done
+    expect_same_lines "what is shown with $options" out found
+  done
+  expect_equal 'numbers' "$(printf 'sent\tvalue\t9\t1001\t')" "$(
+    "$UPROBECTL" report --histogram --measure when events 2>err | cut -f 1-4 | sed -n '1p' | tr -d '\n'; printf '\t')"
+  report_refuses 'none of the records has a member .argumnt.' --if 'argumnt == 1'
+  report_refuses 'has no enumerator .THIRD.' --if 'step == THIRD'
+  report_refuses "--histogram cannot be answered from this run: records of a user's program have no latency" --histogram
+  report_refuses "--min-latency cannot be answered from this run: records of a user's program have no latency" --min-latency 1ms
+  report_refuses '--interval cannot be answered from this run: its records have no time' --count --interval 1s
+  report_refuses '--by stack cannot be answered from this run: its events have no stacks' --count --by stack
+  report_refuses '--measure .*only integers can be measured|--measure: .*only numbers' --count --by step --measure detail
+}
+report_refuses() { # MESSAGE OPTION…
+  wanted=$1
+  shift
+  "$UPROBECTL" report "$@" events >found 2>err && fail "report takes $*"
+  expect_match "why not $*" "$wanted" "$(cat err)"
 }
 
 counts_by_members() {

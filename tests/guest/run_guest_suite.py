@@ -8,10 +8,12 @@ A kernel that cannot be had is a skip with its reason; one that fails is a "Bail
 """
 
 import argparse
+import gzip
 import os
 import re
 import shutil
 import sys
+import tempfile
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -27,6 +29,8 @@ from guest_runner.packages import SERIES, fetch_busybox, fetch_kernel  # noqa: E
 FURTHER_FIXTURES = ("binder-app.vdex", "flow-rust", "types/types-library", "types/types-library-old-abi",
                     "types/types-libcxx", "types/types-rust", "types/types-rust-unoptimized")
 CROSS_LIBRARIES = "aarch64-linux-gnu"
+# Android's libc, in UPROBECTL_CORPUS.
+BIONIC_LIBC = "unwind/apk_rx_arm64/libc.so.gz"
 # Detaching a probe waits for grace periods of RCU.
 QUICK_DETACHING = "rcupdate.rcu_expedited=1"
 # Seconds for one suite: an idle machine needs a quarter of it.
@@ -49,7 +53,14 @@ def main() -> int:
         busybox = find_busybox(options.arch, options.cache)
     except GuestError as error:
         return skip(f"no Linux {options.series} for {options.arch}: {error}")
-    run = GuestRun(
+    with tempfile.TemporaryDirectory() as scratch:
+        run_suite(guest_run(options, kernel, busybox, Path(scratch)))
+    # The lines say what failed; an exit status besides would only hide them.
+    return 0
+
+
+def guest_run(options: argparse.Namespace, kernel: Path, busybox: Path, scratch: Path) -> GuestRun:
+    return GuestRun(
         arch=options.arch,
         kernel=kernel,
         busybox=busybox,
@@ -59,6 +70,7 @@ def main() -> int:
             *((options.fixtures / name, f"/fixtures/{name}") for name in fixture_names()
               if (options.fixtures / name).is_file()),
             *libc_files(options),
+            *bionic_files(options, scratch),
             *((page, f"/docs/{page.name}") for page in sorted(DOCS.glob("*.md"))),
             *((script, f"/suite/{script.name}") for script in sorted(HERE.glob("*.sh"))),
         ],
@@ -69,9 +81,6 @@ def main() -> int:
         cpu=options.cpu,
         timeout=options.timeout,
     )
-    run_suite(run)
-    # The lines say what failed; an exit status besides would only hide them.
-    return 0
 
 
 def libc_files(options: argparse.Namespace) -> list[tuple[Path, str]]:
@@ -80,6 +89,16 @@ def libc_files(options: argparse.Namespace) -> list[tuple[Path, str]]:
     if options.arch != "arm64" or not loader.exists():
         return []
     return [(loader, f"/lib/{loader.name}"), (loader.with_name("libc.so.6"), f"/lib/{CROSS_LIBRARIES}/libc.so.6")]
+
+
+def bionic_files(options: argparse.Namespace, scratch: Path) -> list[tuple[Path, str]]:
+    """Android's libc, for the programs of fixtures/bionic."""
+    packed = Path(os.environ.get("UPROBECTL_CORPUS") or "/nonexistent") / BIONIC_LIBC
+    if options.arch != "arm64" or not packed.exists():
+        return []
+    library = scratch / "libc.so"
+    library.write_bytes(gzip.decompress(packed.read_bytes()))
+    return [(library, "/fixtures/bionic/libc.so")]
 
 
 def parse_arguments() -> argparse.Namespace:

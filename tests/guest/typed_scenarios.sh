@@ -68,7 +68,7 @@ tails::swap(x=2, y=3) ' "$(awk -F '\t' '{ print $5, $6 }' out)"
 }
 
 shows_tail_calls() {
-  attach_to types-tails --latency "$FIXTURES/types/types-tails" 'tails::*'
+  attach_to types-tails --latency --return-at ret "$FIXTURES/types/types-tails" 'tails::*'
   expect_equal 'calls' 'tails::make(x=1, y=2) left by a tail call
 tails::swap(x=2, y=3) = {x=3, y=2}
 tails::choose(number=1) left by a tail call
@@ -76,21 +76,23 @@ tails::pick(number=2) = Color::green
 tails::choose(number=-1) = Color::red
 tails::forward(number=3) left by a tail call
 tails::ignore(number=4) returned' "$(calls)"
-  attach_to types-tails --latency --args ret "$FIXTURES/types/types-tails" tails::make tails::choose
+  attach_to types-tails --latency --return-at ret --args ret "$FIXTURES/types/types-tails" tails::make tails::choose
   expect_equal 'results' 'tails::make(int, int) left by a tail call
 tails::choose(int) left by a tail call
 tails::choose(int) = Color::red' "$(calls)"
   # A condition on a result that does not exist yet does not hold.
-  attach_to types-tails --latency --if 'ret.x == 3' "$FIXTURES/types/types-tails" tails::make tails::swap
+  attach_to types-tails --latency --return-at ret --if 'ret.x == 3' "$FIXTURES/types/types-tails" tails::make tails::swap
   expect_equal 'calls with a condition' 'tails::swap(x=2, y=3) = {x=3, y=2}' "$(calls)"
-  attach_to types-tails -j --latency "$FIXTURES/types/types-tails" tails::make
+  attach_to types-tails -j --latency --return-at ret "$FIXTURES/types/types-tails" tails::make
   expect_match 'the record' '"return_value":null,"left_by":"tail_call"' "$(cat out)"
-  # The uretprobe is hit when the called function returns to the caller.
-  attach_to types-tails --latency --return-at trampoline "$FIXTURES/types/types-tails" tails::make tails::choose tails::forward
-  expect_equal 'calls by a trampoline' 'tails::make(x=1, y=2) = {x=3, y=2}
+  # A jump is followed to where the called function returns, and a uretprobe is hit then.
+  for way in auto trampoline; do
+    attach_to types-tails --latency --return-at "$way" "$FIXTURES/types/types-tails" tails::make tails::choose tails::forward
+    expect_equal "calls by $way" 'tails::make(x=1, y=2) = {x=3, y=2}
 tails::choose(number=1) = Color::green
 tails::choose(number=-1) = Color::red
 tails::forward(number=3) returned' "$(calls)"
+  done
 }
 
 # The function of one event with its parameters, and its result.

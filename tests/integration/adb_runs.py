@@ -725,6 +725,7 @@ def test_runs(world, killed, fixtures, tap):
         ("a refusal of the kernel names SELinux if it is enforcing", ends.refusal_names_selinux),
         ("names are resolved with the symbols of the workstation", lambda: symbols.symbols_are_here(root)),
         ("values, conditions and lines have the types of the workstation", lambda: symbols.types_are_here(root)),
+        ("a plan has the types of the workstation", lambda: symbols.plans_have_types(root)),
         ("Ctrl-C ends a run as it does here", lambda: ends.ctrl_c(root))]
     cuts = [
         ("a pulled cable ends the run on the device", lambda: losses.lost_connection(lost, lambda run: lost.pull_cable())),

@@ -131,6 +131,42 @@ class SymbolTests:
         problems += difference("a member that does not exist", *[(done.returncode, done.stderr) for done in wrong])
         return problems
 
+    def plans_have_types(self, device):
+        """A plan of this machine has the types of the stripped program on the device: values are those of a local run."""
+        folder = self.world.path / "planned"
+        folder.mkdir()
+        (folder / "orders.c").write_text(ORDERS)
+        subprocess.run(["gcc", "-g", "-O2", "-no-pie", "-Wl,--build-id", "orders.c", "-o", "orders"], cwd=folder, check=True)
+        subprocess.run(["strip", "orders", "-o", "stripped"], cwd=folder, check=True)
+        counts, environment = self.counting_client(folder)
+
+        def records(done):
+            kept = ("symbol", "arguments", "return_value", "count", "by", "source", "line")
+            return [[record.get(key) for key in kept] for record in records_of(done.stdout) if record["type"] in ("event", "count")]
+        problems = []
+        line = next(number for number, text in enumerate(ORDERS.splitlines(), 1) if "return (int)price" in text)
+        for options, function, number, text in [
+                (["--args", "order->pieces,order->cake"], "take", 3, "Zwetschgenkuchen"),
+                (["--args", "order", "--if", "order->pieces > 100"], "take", 1, "const order*"),
+                (["--if", "order->cake == 'Berliner'", "--latency"], "take", 2, "1080"),
+                (["--args", "order->number"], f"orders.c:{line}", 3, "703"),
+                (["--inlined", "--args", "pieces"], "price", 3, "500"),
+                (["--count", "--by", "order->cake"], "take", 2, "Berliner")]:
+            counts.write_text("")
+            plan = folder / "orders.plan"
+            made = self.world.run(None, "attach", "-q", "--write-plan", plan, *options, folder / "orders", function)
+            problems += difference(f"{options}: --write-plan ({made.stderr})", made.returncode, 0)
+            far = self.world.run(device, "attach", "--json", "-d", "20s", "--plan", plan, folder / "stripped", "--", folder / "stripped",
+                                 env=environment)
+            here = self.world.run(None, "attach", "--json", "-d", "20s", *options, folder / "orders", function, "--", folder / "orders")
+            problems += difference(f"{options} ({far.stderr})", records(far), records(here))
+            problems += difference(f"{options}: records ({here.stderr})", len(records(here)), number)
+            if text not in str(records(here)):
+                problems.append(f"{options}: {records(here)}")
+            given = sum(map(int, counts.read_text().split()))
+            print(f"# {options}: {given} bytes", flush=True)
+        return problems
+
     def names_are_here(self, device):
         """What needs no root also reads the file with the build id on this machine: names, types, lines."""
         folder = self.world.path / "names"

@@ -174,7 +174,7 @@ printf '%s\\n' "${COMPREPLY[@]}"
 """
 
 OFFERS = [
-    ("uprobectl ", {"resolve", "list-symbols", "list-lines", "list-args", "attach", "usdt", "load", "list-probes", "doctor",
+    ("uprobectl ", {"resolve", "diff", "list-symbols", "list-lines", "list-args", "attach", "usdt", "load", "list-probes", "doctor",
                     "devices", "report", "symbolize", "debug-unwind", "help"}),
     ("uprobectl help ex", {"exit-status"}),
     ("uprobectl help at", {"attach"}),

@@ -43,7 +43,7 @@ EXPECTED = {
     "c++": ['.names = "-x,--new-option", .value = "WORD"', '"-x needs --pin"'],
     "man": [".It Fl x , Fl -new-option Ar WORD\nWhat [it] does."],
     "bash": ["-x,--new-option:one|two"],
-    "zsh": [r"'(--new-option -x)--new-option=[what \[it\] does]:WORD:(one two)'"],
+    "zsh": [r"'(--new-option --unpin -x)--new-option=[what \[it\] does]:WORD:(one two)'"],
 }
 TEMPLATES = {"man": "man/uprobectl.1.in", "bash": "bash-completion/uprobectl.in", "zsh": "zsh/_uprobectl.in"}
 

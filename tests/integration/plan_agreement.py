@@ -13,7 +13,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from record_schema import SCHEMA, draft_2020_12
 from tap import Tap
 
-WHOLE = Path(__file__).resolve().parent.parent / "fuzz/corpus/plan/whole"
+WHOLE = Path(__file__).resolve().parent.parent / "fuzz/corpus/plan/values"
 
 
 def lines_of(*command):
@@ -40,7 +40,9 @@ class Plans:
                           (fixtures / "exits", "shop::*", "--return"),
                           (fixtures / "libgreet.so", "greet_add+0", "greet_scale"),
                           (fixtures / "inlined-calls", "--inlined", "--all", "step"),
-                          (fixtures / "versions.so", "--all", "*")]:
+                          (fixtures / "versions.so", "--all", "*"),
+                          (fixtures / "types/types-registers", "registers_*"),
+                          (fixtures / "names.so", "work", "--args", "none")]:
             try:
                 found += self.problems(self.write(*arguments))
             except subprocess.CalledProcessError as error:
@@ -52,7 +54,10 @@ class Plans:
         whole = json.loads(WHOLE.read_text())
         found = self.problems(whole)
         probe = whole["files"][0]["probes"][0]
-        for place in [whole, whole["files"][0], probe, probe["source"], probe["exits"]["tail_calls"][0]]:
+        types, values = whole["files"][0]["types"], probe["values"]
+        for place in [whole, whole["files"][0], probe, probe["source"], probe["exits"]["tail_calls"][0], types[0],
+                      types[1]["members"][0], values, values["variables"][0], values["variables"][0]["location"],
+                      values["prologue"]]:
             place["other"] = 1
             if not self.problems(whole):
                 found.append(f"an unknown key is valid in {sorted(place)}")

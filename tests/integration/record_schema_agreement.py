@@ -15,12 +15,14 @@ from record_schema import RecordSchema, draft_2020_12
 from tap import Tap
 
 # Any JSON is right there, or any name.
-OPEN = {"value", "return_value", "record", "key", "registers", "average"}
+OPEN = {"value", "return_value", "end_return_value", "record", "key", "registers", "average"}
 # Only with programs of users.
 OF_OWN_PROGRAMS = {("match", "program"), ("match", "phase"), ("usdt", "program"), ("usdt", "phase"),
                    ("probe", "program")}
-OPTIONAL = {"return_error", "return_errno", "truncated", "source", "line", "column", "inlined",
-            "inlined_into", "approximate", "depth", "report_line", "symbols_from"}
+OPTIONAL = {"return_error", "return_errno", "failed", "truncated", "source", "line", "column", "inlined",
+            "inlined_into", "approximate", "depth", "report", "report_line", "symbols_from", "details", "bit_offset",
+            "bit_size", "on_cpu_ns", "waiting_ns", "self_on_cpu_ns", "preempted_ns", "slept_ns", "blocked_ns",
+            "longest_wait"}
 # A value that fits no type of keys except averages.
 OF_NO_TYPE = 1.5
 

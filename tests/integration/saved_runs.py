@@ -84,23 +84,47 @@ def unknown_value():
 
 def condition_without_types():
     """Runs that were saved before values had types."""
-    lines, status, said = report("-j", "--if", "count > 1", FOLDER / "calls.uprobes")
-    expected = "--if cannot be answered from this run: the types of its values were not saved"
-    others = [line for line in lines if json.loads(line)["type"] != "error"]
-    if status != 1 or others or expected not in said:
-        yield f"exit status {status}: {others} {said}"
+    for condition, name in (("count > 1", "calls.uprobes"), ("when > 1", "records.uprobes")):
+        lines, status, said = report("-j", "--if", condition, FOLDER / name)
+        expected = "--if cannot be answered from this run: the types of its values were not saved"
+        others = [line for line in lines if json.loads(line)["type"] != "error"]
+        if status != 1 or others or expected not in said:
+            yield f"{name}: exit status {status}: {others} {said}"
+
+
+def records_without_types():
+    """work_six() was called with 1 to 5; `when` is 1000 more, `step` the rest of a division by 4."""
+    lines, _, said = report("--count", "--by", "step", "--measure", "when", FOLDER / "records.uprobes")
+    expected = ["2\t2006\t1003\tFIRST\tsent", "1\t1004\t1004\t0\tsent", "1\t1003\t1003\tFIRST|SECOND\tsent",
+                "1\t1002\t1002\tSECOND\tsent"]
+    if sorted(lines) != sorted(expected):
+        yield f"{lines} {said}"
+    lines, _, said = report("--histogram", "--measure", "when", FOLDER / "records.uprobes")
+    if not lines or not lines[0].startswith("sent\tvalue\t5\t1001\t"):
+        yield f"{lines} {said}"
+
+
+def no_stacks():
+    """The program that sent the records has taken none."""
+    for option in ("--folded", "--flamegraph"):
+        lines, status, said = report(option, "-", FOLDER / "records.uprobes")
+        expected = f"{option} cannot be answered from this run: its events have no stacks"
+        if status != 1 or lines or expected not in said:
+            yield f"{option}: exit status {status}: {lines} {said}"
 
 
 def main():
     tap = Tap()
     files = sorted(FOLDER.glob("*.uprobes"))
-    tap.check("there are runs to read", [] if len(files) == 3 else [str(files)])
+    tap.check("there are runs to read", [] if len(files) == 4 else [str(files)])
     for file in files:
         tap.check(f"{file.name}: report prints what the run printed", differences(file))
     tap.check("events counted by values have the counts of the kernel", list(by_values()))
     tap.check("events are counted by their result", list(by_result()))
     tap.check("a condition needs the types of values", list(condition_without_types()))
+    tap.check("records of a program are counted and measured without types", list(records_without_types()))
     tap.check("a value that no event has is refused", list(unknown_value()))
+    tap.check("files of stacks are refused if no record has a stack", list(no_stacks()))
     tap.done()
 
 

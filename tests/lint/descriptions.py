@@ -30,7 +30,9 @@ PARTS = {"jump": "ClockJump", "source": "SourceLine", "task": "TaskProbeNote"}
 WRITE = re.compile(r"^  void write\(const (\w+)& (\w+)\) override \{(.*?)\}$", re.MULTILINE | re.DOTALL)
 WRITTEN = re.compile(r"write_described\(\"(\w+)\", ([^;]*)\);")
 # Records that the formatter writes in another way, and definitions of parts.
-OTHERS = {"event": [["Event"]], "inlined_into": [["InlinedInto"]], "clock_readings": [["ClockReading"]]}
+OTHERS = {"event": [["Event"]], "span": [["describe_span"]], "inlined_into": [["InlinedInto"]], "clock_readings": [["ClockReading"]], "longest_wait": [["LongestWait"]],
+          "verified_library": [["LibraryVerdict"]], "point_details": [["PointDetails"]],
+          "detail_parameter": [["DetailParameter"]], "detail_member": [["RecordedMember"]]}
 
 TYPES = {"bool": "boolean", "std::string": "text", "std::string_view": "text", "FileOffset": "hex",
          "ImageOffset": "hex", "VirtualAddress": "hex", "Value": "value"} | {
@@ -173,7 +175,7 @@ def with_keys(schema, name, keys, headers):
 
 
 def row_of(name, page):
-    return re.search(rf"^(\| `{name}` \|[^|]*\| `)([\w ]+)(` \|)$", page, re.MULTILINE)
+    return re.search(rf"^(\| `{name}` \|[^|]*\| `)([\w ]*)(` \|)$", page, re.MULTILINE)
 
 
 SCHEMA = {"$defs": {"lost": {"required": ["type", "count", "reason"],

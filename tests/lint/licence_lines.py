@@ -10,7 +10,7 @@ SCRIPT = re.compile(rb"#!.*\b(sh|bash|python3)\b")
 LINE = re.compile(r'(?://|#|/\*|\.\\") SPDX-License-Identifier: (.*?)(?: \*/)?$')
 # BPF programs declare `Dual BSD/GPL` to the kernel (LICENSES/README.md), with the headers that they include.
 DUAL = "(BSD-2-Clause OR GPL-2.0-only)"
-DUAL_FILES = re.compile(r".*\.bpf\.c|src/bpf/programs/.*\.h|src/bpf/((processes_)?record|id_namespace)\.h|src/arch/pt_regs\.h")
+DUAL_FILES = re.compile(r".*\.bpf\.c|src/bpf/programs/.*\.h|src/bpf/((processes_|waits_)?record|record_types|id_namespace)\.h|src/arch/pt_regs\.h")
 HEAD_LINES = 3  # after a line for the interpreter, the shell or shellcheck
 
 

@@ -236,6 +236,16 @@ def shell_problems(root, files):
     return result.stdout.splitlines()[:60] if result.returncode else []
 
 
+def defined_twice(files):
+    """Functions that two scripts of the guests define: one shell reads them all, and runs the last one."""
+    known = {}
+    for name, file in files:
+        if re.fullmatch(r"tests/guest/\w+\.sh", str(name)):
+            for function in re.findall(r"^(\w+)\(\)", file.read_text(), re.M):
+                if (first := known.setdefault(function, name)) != name:
+                    yield f"{name}: {function}() is defined in {first}, too"
+
+
 def main():
     root = Path(sys.argv[1] if len(sys.argv) > 1 else ".").resolve()
     files = list(project_files(root))
@@ -251,6 +261,7 @@ def main():
     tap.check("comments and messages use plain words", list(source_phrase_problems(files)))
     tap.check("links of documents lead somewhere", list(broken_links(root, files)))
     tap.check("every source file says its licence", list(licence_problems(files)))
+    tap.check("scripts of the guests have a function each for a name", list(defined_twice(files)))
     tap.check("shell scripts pass shellcheck", shell_problems(root, files))
     tap.done()
 

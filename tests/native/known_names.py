@@ -29,7 +29,14 @@ __attribute__((noinline, noclone)) int put(const char* text, int size, int kind)
   __asm__ volatile("" ::"r"(text), "r"(size), "r"(kind) : "memory");
   return 1;
 }
+__attribute__((noinline, noclone)) int judge(int result) {
+  __asm__ volatile("" : "+r"(result));
+  return result;
+}
 int main(void) {
+  for (int i = 0; i < 2; i++) judge(-2147483647 - 1 + i);
+  for (int i = -6; i < -4; i++) judge(i);
+  for (int i = 0; i < 3; i++) judge(2147483647 - i);
   make(1, 0644);
   make(0x40, 0644);
   put("abcdef", 3, 1);
@@ -44,6 +51,7 @@ int main(void) {
 PROTOTYPES = """library put-app
 put(text:str[..size], size:s32, kind:s32) = s32
 make(flags:x32, mode:oct if flags&0x40) = s32
+judge(result:s32) = s32 fails < -5
 """
 # What is shown of each kind.
 TEXTS = {1: "abc", 2: "abcdef", 3: "abcdef", 4: "ab", 5: "",
@@ -115,6 +123,25 @@ def check_names():
         TAP.check(f"--if '{condition}' compares what is shown", check_text(condition, holds))
 
 
+def judge(*options):
+    done = run("attach", "-j", "-d", "20s", "--prototypes", "prototypes", *options, "./put-app", "judge", "--", "./put-app")
+    return [record for record in map(json.loads, done.stdout.splitlines())], done.stderr
+
+
+def check_failures():
+    """judge() returns its argument: the two smallest, -6 and -5, and the three largest integers."""
+    for condition, expected in (("failed", [-2147483648, -2147483647, -6]), ("!failed", [-5, 2147483647, 2147483646, 2147483645])):
+        records, said = judge("--latency", "--if", condition)
+        shown = [values(record)["result"] for record in records if record["type"] == "event"]
+        TAP.check(f"--if {condition}: integers are less than a negative one", [] if shown == expected else [f"{shown} {said}"])
+    records, said = judge("--latency")
+    failed = [record.get("failed", False) for record in records if record["type"] == "event"]
+    TAP.check("events have failed if they are less", [] if failed == [True] * 3 + [False] * 4 else [f"{failed} {said}"])
+    records, said = judge("--count", "--by", "failed")
+    counts = {record["by"][0]["value"]: record["count"] for record in records if record["type"] == "count"}
+    TAP.check("calls are counted by it", [] if counts == {True: 3, False: 4} else [f"{counts} {said}"])
+
+
 def record_run(*options):
     workload = str(FIXTURES / "workload")
     return run("attach", "-d", "20s", "--object", str(FIXTURES / "results.bpf.o"), *options, workload, "work_six", "--",
@@ -160,6 +187,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         check_names()
+        check_failures()
         check_records()
         os.chdir("/")
     TAP.done()

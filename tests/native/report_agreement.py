@@ -302,6 +302,16 @@ def stacks(runs):
             return same("stacks", folded(live), folded(saved)) + ([] if folded(saved) else ["no stacks"])
         attempt(f"stacks weigh the same: --weight {value}", weights)
 
+    for functions in (["inner"], ["take", "inner"]):
+        def counted(functions=functions):
+            live = rows(runs.live(functions, ["--stack", "--count"]))
+            saved = rows(runs.report(functions, ["--stack"], ["--count", "--stack"]))
+            by = rows(runs.report(functions, ["--stack"], ["--count", "--by", "stack"]))
+            grouped = [line.replace('"by":null', '"by":[]') for line in live]
+            return same("rows", live, saved) + same("rows of --by", sorted(grouped), sorted(by)) + \
+                ([] if len(live) > len(functions) else [f"{len(live)} stacks"])
+        attempt(f"stacks are counted: {' '.join(functions)}", counted)
+
     def filtered():
         live, saved = runs.folder / "live.folded", runs.folder / "saved.folded"
         runs.live(["inner"], ["--stack", "--if", "n > 3", "--folded", live])

@@ -255,7 +255,7 @@ def refusals(program):
     attempt("a built-in variable is not measured", lambda: refused(
         "'cpu': a built-in variable is not a value of the function", "--histogram", "--measure", "cpu"))
     attempt("hits are counted by some built-in variables only", lambda: refused(
-        "hits are counted by pid, tid, comm and stack", "--count", "--by", "cpu"))
+        "hits are counted by pid, tid, cpu, comm and stack", "--count", "--by", "uid"))
     attempt("floating-point numbers are not summed", lambda: refused(
         "only integers can be measured", "--histogram", "--measure", "c->ratio"))
     attempt("addresses are not summed", lambda: refused("it is an address", "--histogram", "--measure", "c"))

@@ -27,7 +27,8 @@ KINDS = {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
 TIME = 1795342400
 
 SHARED = ["bin/uprobectl", "share/bash-completion/completions/uprobectl", "share/uprobectl/records.schema.json",
-          "share/uprobectl/plan.schema.json",
+          "share/uprobectl/plan.schema.json", "share/uprobectl/ci/action.yml", "share/uprobectl/ci/check-probes.sh",
+          "share/uprobectl/ci/gitlab-ci.yml", "share/uprobectl/ci/uprobectl.gradle",
           "share/uprobectl/bpf/Binder.bpf.c", "share/uprobectl/bpf/Binder.o",
           "share/uprobectl/bpf/GenericInstrumentation.bpf.c", "share/uprobectl/bpf/GenericInstrumentation.o",
           "share/uprobectl/bpf/opens_and_connects.bpf.c", "share/doc/uprobectl/README.md",

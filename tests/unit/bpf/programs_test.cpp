@@ -84,15 +84,13 @@ const std::set<int> old_helpers = {
     BPF_FUNC_probe_read_kernel,
     BPF_FUNC_probe_read_user_str,
     BPF_FUNC_probe_read_kernel_str,
+    BPF_FUNC_send_signal, // Linux 5.3
 };
 const std::set<int> old_maps = {
-    BPF_MAP_TYPE_HASH,
-    BPF_MAP_TYPE_ARRAY,
-    BPF_MAP_TYPE_PERCPU_ARRAY,
+    BPF_MAP_TYPE_HASH,        BPF_MAP_TYPE_ARRAY,        BPF_MAP_TYPE_PERCPU_ARRAY,
     BPF_MAP_TYPE_PERCPU_HASH,
-    BPF_MAP_TYPE_STACK_TRACE,
-    BPF_MAP_TYPE_CGROUP_ARRAY,
-    BPF_MAP_TYPE_PERF_EVENT_ARRAY,
+    BPF_MAP_TYPE_LRU_HASH, // Linux 4.10
+    BPF_MAP_TYPE_STACK_TRACE, BPF_MAP_TYPE_CGROUP_ARRAY, BPF_MAP_TYPE_PERF_EVENT_ARRAY,
 };
 const std::set<int> ring_helpers = {
     BPF_FUNC_ringbuf_output, BPF_FUNC_ringbuf_reserve,

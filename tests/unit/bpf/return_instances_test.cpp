@@ -68,3 +68,36 @@ TEST_CASE("a missing structure or member gives no offsets") {
     CHECK_FALSE(layout_of(renamed));
   }
 }
+
+namespace {
+
+// `parameters`: of the function that sched_switch calls; 0: its type is not there.
+std::optional<task_state_layout> state_layout_of(const char* member, unsigned parameters) {
+  const std::unique_ptr<btf, decltype(&btf__free)> types(btf__new_empty(), btf__free);
+  const int word = btf__add_int(types.get(), "long", 8, 0);
+  REQUIRE(btf__add_struct(types.get(), "task_struct", 4096) > 0);
+  REQUIRE(btf__add_field(types.get(), member, word, 24 * 8, 0) == 0);
+  if (parameters == 0) return read_task_state_layout(types.get());
+  const int function = btf__add_func_proto(types.get(), 0);
+  REQUIRE(function > 0);
+  for (unsigned i = 0; i < parameters; ++i)
+    REQUIRE(btf__add_func_param(types.get(), "", word) == 0);
+  const int pointer = btf__add_ptr(types.get(), function);
+  REQUIRE(btf__add_typedef(types.get(), "btf_trace_sched_switch", pointer) > 0);
+  return read_task_state_layout(types.get());
+}
+
+} // namespace
+
+TEST_CASE("the state of a task is a member, and since Linux 5.18 an argument of sched_switch") {
+  const auto old = state_layout_of("state", 4);
+  REQUIRE(old);
+  CHECK(old->state == 24);
+  CHECK(old->has_prev_state == 0);
+  const auto renamed = state_layout_of("__state", 5);
+  REQUIRE(renamed);
+  CHECK(renamed->state == 24);
+  CHECK(renamed->has_prev_state == 1);
+  CHECK(state_layout_of("__state", 0)->has_prev_state == 0);
+  CHECK_FALSE(state_layout_of("status", 5));
+}

@@ -11,7 +11,7 @@ using namespace llvm::dwarf;
 
 namespace {
 
-constexpr std::uint64_t first = 12; // the offset of the first type in the unit
+constexpr std::uint64_t first_type = 12; // the offset of the first type in the unit
 
 // 1: typedef, 2: base type, 3: const, 4: pointer, 5: the unit. Types are given as offsets.
 Data abbreviations() {
@@ -25,7 +25,7 @@ Data abbreviations() {
 
 using Found = std::map<std::string, std::string>;
 
-Found find(const Data& types, const std::vector<std::string>& names) {
+Found find_types(const Data& types, const std::vector<std::string>& names) {
   Data entries;
   entries.leb(5);
   entries.bytes += types.bytes;
@@ -43,12 +43,12 @@ Found find(const Data& types, const std::vector<std::string>& names) {
 
 TEST_CASE("a typedef stands for the type behind all typedefs, with its qualifiers") {
   Data entries;
-  entries.leb(1).text("Text").number(4, first + 10);   // at first, 10 bytes
-  entries.leb(4).number(4, first + 15);                // + 10
-  entries.leb(3).number(4, first + 20);                // + 15
-  entries.leb(1).text("Letter").number(4, first + 32); // + 20, 12 bytes
-  entries.leb(2).text("char");                         // + 32
-  Found found = find(entries, {"Text", "Letter", "Other"});
+  entries.leb(1).text("Text").number(4, first_type + 10);   // at first, 10 bytes
+  entries.leb(4).number(4, first_type + 15);                // + 10
+  entries.leb(3).number(4, first_type + 20);                // + 15
+  entries.leb(1).text("Letter").number(4, first_type + 32); // + 20, 12 bytes
+  entries.leb(2).text("char");                              // + 32
+  Found found = find_types(entries, {"Text", "Letter", "Other"});
   CHECK(found.size() == 2);
   CHECK(found["Text"] == "char const*");
   CHECK(found["Letter"] == "char");
@@ -56,10 +56,10 @@ TEST_CASE("a typedef stands for the type behind all typedefs, with its qualifier
 
 TEST_CASE("typedefs of themselves, and of what is outside of the section, are not known") {
   Data entries;
-  entries.leb(1).text("Loop").number(4, first);
+  entries.leb(1).text("Loop").number(4, first_type);
   entries.leb(1).text("Lost").number(4, 0xffffff);
-  entries.leb(4).number(4, first + 20); // a pointer to itself
-  entries.leb(1).text("Deep").number(4, first + 20);
-  const Found found = find(entries, {"Loop", "Lost", "Deep"});
+  entries.leb(4).number(4, first_type + 20); // a pointer to itself
+  entries.leb(1).text("Deep").number(4, first_type + 20);
+  const Found found = find_types(entries, {"Loop", "Lost", "Deep"});
   CHECK(found.empty());
 }

@@ -232,3 +232,26 @@ TEST_CASE("a floating-point argument is refused with the reason") {
           "'" + std::string(type) + "': uprobes cannot read floating-point registers");
   }
 }
+
+TEST_CASE("what is summed up is a value, or the product of two") {
+  const auto one = parse_summed_value("item->size");
+  REQUIRE(one);
+  CHECK_FALSE(one->is_product());
+  const auto two = parse_summed_value("n * item->size");
+  REQUIRE(two);
+  CHECK(two->text == "n * item->size");
+  REQUIRE(two->operands.size() == 2);
+  CHECK(two->operands[0].text == "n");
+  CHECK(two->operands[1].text == "item->size");
+  CHECK_FALSE(two->uses_result());
+  CHECK(parse_summed_value("n*ret")->uses_result());
+  const auto pointers = parse_summed_value("*p**q");
+  REQUIRE(pointers);
+  CHECK(pointers->operands[1].text == "*q");
+  CHECK(parse_summed_value("a*b")->names() == std::vector<std::string>{"a", "b"});
+  CHECK(parse_summed_value("a")->names() == std::vector<std::string>{"a"});
+  for (const char* const text : {"", "a*", "*", "a*b*c", "a*2", "a b"}) {
+    INFO(text);
+    CHECK_FALSE(parse_summed_value(text));
+  }
+}

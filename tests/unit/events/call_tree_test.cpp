@@ -117,6 +117,104 @@ TEST_CASE("calls that an exception or longjmp has left are closed by the next hi
   }
 }
 
+TEST_CASE("a call of __cxa_throw tells what an exception has left") {
+  struct Ends final : CallVisitor {
+    Strings all;
+    void opened(const OpenCall&, const Event&) override {}
+    void unmatched(const Event&, std::uint32_t) override { all.push_back("unmatched"); }
+    void closed(const OpenCall& call, CallEnd end, std::uint64_t, const Event*) override {
+      const std::string how = call.exception             ? "exception " + *call.exception
+                              : end == CallEnd::returned ? "returned"
+                                                         : "unwound";
+      all.push_back(fmt::format("{} {}", static_cast<char>('a' + call.probe), how));
+    }
+  } ends;
+  CallTree tree;
+  tree.add(ends);
+  const auto named = [](const char* symbol) {
+    ProbePoint point;
+    point.symbol = symbol;
+    return point;
+  };
+  const ProbePoint raises = named("__cxa_throw");
+  const ProbePoint begins = named("_Unwind_RaiseException");
+  const ProbePoint resumes = named("_Unwind_Resume");
+  std::uint64_t clock = 0;
+  const auto hit = [&](EventKind kind, char probe, std::uint64_t below) {
+    Event event{.time_ns = clock += 10, .pid = 1, .tid = 1};
+    event.probe = static_cast<std::uint32_t>(probe - 'a');
+    event.kind = kind;
+    event.stack_pointer = main_stack - below;
+    if (probe == 't') {
+      event.point = &raises;
+      event.typed_arguments.emplace().push_back(
+          {.name = "type", .value = {std::string("St13runtime_error")}});
+    }
+    if (probe == 'u') event.point = &begins;
+    if (probe == 'r') event.point = &resumes;
+    tree.take(event);
+  };
+  const auto enter = [&](char probe, std::uint64_t below) { hit(EventKind::entry, probe, below); };
+  const auto leave = [&](char probe, std::uint64_t below) {
+    hit(EventKind::on_return, probe, below);
+  };
+  enter('a', 0);
+  enter('b', 64);
+  enter('c', 128);
+  SECTION("the handler calls a function") {
+    enter('t', 256);
+    enter('u', 320);
+    enter('d', 48);
+    leave('d', 48);
+    leave('a', 0);
+    CHECK(ends.all == Strings{"u exception std::runtime_error", "t exception std::runtime_error",
+                              "c exception std::runtime_error", "b exception std::runtime_error",
+                              "d returned", "a returned"});
+  }
+  SECTION("a destructor is called; whether the exception goes on is not known") {
+    enter('t', 256);
+    enter('d', 112);
+    leave('d', 112);
+    enter('e', 48);
+    CHECK(ends.all == Strings{"t exception std::runtime_error", "c exception std::runtime_error",
+                              "d returned", "b unwound"});
+  }
+  SECTION("it goes on after a destructor") {
+    enter('t', 256);
+    enter('d', 112);
+    leave('d', 112);
+    enter('r', 112);
+    enter('e', 48);
+    CHECK(ends.all == Strings{"t exception std::runtime_error", "c exception std::runtime_error",
+                              "d returned", "r exception std::runtime_error",
+                              "b exception std::runtime_error"});
+  }
+  SECTION("the jump to the handler is that of the call") {
+    enter('t', 256);
+    enter('r', 112);
+    leave('r', 32);
+    CHECK(ends.all == Strings{"t exception std::runtime_error", "c exception std::runtime_error",
+                              "r exception std::runtime_error", "b exception std::runtime_error"});
+    leave('r', 32);
+    CHECK(ends.all.back() == "unmatched");
+  }
+  SECTION("it is caught, and the thread ends later, which calls destructors, too") {
+    enter('t', 256);
+    enter('d', 112);
+    leave('d', 112);
+    leave('b', 64);
+    enter('b', 64);
+    enter('r', 96);
+    enter('e', 48);
+    CHECK(ends.all == Strings{"t exception std::runtime_error", "c exception std::runtime_error",
+                              "d returned", "b returned", "r unwound", "b unwound"});
+  }
+  SECTION("longjmp is not an exception") {
+    enter('e', 48);
+    CHECK(ends.all == Strings{"c unwound", "b unwound"});
+  }
+}
+
 TEST_CASE("calls of a thread's function that called pthread_exit do not contain later calls") {
   Watched run;
   Thread(run.tree, 1).enter('a', main_stack).enter('b', main_stack - 64);
@@ -139,6 +237,18 @@ TEST_CASE("a function that was left by a tail call is not the parent of the next
   SECTION("its exit is not probed") {
     thread.enter('a', main_stack).enter('b', main_stack).leave('b', main_stack);
     CHECK(run.lines.all == Strings{"a {", "} a no return 10-0", "b {", "} b returned 10-0"});
+  }
+  SECTION("its jump is followed, so that both return at the end") {
+    run.tree.set_jumps_to(
+        [](std::uint32_t probe, std::uint32_t callee) { return probe == 0 && callee == 1; });
+    thread.enter('a', main_stack)
+        .enter('b', main_stack)
+        .leave('b', main_stack)
+        .leave('a', main_stack)
+        .enter('b', main_stack)
+        .enter('a', main_stack);
+    CHECK(run.lines.all == Strings{"a {", "  b {", "  } b returned 10-0", "} a returned 30-10",
+                                   "b {", "} b no return 10-0", "a {"});
   }
   SECTION("uretprobes report both returns at the end") {
     run.tree.set_by_uretprobe(true);

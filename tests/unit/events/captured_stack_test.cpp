@@ -3,6 +3,7 @@
 #include "capture_points.hpp"
 #include "events/plan.hpp"
 
+#include <array>
 #include <catch2/catch.hpp>
 
 using namespace uprobectl;
@@ -275,5 +276,92 @@ TEST_CASE("a call has the return address recorded at its entry") {
     REQUIRE(stack->replaced_returns.size() == 1);
     CHECK(stack->replaced_returns[0].stack_pointer == 0x7ffd00001000);
     CHECK(stack->replaced_returns[0].address == 0x1111);
+  }
+}
+
+namespace {
+
+// A plan for calls with their longest wait, and a record of one: call_waits, then kept_wait with
+// the registers, replaced returns and 256 bytes of stack.
+CapturePlan plan_of_waits(std::span<const ProbePoint> points) {
+  CaptureSpec spec;
+  spec.pair_calls = spec.tracks_waits = spec.tracks_causes = true;
+  spec.stack = StackWalk::longest_wait;
+  spec.return_instances = some_layout;
+  spec.stack_bytes = 256;
+  auto plan = CapturePlan::make(spec, capture_points(points, {}));
+  REQUIRE(plan);
+  return std::move(*plan);
+}
+
+std::string record_of_wait(std::uint64_t duration, std::uint32_t cause, std::uint64_t size) {
+  std::string bytes(64 + 6 * 8, '\0');
+  bytes[28] = RECORD_CALL;
+  bytes[56] = 100; // latency
+  put(bytes, 60, 8);
+  put(bytes, 10, 8);
+  put(bytes, 49, 8);
+  put(bytes, 1, 8);
+  put(bytes, 5000, 8); // when it began
+  put(bytes, duration, 8);
+  put(bytes, cause, 4);
+  put(bytes, 4711, 4);
+  bytes += std::string("waker\0??????????", 16);
+  put(bytes, 0x7ffd00001000, 8);
+  put(bytes, size, 8);
+  for (std::size_t i = 0; i < register_names().size(); ++i) put(bytes, i, 8);
+  put_returns(bytes, 1, std::array{std::pair{0x7ffd00001010UL, 0x401000UL}});
+  bytes += "stack" + std::string(251, '?'); // what was there before
+  return bytes;
+}
+
+} // namespace
+
+TEST_CASE("a call has the causes of its waits, and the longest with its stack") {
+  const std::vector<ProbePoint> points = one_function();
+  const CapturePlan plan = plan_of_waits(points);
+  const std::string bytes = record_of_wait(40, WAIT_SLEPT, 5);
+  CHECK(plan.settings().record_size == bytes.size());
+  const auto event = plan.decode(as_bytes(bytes));
+  REQUIRE(event);
+  CHECK(event->latency_ns == 100);
+  CHECK(event->waiting_ns == 60);
+  REQUIRE(event->caused_ns);
+  CHECK((*event->caused_ns)[WAIT_PREEMPTED] == 10);
+  CHECK((*event->caused_ns)[WAIT_SLEPT] == 49);
+  CHECK((*event->caused_ns)[WAIT_BLOCKED] == 1);
+  REQUIRE(event->longest_wait);
+  CHECK(event->longest_wait->begin_ns == 5000);
+  CHECK(event->longest_wait->duration_ns == 40);
+  CHECK(event->longest_wait->cause == WAIT_SLEPT);
+  CHECK(event->longest_wait->waker_tid == 4711);
+  CHECK(event->longest_wait->waker_comm == "waker");
+  const auto stack = plan.decode_stack(as_bytes(bytes));
+  REQUIRE(stack);
+  CHECK(stack->address == 0x7ffd00001000);
+  CHECK(as_text(stack->bytes) == "stack");
+  CHECK_FALSE(stack->at_function_entry);
+  REQUIRE(stack->registers.size() == register_names().size());
+  CHECK(stack->registers[7] == 7);
+  REQUIRE(stack->replaced_returns.size() == 1);
+  CHECK(stack->replaced_returns[0].address == 0x401000);
+}
+
+TEST_CASE("a call without a wait has no stack, and what a record cannot have is refused") {
+  const std::vector<ProbePoint> points = one_function();
+  const CapturePlan plan = plan_of_waits(points);
+  const std::string none = record_of_wait(0, WAIT_SLEPT, 5);
+  const auto event = plan.decode(as_bytes(none));
+  REQUIRE(event);
+  CHECK_FALSE(event->longest_wait);
+  CHECK_FALSE(plan.decode_stack(as_bytes(none)));
+  CHECK_FALSE(plan.decode_stack(as_bytes(record_of_wait(40, WAIT_SLEPT, 257))));
+  const std::string strange = record_of_wait(40, WAIT_CAUSES, 5);
+  CHECK_FALSE(plan.decode(as_bytes(strange))->longest_wait);
+  const std::string whole = record_of_wait(40, WAIT_SLEPT, 5);
+  for (std::size_t size = 0; size < whole.size(); size += 8) {
+    const auto part = plan.decode(as_bytes(whole).first(size));
+    CHECK(part.has_value() == (size >= plan.settings().kept_size));
+    CHECK_FALSE(plan.decode_stack(as_bytes(whole).first(size)));
   }
 }

@@ -74,7 +74,7 @@ bool holds(std::string_view condition, const Event& event) {
   return decide(condition, event) == Decision::holds;
 }
 
-std::string error_of(std::string_view condition, bool nests_calls = false) {
+std::string filter_error(std::string_view condition, bool nests_calls = false) {
   const auto filter = parse_filter(condition);
   REQUIRE(filter);
   auto made = EventFilter::make(*filter, {.nests_calls = nests_calls});
@@ -97,8 +97,8 @@ TEST_CASE("numbers of events are compared by the sign and width of their types")
   CHECK(holds("small > 127", small));
   CHECK(holds("small == -1", small)); // as C converts it
   CHECK_FALSE(holds("small < 0 || small == 0", small));
-  CHECK_THAT(error_of("small == 256"), Contains("unsigned char cannot have this value"));
-  CHECK_THAT(error_of("n == 0.5"), Contains("int has no fraction"));
+  CHECK_THAT(filter_error("small == 256"), Contains("unsigned char cannot have this value"));
+  CHECK_THAT(filter_error("n == 0.5"), Contains("int has no fraction"));
 }
 
 TEST_CASE("floating-point numbers of events are compared as such") {
@@ -132,15 +132,15 @@ TEST_CASE("the address of a text is compared with NULL only") {
   CHECK(decide("text == \"a\"", entry("text", {Value::Pointer{0}})) == Decision::undecided);
   CHECK(holds("text > 0", entry("text", {std::string()})));
   CHECK_FALSE(holds("text < 0", entry("text", {std::string()})));
-  CHECK_THAT(error_of("text == 4096"), Contains("the address of a string is not saved"));
+  CHECK_THAT(filter_error("text == 4096"), Contains("the address of a string is not saved"));
 }
 
 TEST_CASE("parts of values of events are compared") {
   const Event event = entry("*item", {Value::Struct{{"id", {std::uint64_t{40000}}}}});
   CHECK(holds("item->id == 40000", event));
   CHECK(holds("(*item).id > 32767", event));
-  CHECK_THAT(error_of("item->name == 1"), Contains("'item->name' was not saved"));
-  CHECK_THAT(error_of("*item == 1"), Contains("only numbers can be compared or measured"));
+  CHECK_THAT(filter_error("item->name == 1"), Contains("'item->name' was not saved"));
+  CHECK_THAT(filter_error("*item == 1"), Contains("only numbers can be compared or measured"));
   ValueType numbers{
       .use = ValueUse::none, .name = "short[4]", .size = 8, .element = {number("short", 16, true)}};
   numbers.element[0].size = 2;
@@ -168,7 +168,7 @@ TEST_CASE("enumerators of events are numbers and names") {
   CHECK(holds("color == shop::blue", event));
   CHECK(holds("color in {red, 7}", event));
   CHECK_FALSE(holds("color < 0", event));
-  CHECK_THAT(error_of("color == green"), Contains("shop::Color has no enumerator 'green'"));
+  CHECK_THAT(filter_error("color == green"), Contains("shop::Color has no enumerator 'green'"));
 }
 
 TEST_CASE("a condition applies to the events that have its values") {
@@ -179,8 +179,8 @@ TEST_CASE("a condition applies to the events that have its values") {
   Event tail_call = returned(0);
   tail_call.left_by = ExitKind::tail_call;
   CHECK(decide("ret == 0", tail_call) == Decision::fails);
-  CHECK_THAT(error_of("n == 1 && ret == 1"), Contains("which are two events"));
-  CHECK_THAT(error_of("ret == 1", true), Contains("a tree shows a call before its result"));
+  CHECK_THAT(filter_error("n == 1 && ret == 1"), Contains("which are two events"));
+  CHECK_THAT(filter_error("ret == 1", true), Contains("a tree shows a call before its result"));
   PointDescription calls = point();
   calls.pairs_calls = true;
   Event call = returned(-2);
@@ -190,15 +190,25 @@ TEST_CASE("a condition applies to the events that have its values") {
   CHECK(decide("n == 2 && ret == -2", call, calls) == Decision::fails);
 }
 
+TEST_CASE("a span that began at an entry does not fulfil conditions on the result") {
+  PointDescription calls = point();
+  calls.pairs_calls = true;
+  calls.begins_spans = true;
+  Event span = entry("n", {std::int64_t{1}});
+  span.span = std::make_shared<Span>();
+  CHECK(decide("n == 1", span, calls) == Decision::holds);
+  CHECK(decide("ret > 0", span, calls) == Decision::fails);
+}
+
 TEST_CASE("built-in variables of events are compared unless a variable has the name") {
   const Event event = entry("n", {std::int64_t{1}});
   CHECK(holds("pid == 7 && comm == \"worker\"", event));
-  CHECK_THAT(error_of("tid == 1"), Contains("'tid' was not saved"));
-  CHECK(error_of("$tid == 1").empty());
-  CHECK_THAT(error_of("latency > 1"), Contains("saved without --latency"));
-  CHECK_THAT(error_of("uid == 0"), Contains("not saved with events"));
+  CHECK_THAT(filter_error("tid == 1"), Contains("'tid' was not saved"));
+  CHECK(filter_error("$tid == 1").empty());
+  CHECK_THAT(filter_error("latency > 1"), Contains("saved without --latency"));
+  CHECK_THAT(filter_error("uid == 0"), Contains("not saved with events"));
   // It may have changed since the hit.
-  CHECK_THAT(error_of("process == \"server\""), Contains("not saved with events"));
+  CHECK_THAT(filter_error("process == \"server\""), Contains("not saved with events"));
 }
 
 TEST_CASE("registers of events have the type that a condition gives them") {
@@ -211,4 +221,43 @@ TEST_CASE("registers of events have the type that a condition gives them") {
   CHECK(decide("arg0 == 0xffffffff", event, description) == Decision::holds);
   CHECK(decide("arg1:u32 == 5", event, description) == Decision::holds);
   CHECK(decide("arg1 == 5", event, description) == Decision::fails);
+}
+
+TEST_CASE("failures and errno of saved calls are compared") {
+  PointDescription described = point();
+  described.knows_failure = described.knows_errno = true;
+  const auto call = [](std::optional<bool> failed, int number = 0) {
+    Event event = returned(failed == true ? -1 : 3);
+    event.failed = failed;
+    event.return_errno = number;
+    return event;
+  };
+  const auto decide = [&](std::string_view condition, const Event& event) {
+    const auto filter = parse_filter(condition);
+    REQUIRE(filter);
+    auto made = EventFilter::make(*filter, {});
+    REQUIRE(made);
+    REQUIRE(made->add_point(0, described));
+    return made->decide(event);
+  };
+  const Event missing = call(true, 2);
+  const Event fine = call(false);
+  CHECK(decide("failed", missing) == Decision::holds);
+  CHECK(decide("failed", fine) == Decision::fails);
+  CHECK(decide("!failed", fine) == Decision::holds);
+  CHECK(decide("!failed", call(std::nullopt)) == Decision::fails); // left by a tail call
+  CHECK(decide("errno == ENOENT", missing) == Decision::holds);
+  CHECK(decide("errno == 2", missing) == Decision::holds);
+  CHECK(decide("errno == EIO", missing) == Decision::fails);
+  CHECK(decide("errno != EIO", missing) == Decision::holds);
+  CHECK(decide("errno != EIO", fine) == Decision::holds);
+  CHECK(decide("errno == 0", fine) == Decision::holds);
+  CHECK(decide("errno", fine) == Decision::fails);
+
+  described.knows_errno = false;
+  const auto filter = parse_filter("errno == 2");
+  auto made = EventFilter::make(*filter, {});
+  const auto added = made->add_point(0, described);
+  REQUIRE(!added);
+  CHECK_THAT(added.error().message, Contains("'errno' was not saved"));
 }

@@ -128,7 +128,7 @@ TEST_CASE("numbers may have a fraction or an exponent") {
   CHECK(constant("1e3").real == 1000.0);
   CHECK_FALSE(constant("1000").real);
   CHECK(constant("inf").name == "inf"); // may be an enumerator
-  for (const char* const wrong : {"1.5.2", "1e", "-inf", "1e999", "0.5KiB"})
+  for (const char* const wrong : {"1.5.2", "1e", "-inf", "1e999", "0.3KiB"})
     CHECK(error_of_filter(std::string("n<") + wrong).starts_with("invalid condition"));
   CHECK(error_of_plan("arg0:s32 < 0.5")
             .ends_with("s32 has no fraction or exponent, at character 12, before '0.5'"));
@@ -641,4 +641,52 @@ TEST_CASE("the head of a pattern is what all its texts begin with") {
   CHECK(head({{Kind::exact, "/usr/a"}, {Kind::exact, "/usr/bb"}}) == "/usr/");
   CHECK(head({{Kind::exact, "a"}, {Kind::exact, "b"}}).empty());
   CHECK(head({{Kind::prefix, ""}}).empty());
+}
+
+TEST_CASE("a comparison of errno is one of a call that failed") {
+  using Kind = FilterNode::Kind;
+  const auto fails = parse_filter("errno in {EIO, 2}");
+  REQUIRE(fails);
+  REQUIRE(fails->terms.size() == 2);
+  CHECK(fails->terms[1].is_failure);
+  CHECK_FALSE(fails->terms[0].is_failure);
+  const FilterNode& all = fails->expressions[0].root;
+  CHECK(all.kind == Kind::all);
+  REQUIRE(all.parts.size() == 2);
+  CHECK(all.parts[0].term == 1);
+  CHECK_FALSE(all.parts[0].negated);
+  // These hold for 0, which errno is of calls that have not failed.
+  for (const char* const text : {"errno != ENOENT", "errno == 0", "errno < 5", "errno >= 0",
+                                 "errno <= 3", "errno in {0, 1}", "errno > -1"}) {
+    INFO(text);
+    const auto holds = parse_filter(text);
+    REQUIRE(holds);
+    CHECK(holds->expressions[0].root.kind == Kind::any);
+    CHECK(holds->expressions[0].root.parts.at(0).negated);
+  }
+  for (const char* const text : {"errno", "errno == 2", "errno > 0", "errno < 0", "errno & 1"}) {
+    INFO(text);
+    CHECK(parse_filter(text)->expressions[0].root.kind == Kind::all);
+  }
+  const FilterNode negated = parse_filter("!errno")->expressions[0].root;
+  CHECK(negated.kind == Kind::any);
+  CHECK(negated.parts.at(0).negated);
+  CHECK(negated.parts.at(1).negated);
+}
+
+TEST_CASE("a number with a unit may have a fraction") {
+  const auto constant = [](std::string_view text) { return parse_filter(text)->terms[0].constant; };
+  CHECK(constant("latency > 1.5ms") == FilterConstant{.magnitude = 1'500'000});
+  CHECK(constant("latency>0.25us") == FilterConstant{.magnitude = 250});
+  CHECK(constant("latency > 1.07s") == FilterConstant{.magnitude = 1'070'000'000}); // not as double
+  CHECK(constant("latency > 2.001us") == FilterConstant{.magnitude = 2001});
+  CHECK(constant("latency > 1.500ms") == FilterConstant{.magnitude = 1'500'000});
+  CHECK(constant("a == 9007199254740993.5kB") ==
+        FilterConstant{.magnitude = 9'007'199'254'740'993'500U});
+  CHECK(constant("a == -1.5KiB") == FilterConstant{.negative = true, .magnitude = 1536});
+  CHECK(constant("a < 1.5") == FilterConstant{.real = 1.5});
+  CHECK_FALSE(parse_filter("latency > 0.3ns"));
+  CHECK_FALSE(parse_filter("latency > 0.0000000001s"));
+  CHECK_FALSE(parse_filter("a == 18446744073709551615.5kB"));
+  CHECK_FALSE(parse_filter("latency > 1.5minutes"));
 }

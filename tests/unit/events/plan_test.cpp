@@ -273,9 +273,9 @@ TEST_CASE("a run reads memory if a value or a condition is behind an address") {
   CaptureSpec counts = typed({"a:s32@arg0+0"});
   counts.send_events = false;
   CHECK_FALSE(reads(counts)); // hits are only counted
-  counts.measured = *parse_value_path("a");
+  counts.measured = *parse_summed_value("a");
   CHECK(reads(counts));
-  counts.measured = *parse_value_path("arg0");
+  counts.measured = *parse_summed_value("arg0");
   CHECK_FALSE(reads(counts));
   counts.filter = *parse_filter("a==1");
   CHECK(reads(counts));

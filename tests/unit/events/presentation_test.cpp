@@ -90,6 +90,11 @@ TEST_CASE("flags are named one by one, the rest is a number") {
   CHECK(name_shown("a:x32{|none=0,A=1}", 0) == "none");
 }
 
+TEST_CASE("the number of a character has no sign") {
+  CHECK(number_of(plain_value({.type = ArgumentType::character, .number = 200})) == 200);
+  CHECK(number_of(plain_value({.type = ArgumentType::character, .number = 'a'})) == 97);
+}
+
 TEST_CASE("numbers of errno, times and IPv4 addresses have their usual text") {
   CHECK(name_shown("ret:errno", 2) == "ENOENT");
   CHECK(name_shown("ret:errno", static_cast<std::uint64_t>(-11)) == "-EAGAIN");

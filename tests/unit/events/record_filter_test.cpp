@@ -9,10 +9,11 @@ using namespace uprobectl;
 
 namespace {
 
-Event make_event(Value value) {
+Event make_event(Value value, const ValueType* type = nullptr) {
   auto record = std::make_shared<UserRecord>();
   record->map = "events";
   record->value = std::move(value);
+  if (type != nullptr) record->value_type = std::make_shared<ValueType>(*type);
   Event event;
   event.kind = EventKind::record;
   event.record = std::move(record);
@@ -82,12 +83,15 @@ TEST_CASE("enumerators are numbers of the record's type, and what it cannot have
   kind.enumeration = std::make_shared<Enumeration>(
       Enumeration{.name = "kind", .enumerators = {{"OPEN", 1}, {"CLOSE", 4}}});
   const ValueType type{.use = ValueUse::none, .name = "event", .members = {kind}};
-  const Event named = make_event({Value::Struct{{"kind", {Value::Name{"OPEN", 1}}}}});
-  const Event unnamed = make_event({Value::Struct{{"kind", {std::uint64_t{9}}}}});
+  const Event named = make_event({Value::Struct{{"kind", {Value::Name{"OPEN", 1}}}}}, &type);
+  Event unnamed = make_event({Value::Struct{{"kind", {std::uint64_t{9}}}}});
+  const auto record = std::make_shared<UserRecord>(*unnamed.record);
+  record->value_type = named.record->value_type; // of all records of a map
+  unnamed.record = record;
   const auto test = [&](std::string_view condition, const Event& event) {
     auto filter = RecordFilter::make(*parse_filter(condition));
     REQUIRE(filter);
-    const bool holds = filter->holds(event, &type);
+    const bool holds = filter->holds(event);
     CHECK(filter->take_problems().empty());
     return holds;
   };
@@ -104,14 +108,14 @@ TEST_CASE("enumerators are numbers of the record's type, and what it cannot have
     CAPTURE(condition);
     auto filter = RecordFilter::make(*parse_filter(condition));
     REQUIRE(filter);
-    CHECK_FALSE(filter->holds(named, &type));
+    CHECK_FALSE(filter->holds(named));
     CHECK(filter->take_problems().size() == 1);
-    CHECK_FALSE(filter->holds(unnamed, &type));
+    CHECK_FALSE(filter->holds(unnamed));
     CHECK(filter->take_problems().empty()); // once
     CHECK(filter->list_unknown().empty());
   }
   auto filter = RecordFilter::make(*parse_filter("kind == OPN"));
-  CHECK_FALSE(filter->holds(named, &type));
+  CHECK_FALSE(filter->holds(named));
   CHECK(filter->take_problems().front().hints == std::vector<std::string>{"did you mean 'OPEN'?"});
 }
 
@@ -194,11 +198,22 @@ TEST_CASE("an element that no record had is known at the end") {
   const ValueType codes{
       .use = ValueUse::none, .name = "codes", .member_name = "codes", .element = {number}};
   const ValueType type{.use = ValueUse::none, .name = "event", .members = {codes}};
-  const Event event = make_event({Value::Struct{{"codes", {Value::Array{{std::uint64_t{7}}}}}}});
+  const Event event =
+      make_event({Value::Struct{{"codes", {Value::Array{{std::uint64_t{7}}}}}}}, &type);
   auto filter = RecordFilter::make(*parse_filter("codes[9] == 7 || codes[0] == 7"));
   REQUIRE(filter);
-  CHECK(filter->holds(event, &type));
+  CHECK(filter->holds(event));
   CHECK(filter->list_unknown() == std::vector<std::string>{"codes[9] == 7"});
+}
+
+TEST_CASE("what was sent is compared, not the form in which it is shown") {
+  const Event event = make_event({Value::Struct{{"address", {Value::Name{"127.0.0.1", {}}}}}});
+  const auto record = std::make_shared<UserRecord>(*event.record);
+  record->sent = Value{Value::Struct{{"address", {std::uint64_t{0x0100007f}}}}};
+  Event shown = event;
+  shown.record = record;
+  CHECK(selects("address == 0x0100007f", shown));
+  CHECK_FALSE(selects("address == 0x0100007f", event));
 }
 
 TEST_CASE("paths lead to members of structures and to elements") {
@@ -255,4 +270,23 @@ TEST_CASE("records are grouped by their members") {
   CHECK(number_of(port->value) == 443);
   CHECK(std::get<std::string>(find_value("comm", event)->value.value) == "app");
   CHECK_FALSE(find_value("none", event));
+}
+
+TEST_CASE("a product needs a record with both numbers") {
+  const auto record_of = [](std::string_view first, std::string_view second) {
+    ValueType record{.use = ValueUse::none, .name = "record"};
+    for (const std::string_view name : {first, second})
+      record.members.push_back({.name = "int", .bits = 32, .member_name = std::string(name)});
+    return record;
+  };
+  const std::vector<ValueType> types = {record_of("a", "b"), record_of("c", "errno")};
+  CHECK(check_record_sum("--measure", *parse_summed_value("a*b"), types));
+  CHECK(check_record_sum("--measure", *parse_summed_value("a*b"), {})); // not known before
+  CHECK(check_record_sum("--measure", *parse_summed_value("c"), types));
+  const auto checked = check_record_sum("--measure", *parse_summed_value("a*c"), types);
+  REQUIRE_FALSE(checked);
+  CHECK(checked.error().message == "--measure: none of the records has all numbers of 'a*c'");
+
+  CHECK(check_record_groups(*parse_groups("comm,errno", {}), types)); // a member
+  CHECK_FALSE(check_record_groups(*parse_groups("failed", {}), types));
 }

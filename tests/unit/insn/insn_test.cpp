@@ -50,6 +50,19 @@ TEST_CASE("x86-64 instructions read as objdump prints them, tabs as spaces") {
   CHECK(x64_text({0x2e, 0x66, 0x0f, 0x1f, 0x04, 0}) == "nopw %cs:(%rax,%rax)");
 }
 
+TEST_CASE("marks of jump targets and nops at the start of code are padding") {
+  CHECK(entry_padding(Arch::x86_64, code({0xf3, 0x0f, 0x1e, 0xfa, 0x55})) == 4); // endbr64
+  CHECK(entry_padding(Arch::i386, code({0xf3, 0x0f, 0x1e, 0xfb, 0x90, 0x55})) == 5);
+  CHECK(entry_padding(Arch::x86_64, code({0x0f, 0x1f, 0x44, 0, 0, 0x0f, 0x1f})) == 5); // truncated
+  CHECK(entry_padding(Arch::x86_64, code({0x55})) == 0);
+  CHECK(entry_padding(Arch::x86_64, {}) == 0);
+  CHECK(entry_padding(Arch::arm64, words({0xd503245f, 0xd503201f, 0xb9400028})) == 8); // bti c; nop
+  CHECK(entry_padding(Arch::arm64, words({0xd503249f, 0xd65f03c0})) == 4);             // bti j; ret
+  CHECK(entry_padding(Arch::arm64, words({0xd503233f})) == 0); // paciasp: it signs x30
+  CHECK(entry_padding(Arch::arm64, words({0xd503203f})) == 0); // yield
+  CHECK(entry_padding(Arch::thumb, words({0xbf00bf00})) == 0);
+}
+
 TEST_CASE("branches name the address they go to") {
   CHECK(x64_text({0xe8, 0x2f, 0x12, 0, 0}, 0x401008) == "callq 0x40223c");
   CHECK(x64_text({0x75, 0xee}, 0x40100d) == "jne 0x400ffd");

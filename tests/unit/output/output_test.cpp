@@ -173,7 +173,7 @@ TEST_CASE("the records about the run itself appear in JSON only") {
       "\n"
       R"({"type":"lost","count":4,"reason":"ring buffer full","since_ns":0,"time_ns":0})"
       "\n"
-      R"({"type":"summary","events":5,"lost":4,"duration_ns":6,"probes_hit":0,"probes_silent":1,"detached_cleanly":true,"stacks":null,"stacks_truncated":null,"stacks_failed":null,"command_exit":null,"command_signal":null,"unpaired":null,"open":null,"single_stepped":null,"sampled_out":null,"rate_limited":null,"cost_hits":null,"hit_cost_ns":null})"
+      R"({"type":"summary","events":5,"lost":4,"duration_ns":6,"probes_hit":0,"probes_silent":1,"detached_cleanly":true,"stacks":null,"stacks_truncated":null,"stacks_failed":null,"command_exit":null,"command_signal":null,"unpaired":null,"open":null,"single_stepped":null,"sampled_out":null,"rate_limited":null,"cost_hits":null,"hit_cost_ns":null,"kept":null,"kept_too_old":null,"kept_no_room":null,"triggers":null})"
       "\n"
       R"({"type":"error","target":"t","request":null,"code":"not_found","message":"gone","hints":["look"]})"
       "\n");

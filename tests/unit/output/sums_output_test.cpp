@@ -233,7 +233,7 @@ TEST_CASE("a histogram in JSON has its sums and each power of two") {
   CHECK(
       written(true, {}, [&](RecordFormatter& records) { records.write(record); }) ==
       R"({"type":"histogram","symbol":"f","file":"/a/f.so","entry":null,"offset":"0x3010","demangled":null,)"
-      R"("unit":"ns","count":2,"min":1000,"max":2000,"total":3000,"p50":1000,"p99":2000,)"
+      R"("map":null,"unit":"ns","count":2,"min":1000,"max":2000,"total":3000,"p50":1000,"p99":2000,)"
       R"("negative":0,"buckets":[{"low":512,"high":1024,"count":1},)"
       R"({"low":1024,"high":2048,"count":1}],"since_ns":1,"time_ns":9})"
       "\n");

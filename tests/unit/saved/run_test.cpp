@@ -46,6 +46,7 @@ public:
     lost.push_back(std::to_string(record.count) + " " + std::string(record.reason) +
                    " before event " + std::to_string(events.size()));
   }
+  void write(const TriggerRecord& record) override { json->write(record); }
   void write(const SummaryRecord& record) override { json->write(record); }
   void write(const ErrorRecord& record) override { json->write(record); }
   void write(const StackSample& stack) override {
@@ -272,7 +273,7 @@ TEST_CASE("an event of a saved run has all that the run has shown of it") {
                           .content = {{Value::Struct{{"s", {std::string("broken")}}}}}}}}};
   event.left_by = ExitKind::return_instruction;
   event.return_value = 0xffffffffffffffff;
-  event.return_errno = "";
+  event.return_errno = 0;
   event.latency_ns = 830;
   event.ns_pid = 7;
   const std::string made = save_run([&](saved::RunWriter& writer) {

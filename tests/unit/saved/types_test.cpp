@@ -26,11 +26,13 @@ public:
   using RunReplay::write;
   Result<void> begin(const saved::RunHeader& /*header*/) override { return {}; }
   void write(const ProbedRecord& record) override { probed.push_back(record); }
+  void write(const RecordTypesRecord& record) override { record_types.push_back(record); }
   void write(const AttachedRecord& /*record*/) override {}
-  void write(const Event& /*event*/) override {}
+  void write(const Event& event) override { events.push_back(event); }
   void write(const CountRecord& /*record*/) override {}
   void write(const HistogramRecord& /*record*/) override {}
   void write(const MapEntryRecord& /*record*/) override {}
+  void write(const TriggerRecord& /*record*/) override {}
   void write(const ProbeRecord& /*record*/) override {}
   void write(const LostRecord& /*record*/) override {}
   void write(const SummaryRecord& /*record*/) override {}
@@ -45,6 +47,8 @@ public:
   void end() override {}
 
   std::vector<ProbedRecord> probed;
+  std::vector<RecordTypesRecord> record_types;
+  std::vector<Event> events;
 };
 
 struct ReadProbes {
@@ -132,6 +136,64 @@ TEST_CASE("a description of a saved run whose probe has a number that no run giv
   const auto error = error_of(1U << 20);
   REQUIRE(error);
   CHECK_THAT(error->message, Contains("the saved run is damaged: a chunk of kind 27 is invalid"));
+}
+
+TEST_CASE("a saved run has the types of records of a user's program, and what was sent") {
+  const auto step = std::make_shared<Enumeration>(
+      Enumeration{.name = "step", .enumerators = {{.name = "CRIMSON", .value = 3}}});
+  const ValueType member{.name = "step", .bits = 32, .enumeration = step, .member_name = "step"};
+  const auto type = std::make_shared<const ValueType>(
+      ValueType{.use = ValueUse::none, .name = "call", .members = {member}});
+  const auto make_event = [&](std::shared_ptr<const ValueType> known) {
+    auto record = std::make_shared<UserRecord>();
+    record->map = "sent";
+    record->value = Value{Value::Struct{{"step", {Value::Hex{3}}}}};
+    if (known) record->sent = Value{Value::Struct{{"step", {Value::Name{"CRIMSON", 3}}}}};
+    record->value_type = std::move(known);
+    Event event;
+    event.kind = EventKind::record;
+    event.record = std::move(record);
+    return event;
+  };
+  const std::string made = save_run([&](saved::RunWriter& writer) {
+    writer.write(RecordTypesRecord{.types = {*type}});
+    for (int i = 0; i < 2; ++i) writer.write(make_event(type));
+    writer.write(make_event(nullptr));
+  });
+  ProbedReplay replay;
+  saved::RunReader reader(replay);
+  REQUIRE(reader.add(std::as_bytes(std::span(made))));
+  REQUIRE(replay.record_types.size() == 1);
+  CHECK(replay.record_types[0].types.at(0).members.at(0).bits == 32);
+  REQUIRE(replay.events.size() == 3);
+  const UserRecord& second = *replay.events[1].record;
+  REQUIRE(second.value_type);
+  CHECK(second.value_type == replay.events[0].record->value_type);
+  CHECK(second.value_type->members.at(0).enumeration->enumerators.at(0).name == "CRIMSON");
+  REQUIRE(second.sent);
+  CHECK(number_of(std::get<Value::Struct>(second.sent->value).at(0).value) == 3);
+  CHECK_FALSE(replay.events[2].record->value_type);
+  CHECK_FALSE(replay.events[2].record->sent);
+}
+
+TEST_CASE("a record of a saved run whose type is not in it is damaged") {
+  const auto save_records = [](int count) {
+    return save_run([&](saved::RunWriter& writer) {
+      auto record = std::make_shared<UserRecord>();
+      record->map = "sent";
+      record->value = Value{std::int64_t{1}};
+      record->value_type = std::make_shared<const ValueType>(ValueType{.name = "long"});
+      Event event;
+      event.kind = EventKind::record;
+      event.record = std::move(record);
+      for (int i = 0; i < count; ++i) writer.write(event);
+    });
+  };
+  const std::string last = save_records(2).substr(save_records(1).size());
+  CHECK_FALSE(read_probes(save_records(1) + last).error);
+  const auto error = read_probes(save_records(0) + last).error;
+  REQUIRE(error);
+  CHECK_THAT(error->message, Contains("a chunk of kind 9 is invalid"));
 }
 
 TEST_CASE("report says of a run without types that --if needs them, and counts its values") {

@@ -23,6 +23,13 @@ public:
     event_.lost_before += records;
     return *this;
   }
+  // How long the thread has waited before the next hits.
+  Thread& waited(std::uint64_t nanoseconds) {
+    event_.waited_ns = nanoseconds;
+    return *this;
+  }
+  // The time of the last hit of any thread, in ns.
+  static std::uint64_t now() { return clock; }
   Thread& goroutine(std::uint64_t address) {
     event_.goroutine = address;
     return *this;

@@ -67,6 +67,54 @@ TEST_CASE("frames of ANR traces, of the Play Console and without a function are 
   CHECK_FALSE(arm->build_id);
 }
 
+TEST_CASE("a trimmed build id and a name that the report does not know are left out") {
+  const auto trimmed = read_frame("  #01  pc 0x0000000000001234  libfoo.so (BuildId: ab01cd…)");
+  REQUIRE(trimmed);
+  CHECK(trimmed->path == "libfoo.so");
+  CHECK_FALSE(trimmed->build_id);
+  CHECK(trimmed->function.empty());
+  const auto unknown = read_frame("  native: #05 pc 0000000000001234  /system/lib64/libart.so "
+                                  "(\?\?\?)");
+  REQUIRE(unknown);
+  CHECK(unknown->path == "/system/lib64/libart.so");
+  CHECK(unknown->function.empty());
+}
+
+TEST_CASE("a frame of a minidump has an offset in a library or in a function") {
+  const auto innermost = read_frame(" 0  libfoo.so + 0x1234");
+  REQUIRE(innermost);
+  CHECK(innermost->origin == Origin::minidump);
+  CHECK(innermost->path == "libfoo.so");
+  CHECK(innermost->number == 0x1234);
+  CHECK_FALSE(innermost->function_offset);
+  CHECK_FALSE(innermost->is_return_address);
+  CHECK(innermost->column == 1);
+  const auto caller = read_frame("12  libfoo.so!ns::f(int, char const*) + 0x1c");
+  REQUIRE(caller);
+  CHECK(caller->index == 12);
+  CHECK(caller->function == "ns::f(int, char const*)");
+  CHECK(caller->function_offset == 0x1c);
+  CHECK(caller->is_return_address);
+  CHECK(caller->column == 0);
+  for (const char* const line :
+       {" 0  0x7f0012345678", " 1  libfoo.so!f [foo.cc : 12 + 0x4]", " 1  libfoo.so + 12",
+        " 1 libfoo.so + 0x12", "11-25 03:01  a + 0x12", " 1  two words + 0x12", " 1  !f + 0x12"})
+    CHECK_FALSE(read_frame(line));
+}
+
+TEST_CASE("a frame of lldb without a source has an offset in a function") {
+  const auto frame = read_frame("  * frame #1: 0x0000007f12345678 libfoo.so`ns::f(int) + 28");
+  REQUIRE(frame);
+  CHECK(frame->origin == Origin::minidump);
+  CHECK(frame->index == 1);
+  CHECK(frame->pc == 0x7f12345678);
+  CHECK(frame->path == "libfoo.so");
+  CHECK(frame->function == "ns::f(int)");
+  CHECK(frame->function_offset == 28);
+  CHECK(frame->is_return_address);
+  CHECK_FALSE(read_frame("    frame #2: 0x00007f12345678 libfoo.so`f(x=1) at foo.c:7:13"));
+}
+
 TEST_CASE("memory without a file is not a file") {
   for (const char* const line :
        {"  #05 pc 0000000000001234  [anon:dalvik-jit-code-cache] (com.foo.Bar.baz+12)",

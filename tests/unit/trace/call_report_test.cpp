@@ -62,6 +62,40 @@ TEST_CASE("self time is the duration without the direct calls") {
   CHECK(summary_of(functions, 'c').average_ns() == 10);
 }
 
+TEST_CASE("the time on a CPU excludes what the thread waited, and that of the direct calls") {
+  CallTree tree;
+  CallReport report;
+  tree.add(report);
+  Thread(tree, 1)
+      .waited(100)
+      .enter('a', stack)
+      .enter('b', stack - 64)
+      .waited(107)
+      .leave('b', stack - 64)
+      .waited(109)
+      .leave('a', stack);
+  const auto functions = report.functions(ReportColumn::total);
+  CHECK(summary_of(functions, 'b').on_cpu_ns == 3);
+  CHECK(summary_of(functions, 'a').on_cpu_ns == 21);
+  CHECK(summary_of(functions, 'a').self_on_cpu_ns == 18);
+}
+
+TEST_CASE("a call that was in another thread meanwhile has no time on a CPU") {
+  CallTree tree;
+  CallReport report;
+  tree.add(report);
+  tree.set_is_running([](std::uint32_t, std::uint32_t) { return true; });
+  Thread one(tree, 1);
+  Thread other(tree, 2);
+  one.waited(100).enter('a', stack);
+  other.waited(7).enter('b', stack - 64).waited(9).leave('b', stack - 64);
+  one.waited(105).leave('a', stack);
+  const auto functions = report.functions(ReportColumn::total);
+  CHECK(summary_of(functions, 'a').total_ns == 30);
+  CHECK(summary_of(functions, 'a').timed == 0);
+  CHECK(summary_of(functions, 'b').on_cpu_ns == 8);
+}
+
 TEST_CASE("the total time of a recursion is that of its outermost call") {
   CallTree tree;
   CallReport report;

@@ -148,9 +148,9 @@ TEST_CASE("of stacks that are copied the report names the size that would help")
 TEST_CASE("hits that the kernel has counted without their stack are reported") {
   const Messages messages;
   Output output(-1, {.messages = messages.fd()});
-  report_without_stack(0, output);
+  report_without_stack(0, false, output);
   CHECK(messages.text().empty());
-  report_without_stack(3, output);
+  report_without_stack(3, false, output);
   CHECK(messages.text() ==
         "uprobectl: warning: 3 hits counted without a stack: the kernel could not "
         "store it (--count --stack stores stacks in uprobectl)\n");

@@ -107,7 +107,7 @@ TEST_CASE("a request whose parts contradict each other is refused") {
   request.stacks.save_dir.reset();
   CHECK(wrong(request).starts_with("--stack has no effect with --histogram"));
   request = {};
-  request.capture.measured = *parse_value_path("ret");
+  request.capture.measured = *parse_summed_value("ret");
   CHECK(check_request(request));
   request.probes.static_probes = true;
   CHECK(wrong(request) == "a static probe has no return value");

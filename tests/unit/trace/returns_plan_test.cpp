@@ -39,7 +39,7 @@ ResolvedProbes planned(ResolvedProbes resolved, ReturnAt return_at) {
   selection.return_at = return_at;
   BinaryCache binaries({});
   Output output(-1, {.messages = -1});
-  plan_returns(selection, CaptureSpec(), true, binaries, resolved, output);
+  plan_returns(selection, CaptureSpec(), true, {}, binaries, resolved, output);
   return resolved;
 }
 

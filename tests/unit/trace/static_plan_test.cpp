@@ -293,7 +293,7 @@ TEST_CASE("floating-point arguments in memory are compared, and not measured") {
   CHECK((term.is_signed == 1 && term.value.is_signed == 1));
   CHECK((plan->settings().filter_features & FILTERS_FLOATS) != 0);
   CaptureSpec measured;
-  measured.measured = *parse_value_path("arg0");
+  measured.measured = *parse_summed_value("arg0");
   CHECK(error_of(measured, points) ==
         "shop:order: --measure: 'arg0': only integers can be measured");
 }

@@ -181,7 +181,7 @@ TEST_CASE("a reused pid belongs to the new process, reported or not") {
   const std::uint64_t here[] = {now.address() + 0x1010};
   files_made = clock_ns(CLOCK_MONOTONIC);
   std::this_thread::sleep_for(std::chrono::milliseconds(50)); // more than a tick of start times
-  const pid_t pid = ::fork();                                 // whose begin was not told
+  const pid_t pid = ::fork();                                 // whose begin was not reported
   if (pid == 0) {
     ::pause();
     ::_exit(0);

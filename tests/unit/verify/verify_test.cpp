@@ -4,7 +4,6 @@
 #include <catch2/catch.hpp>
 
 using namespace uprobectl;
-using Change = DriftRecord::Change;
 
 namespace {
 
@@ -27,7 +26,7 @@ ProbePoint point(const char* symbol, std::uint64_t image_offset, std::uint64_t o
   return point;
 }
 
-std::vector<DriftRecord> compare(std::vector<RecordedMatch> then, std::vector<ProbePoint> now) {
+std::vector<Finding> compare(std::vector<RecordedMatch> then, std::vector<ProbePoint> now) {
   return compare_matches(then, now, "x.so", Pairing::in_one_file);
 }
 
@@ -69,6 +68,13 @@ TEST_CASE("missing symbols are gone, additional ones are new") {
   CHECK(drifts[1].change == Change::added);
   CHECK(drifts[1].symbol == "g");
   CHECK_FALSE(drifts[1].recorded);
+}
+
+TEST_CASE("a point that a pattern finds by another of its names is not gone") {
+  std::vector<ProbePoint> now;
+  now.push_back(point("added", 0x10, 0x10));
+  now.back().aliases = {"f"};
+  CHECK(compare({recorded("f", 0x10, 0x10)}, std::move(now)).empty());
 }
 
 TEST_CASE("matches are paired by name and version") {

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "output/record_file.hpp"
+
+#include <catch2/catch.hpp>
+
+using namespace uprobectl;
+
+namespace {
+
+Result<std::vector<RecordedMatch>> read_lines(std::initializer_list<const char*> lines) {
+  RecordFileReader reader("folder/");
+  for (const char* line : lines)
+    if (auto read = reader.read_line(line); !read) return fail(std::move(read).error());
+  return reader.take();
+}
+
+} // namespace
+
+TEST_CASE("a short record has the build id of each library once, in any order") {
+  const auto matches = read_lines({
+      R"({"type":"record","version":1})",
+      R"({"type":"point","target":"./a.so","request":"f","symbol":"f","offset":"0x10"})",
+      "",
+      R"({"type":"point","target":"../b.apk!/lib/x86_64/b.so","request":"g","symbol":"g",)"
+      R"("offset":"0x1010","image_offset":"0x10"})",
+      R"({"type":"build","target":"./a.so","build_id":"aa"})",
+  });
+  REQUIRE(matches);
+  REQUIRE(matches->size() == 2);
+  CHECK((*matches)[0].target == "folder/a.so");
+  CHECK((*matches)[0].image_offset == 0x10);
+  CHECK((*matches)[0].build_id == "aa");
+  CHECK((*matches)[0].line == 2);
+  CHECK((*matches)[1].target == "folder/../b.apk!/lib/x86_64/b.so");
+  CHECK((*matches)[1].entry == "lib/x86_64/b.so");
+  CHECK((*matches)[1].image_offset == 0x10);
+  CHECK_FALSE((*matches)[1].build_id);
+  CHECK((*matches)[1].line == 4);
+}
+
+TEST_CASE("match records and points may be in one file") {
+  const auto matches = read_lines({
+      R"({"type":"match","target":"x.so","request":"f","offset":"0x10","image_offset":"0x10"})",
+      R"({"type":"point","target":"libc.so.6","request":"g","offset":"0x20"})",
+  });
+  REQUIRE(matches);
+  REQUIRE(matches->size() == 2);
+  CHECK((*matches)[0].target == "x.so");
+  CHECK((*matches)[1].target == "libc.so.6"); // a name that is searched
+}
+
+TEST_CASE("a static probe in a short record") {
+  const auto matches = read_lines({
+      R"({"type":"point","target":"./a.so","request":"p:n","symbol":"p:n","offset":"0x10",)"
+      R"("semaphore_address":"0x4040","raw_arguments":"4@%eax"})",
+  });
+  REQUIRE(matches);
+  REQUIRE(matches->size() == 1);
+  REQUIRE((*matches)[0].static_probe);
+  CHECK((*matches)[0].static_probe->semaphore_address == 0x4040);
+  CHECK((*matches)[0].static_probe->raw_arguments == "4@%eax");
+}
+
+TEST_CASE("details of a point are read") {
+  const auto matches = read_lines({
+      R"({"type":"point","target":"./a.so","request":"f","symbol":"f","offset":"0x10","details":)"
+      R"({"parameters":[{"name":"c","type_name":"conn *"}],"result":"int","members":[{"structure":"conn",)"
+      R"("name":"port","type_name":"unsigned short","offset":16,"size":2}],"exits":[4,32],"code":"f3c3",)"
+      R"("pages":["relro"]}})",
+  });
+  REQUIRE(matches);
+  REQUIRE(matches->size() == 1);
+  REQUIRE((*matches)[0].details);
+  const PointDetails& details = *(*matches)[0].details;
+  REQUIRE(details.parameters);
+  REQUIRE(details.parameters->size() == 1);
+  CHECK((*details.parameters)[0].type == "conn *");
+  CHECK(details.result == "int");
+  REQUIRE(details.structures.size() == 1);
+  CHECK(details.structures[0]->name == "conn");
+  REQUIRE(details.structures[0]->members.size() == 1);
+  CHECK(details.structures[0]->members[0].offset == 16);
+  CHECK(details.exits == std::vector<std::int64_t>{4, 32});
+  CHECK(details.pages == std::vector<std::string>{"relro"});
+}
+
+TEST_CASE("a damaged record is one error") {
+  const auto [line, message] = GENERATE(table<const char*, const char*>({
+      {R"({"type":"record"})", "record without a version"},
+      {R"({"type":"record","version":-1})", "record without a version"},
+      {R"({"type":"record","version":2})", "version 2 of records is not supported, only 1"},
+      {R"({"type":"build","target":"./a.so"})", "build without target or build_id"},
+      {R"({"type":"point","request":"f","offset":"0x1"})",
+       "point without target, request or offset"},
+      {R"({"type":"point","target":"a","request":"f"})", "point without target, request or offset"},
+      {R"({"type":"point","target":"a","request":"f","offset":12})", "invalid number for 'offset'"},
+      {R"({"type":"point","target":"a","request":"f","offset":"0x1","raw_arguments":""})",
+       "point of a static probe without its name"},
+      {R"({"type":"point","target":"a","request":"f","offset":"0x1","details":[]})",
+       "details that are not an object"},
+      {R"({"type":"point","target":"a","request":"f","offset":"0x1","details":{"exits":["4"]}})",
+       "details with an invalid list 'exits'"},
+      {R"({"type":"point")", "invalid JSON"},
+  }));
+  const auto matches = read_lines({line});
+  REQUIRE_FALSE(matches);
+  CHECK(matches.error().message == message);
+}
+
+TEST_CASE("paths of a record are relative to its folder") {
+  CHECK(target_in_folder("./a.so", "records/") == "records/a.so");
+  CHECK(target_in_folder("./a.so", ".") == "./a.so");
+  CHECK(target_in_folder("a.so", "records/") == "a.so");
+  CHECK(target_in_folder("/a.so", "records/") == "/a.so");
+  CHECK(target_in_folder("./a.so", std::nullopt) == "./a.so");
+  CHECK(relative_target("/proc/self/exe", "/proc/self") == "./exe");
+  CHECK(relative_target("/proc/self/exe!/lib/x.so", "/proc") == "./self/exe!/lib/x.so");
+  CHECK(relative_target("/proc/self/exe!x.so", "/proc") == "./self/exe!x.so");
+  CHECK(relative_target("libc.so.6", "/proc") == "libc.so.6");
+}
