@@ -55,6 +55,8 @@ struct ResolveOptions {
   bool thunks = false;  // keep bodies that only jump to another one: a call of it counts twice
   bool inlined = false; // include the places where debug information says that it is inlined
   bool aliases = false; // fill in ProbePoint::aliases
+  // A pattern without "+N" finds each name and version of an address, not only the preferred one.
+  bool every_name = false;
   // Accept "+N" outside the symbol and places inside an instruction, with a warning.
   bool unsafe = false;
   // The caller attaches a probe: a number that points inside an instruction is an error, like "+N".
@@ -287,7 +289,7 @@ struct TargetOptions {
   // --app-dir: search the files of the Android package in this folder, and nothing else. Excludes
   // pids and app.
   std::optional<std::string> app_dir;
-  // --abi: the ABI of app_dir, one of known_abis(); nullopt: all of them.
+  // --abi: the ABI of app_dir or of libraries in archives, one of known_abis(); nullopt: all.
   std::optional<std::string> abi;
   // --debug-dir: directories, symbol files and ZIP archives to search for the symbols of a stripped
   // file.

@@ -114,9 +114,8 @@ Result<VerdictStyle> make_verdict_style(const OptionParser& parser, const Verdic
 }
 
 bool has_failing_change(const Verdict& verdict, const VerdictStyle& style) {
-  return std::ranges::any_of(verdict.findings(), [&](const Finding& finding) {
-    return std::ranges::find(style.failing, finding.change) != style.failing.end();
-  });
+  return std::ranges::any_of(verdict.findings(),
+                             [&](const Finding& finding) { return style.fails(finding.change); });
 }
 
 void bind_verify_options(OptionParser& parser, VerifyOptions& options) {

@@ -271,6 +271,7 @@ void describe(auto& io, Described<Finding> auto& finding) {
   io.key("target", finding.target);
   io.key("request", finding.request);
   io.key("symbol", finding.symbol);
+  io.key("version", finding.version);
   io.key("change", finding.change);
   io.key("recorded", finding.recorded);
   io.key("found", finding.found);

@@ -3,7 +3,6 @@
 
 #include "output/descriptions.hpp"
 #include "output/json_record.hpp"
-#include "util/json_size.hpp"
 #include "util/numbers.hpp"
 
 #include <algorithm>
@@ -19,11 +18,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using llvm::json::Object;
-
-std::optional<std::string> record_text(const Object& object, llvm::StringRef key) {
-  const auto value = object.getString(key);
-  return value ? std::optional(value->str()) : std::nullopt;
-}
 
 // Fails if the key is there and is not a number.
 Result<std::optional<std::uint64_t>> record_number(const Object& object, llvm::StringRef key) {
@@ -43,8 +37,8 @@ std::string library_of(const std::string& target, const std::optional<std::strin
 }
 
 Result<RecordedMatch> read_point(const Object& object) {
-  const auto target = record_text(object, "target");
-  const auto request = record_text(object, "request");
+  const auto target = json_text(object, "target");
+  const auto request = json_text(object, "request");
   const auto offset = record_number(object, "offset");
   const auto image_offset = record_number(object, "image_offset");
   const auto symbol_offset = record_number(object, "symbol_offset");
@@ -55,25 +49,22 @@ Result<RecordedMatch> read_point(const Object& object) {
     return fail(ErrorKind::corrupt, "point without target, request or offset");
   RecordedMatch match{.target = *target,
                       .request = *request,
-                      .entry = record_text(object, "entry"),
-                      .file = record_text(object, "file"),
+                      .entry = json_text(object, "entry"),
+                      .file = json_text(object, "file"),
                       .offset = *offset,
                       .image_offset = image_offset->value_or(offset->value_or(0)),
-                      .symbol = record_text(object, "symbol"),
+                      .symbol = json_text(object, "symbol"),
                       .symbol_offset = symbol_offset->value_or(0),
-                      .version = record_text(object, "version"),
+                      .version = json_text(object, "version"),
+                      .is_old_version = object.getBoolean("default_version") == false,
                       .build_id = std::nullopt,
-                      .table = record_text(object, "table"),
+                      .table = json_text(object, "table"),
                       .is_inlined = object.getBoolean("inlined").value_or(false),
-                      .clones = record_text(object, "clones")};
-  if (const auto* const value = object.get("details")) {
-    if (value->getAsObject() == nullptr)
-      return fail(ErrorKind::corrupt, "details that are not an object");
-    auto details = read_details(*value->getAsObject());
-    if (!details) return fail(std::move(details).error());
-    match.details = std::move(*details);
-  }
-  if (const auto arguments = record_text(object, "raw_arguments")) {
+                      .clones = json_text(object, "clones")};
+  auto details = details_at(object);
+  if (!details) return fail(std::move(details).error());
+  match.details = std::move(*details);
+  if (const auto arguments = json_text(object, "raw_arguments")) {
     if (!match.symbol || !match.symbol->contains(':'))
       return fail(ErrorKind::corrupt, "point of a static probe without its name");
     match.static_probe = {.semaphore_offset = std::nullopt,
@@ -101,6 +92,7 @@ std::string point_line(const ProbePoint& point, const std::string& target) {
   record.key_if(point.symbol.has_value(), "symbol", point.symbol);
   record.key_if(point.symbol_offset != 0, "symbol_offset", Hex{point.symbol_offset});
   record.key_if(point.version.has_value(), "version", point.version);
+  record.key_if(point.default_version == false, "default_version", false);
   record.key_if(point.offset.has_value(), "offset", point.offset);
   record.key_if(!point.offset || point.offset->value != point.image_offset.value, "image_offset",
                 point.image_offset);
@@ -121,22 +113,18 @@ std::string point_line(const ProbePoint& point, const std::string& target) {
 Result<void> RecordFileReader::read_line(std::string_view line) {
   ++lines_;
   if (line.find_first_not_of(" \t\r") == std::string_view::npos) return {};
-  auto match = read_match_record(line);
+  const auto object = parse_record(line);
+  if (!object) return fail(object.error());
+  auto match = read_match_record(*object);
   if (!match) return fail(std::move(match).error());
   if (*match) {
     matches_.push_back(std::move(**match));
     matches_.back().line = lines_;
     return {};
   }
-  auto parsed = llvm::json::parse(llvm::StringRef(line.data(), line.size()));
-  if (!parsed) { // read_match_record() has parsed it
-    llvm::consumeError(parsed.takeError());
-    return fail(ErrorKind::corrupt, "invalid JSON");
-  }
-  const Object& object = *parsed->getAsObject();
-  const auto type = *object.getString("type");
+  const auto type = *object->getString("type");
   if (type == "record") {
-    const auto version = object.getInteger("version");
+    const auto version = object->getInteger("version");
     if (!version || *version < 0) return fail(ErrorKind::corrupt, "record without a version");
     if (static_cast<std::uint64_t>(*version) > record_version)
       return fail(
@@ -144,12 +132,12 @@ Result<void> RecordFileReader::read_line(std::string_view line) {
           fmt::format("version {} of records is not supported, only {}", *version, record_version));
     is_short_ = true;
   } else if (type == "build") {
-    const auto target = record_text(object, "target");
-    const auto build_id = record_text(object, "build_id");
+    const auto target = json_text(*object, "target");
+    const auto build_id = json_text(*object, "build_id");
     if (!target || !build_id) return fail(ErrorKind::corrupt, "build without target or build_id");
-    builds_.insert_or_assign(library_of(*target, record_text(object, "entry")), *build_id);
+    builds_.insert_or_assign(library_of(*target, json_text(*object, "entry")), *build_id);
   } else if (type == "point") {
-    auto point = read_point(object);
+    auto point = read_point(*object);
     if (!point) return fail(std::move(point).error());
     libraries_of_points_.emplace_back(matches_.size(), library_of(point->target, point->entry));
     point->line = lines_;

@@ -10,11 +10,6 @@ namespace uprobectl {
 
 namespace {
 
-std::optional<std::string> text_at(const llvm::json::Object& object, llvm::StringRef key) {
-  const auto value = object.getString(key);
-  return value ? std::optional(value->str()) : std::nullopt;
-}
-
 // Reads a number written as "0x2a".
 std::optional<std::uint64_t> number_at(const llvm::json::Object& object, llvm::StringRef key) {
   const auto text = object.getString(key);
@@ -24,8 +19,8 @@ std::optional<std::uint64_t> number_at(const llvm::json::Object& object, llvm::S
 
 // Returns the entry as a TARGET has it: "splits/base.apk!/lib/x.so" in an inner archive.
 std::optional<std::string> entry_of(const llvm::json::Object& object) {
-  auto entry = text_at(object, "entry");
-  if (const auto container = text_at(object, "container"); entry && container)
+  auto entry = json_text(object, "entry");
+  if (const auto container = json_text(object, "container"); entry && container)
     entry = *container + "!/" + *entry;
   return entry;
 }
@@ -35,20 +30,20 @@ Result<std::optional<RecordedMatch>> static_record(const llvm::json::Object& obj
                                                    std::string target, std::string request,
                                                    std::optional<std::uint64_t> offset,
                                                    std::uint64_t image_offset) {
-  const auto provider = text_at(object, "provider");
-  const auto name = text_at(object, "name");
-  const auto arguments = text_at(object, "raw_arguments");
+  const auto provider = json_text(object, "provider");
+  const auto name = json_text(object, "name");
+  const auto arguments = json_text(object, "raw_arguments");
   if (!provider || !name || !arguments)
     return fail(ErrorKind::corrupt, "usdt record without provider, name or raw_arguments");
   RecordedMatch match{.target = std::move(target),
                       .request = std::move(request),
                       .entry = entry_of(object),
-                      .file = text_at(object, "file"),
+                      .file = json_text(object, "file"),
                       .offset = offset,
                       .image_offset = image_offset,
                       .symbol = *provider + ":" + *name,
                       .version = std::nullopt,
-                      .build_id = text_at(object, "build_id")};
+                      .build_id = json_text(object, "build_id")};
   match.static_probe = {.semaphore_offset = number_at(object, "semaphore_offset"),
                         .semaphore_address = number_at(object, "semaphore_address"),
                         .raw_arguments = *arguments};
@@ -78,8 +73,8 @@ Result<std::optional<std::vector<T>>> list_at(const llvm::json::Object& object, 
 
 std::optional<DetailParameter> read_parameter(const llvm::json::Value& value) {
   const auto* const object = value.getAsObject();
-  const auto name = object != nullptr ? text_at(*object, "name") : std::nullopt;
-  const auto type = object != nullptr ? text_at(*object, "type_name") : std::nullopt;
+  const auto name = object != nullptr ? json_text(*object, "name") : std::nullopt;
+  const auto type = object != nullptr ? json_text(*object, "type_name") : std::nullopt;
   if (!name || !type) return std::nullopt;
   return DetailParameter{.name = *name, .type = *type};
 }
@@ -91,9 +86,9 @@ struct MemberOfStructure {
 std::optional<MemberOfStructure> read_member(const llvm::json::Value& value) {
   const auto* const object = value.getAsObject();
   if (object == nullptr) return std::nullopt;
-  const auto structure = text_at(*object, "structure");
-  const auto name = text_at(*object, "name");
-  const auto type = text_at(*object, "type_name");
+  const auto structure = json_text(*object, "structure");
+  const auto name = json_text(*object, "name");
+  const auto type = json_text(*object, "type_name");
   const auto offset = count_at(*object, "offset");
   const auto size = count_at(*object, "size");
   if (!structure || !name || !type || !offset || !size) return std::nullopt;
@@ -121,16 +116,6 @@ make_structures(std::vector<MemberOfStructure> members) {
   return structures;
 }
 
-Result<std::shared_ptr<const PointDetails>> details_at(const llvm::json::Object& object) {
-  const auto* const value = object.get("details");
-  if (value == nullptr || value->getAsNull()) return nullptr;
-  const auto* const details = value->getAsObject();
-  if (details == nullptr) return fail(ErrorKind::corrupt, "details that are not an object");
-  return read_details(*details);
-}
-
-} // namespace
-
 Result<std::shared_ptr<const PointDetails>> read_details(const llvm::json::Object& object) {
   auto parameters = list_at<DetailParameter>(object, "parameters", read_parameter);
   auto members = list_at<MemberOfStructure>(object, "members", read_member);
@@ -148,14 +133,29 @@ Result<std::shared_ptr<const PointDetails>> read_details(const llvm::json::Objec
   if (!pages) return fail(std::move(pages).error());
   return std::make_shared<const PointDetails>(PointDetails{
       .parameters = std::move(*parameters),
-      .result = text_at(object, "result"),
+      .result = json_text(object, "result"),
       .structures = make_structures(std::move(*members).value_or(std::vector<MemberOfStructure>())),
       .exits = std::move(*exits),
-      .code = text_at(object, "code").value_or(""),
+      .code = json_text(object, "code").value_or(""),
       .pages = std::move(*pages).value_or(std::vector<std::string>())});
 }
 
-Result<std::optional<RecordedMatch>> read_match_record(std::string_view line) {
+} // namespace
+
+std::optional<std::string> json_text(const llvm::json::Object& object, std::string_view key) {
+  const auto value = object.getString(llvm::StringRef(key.data(), key.size()));
+  return value ? std::optional(value->str()) : std::nullopt;
+}
+
+Result<std::shared_ptr<const PointDetails>> details_at(const llvm::json::Object& object) {
+  const auto* const value = object.get("details");
+  if (value == nullptr || value->getAsNull()) return nullptr;
+  const auto* const details = value->getAsObject();
+  if (details == nullptr) return fail(ErrorKind::corrupt, "details that are not an object");
+  return read_details(*details);
+}
+
+Result<llvm::json::Object> parse_record(std::string_view line) {
   if (!is_parsable_record(line))
     return fail(ErrorKind::corrupt, "record of too many values, or nested too deeply");
   auto parsed = llvm::json::parse(llvm::StringRef(line.data(), line.size()));
@@ -163,40 +163,46 @@ Result<std::optional<RecordedMatch>> read_match_record(std::string_view line) {
     llvm::consumeError(parsed.takeError());
     return fail(ErrorKind::corrupt, "invalid JSON");
   }
-  const llvm::json::Object* object = parsed->getAsObject();
-  const auto type = object != nullptr ? object->getString("type") : std::nullopt;
-  if (!type) return fail(ErrorKind::corrupt, "record without a type");
-  if (*type != "match" && *type != "usdt") return std::nullopt;
+  llvm::json::Object* const object = parsed->getAsObject();
+  if (object == nullptr || !object->getString("type"))
+    return fail(ErrorKind::corrupt, "record without a type");
+  return std::move(*object);
+}
 
-  const auto target = text_at(*object, "target");
-  const auto request = text_at(*object, "request");
-  const auto offset = number_at(*object, "offset");
-  const auto image_offset = number_at(*object, "image_offset");
+Result<std::optional<RecordedMatch>> read_match_record(const llvm::json::Object& object) {
+  const auto type = object.getString("type");
+  if (type != "match" && type != "usdt") return std::nullopt;
+
+  const auto target = json_text(object, "target");
+  const auto request = json_text(object, "request");
+  const auto offset = number_at(object, "offset");
+  const auto image_offset = number_at(object, "image_offset");
   // "offset":null is valid for a compressed library.
-  const auto* const written = object->get("offset");
+  const auto* const written = object.get("offset");
   const bool inflated = written != nullptr && written->getAsNull();
   if (!target || !request || (!offset && !inflated) || !image_offset)
     return fail(ErrorKind::corrupt, "record without target, request, offset or image_offset");
-  auto details = details_at(*object);
+  auto details = details_at(object);
   if (!details) return fail(std::move(details).error());
-  if (*type == "usdt") {
-    auto match = static_record(*object, *target, *request, offset, *image_offset);
+  if (type == "usdt") {
+    auto match = static_record(object, *target, *request, offset, *image_offset);
     if (match && *match) (*match)->details = std::move(*details);
     return match;
   }
   return RecordedMatch{.target = *target,
                        .request = *request,
-                       .entry = entry_of(*object),
-                       .file = text_at(*object, "file"),
+                       .entry = entry_of(object),
+                       .file = json_text(object, "file"),
                        .offset = offset,
                        .image_offset = *image_offset,
-                       .symbol = text_at(*object, "symbol"),
-                       .symbol_offset = number_at(*object, "symbol_offset").value_or(0),
-                       .version = text_at(*object, "version"),
-                       .build_id = text_at(*object, "build_id"),
-                       .table = text_at(*object, "table"),
-                       .is_inlined = object->getObject("inlined_into") != nullptr,
-                       .clones = text_at(*object, "clones"),
+                       .symbol = json_text(object, "symbol"),
+                       .symbol_offset = number_at(object, "symbol_offset").value_or(0),
+                       .version = json_text(object, "version"),
+                       .is_old_version = object.getBoolean("default_version") == false,
+                       .build_id = json_text(object, "build_id"),
+                       .table = json_text(object, "table"),
+                       .is_inlined = object.getObject("inlined_into") != nullptr,
+                       .clones = json_text(object, "clones"),
                        .details = std::move(*details)};
 }
 

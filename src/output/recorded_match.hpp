@@ -30,6 +30,7 @@ struct RecordedMatch {
   std::optional<std::string> symbol; // "PROVIDER:NAME" of a static probe
   std::uint64_t symbol_offset = 0;
   std::optional<std::string> version;
+  bool is_old_version = false; // a bare name means another one
   std::optional<std::string> build_id;
   std::optional<std::string> table = {}; // of symbols, which has the name: "debug_file"
   bool is_inlined = false;               // an inlined instance of the symbol
@@ -47,11 +48,14 @@ struct RecordedMatch {
   std::optional<Static> static_probe;
 };
 
-// Reads the value of the key "details". Fails with corrupt.
-Result<std::shared_ptr<const PointDetails>> read_details(const llvm::json::Object& object);
+// Parses one line of JSON Lines. Fails with `corrupt` if it is not an object with a text "type".
+Result<llvm::json::Object> parse_record(std::string_view line);
+std::optional<std::string> json_text(const llvm::json::Object& object, std::string_view key);
+// Reads the value of the key "details"; null without one. Fails with `corrupt`.
+Result<std::shared_ptr<const PointDetails>> details_at(const llvm::json::Object& object);
 
-// Reads one line of JSON Lines. Returns nullopt for a record of another type. Fails with `corrupt`
-// if the line is not a JSON object or lacks a required key. Unknown keys are ignored.
-Result<std::optional<RecordedMatch>> read_match_record(std::string_view line);
+// Reads a parsed record. Returns nullopt for one of another type. Fails with `corrupt` if it lacks
+// a required key. Unknown keys are ignored.
+Result<std::optional<RecordedMatch>> read_match_record(const llvm::json::Object& object);
 
 } // namespace uprobectl

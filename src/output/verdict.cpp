@@ -62,6 +62,10 @@ void write_rows(const Verdict& verdict, const LibraryVerdict& library, std::size
 
 std::string_view to_string(Change change) { return traits_of(change).name; }
 
+bool VerdictStyle::fails(Change change) const {
+  return std::ranges::find(failing, change) != failing.end();
+}
+
 bool is_of_library(Change change) { return traits_of(change).is_of_library; }
 
 std::string name_of(const Finding& finding) {
@@ -69,7 +73,8 @@ std::string name_of(const Finding& finding) {
   if (finding.is_of_structure())
     name = *finding.member;
   else if (finding.symbol)
-    name = demangle(*finding.symbol).value_or(*finding.symbol);
+    name = demangle(*finding.symbol).value_or(*finding.symbol) +
+           (finding.is_old_version ? "@" + finding.version.value_or("") : "");
   else if (finding.request)
     name = *finding.request;
   else if (finding.reason)
@@ -138,10 +143,8 @@ void Verdict::add(Finding finding) {
   LibraryVerdict& library = library_of(finding);
   const bool continues = finding.match && last_match_ == finding.match;
   if (finding.match) last_match_ = finding.match;
-  if (!continues && (finding.match || !is_of_library(finding.change))) {
+  if (!continues && (finding.match || !is_of_library(finding.change)))
     ++(library.counts.*traits_of(finding.change).count);
-    ++(counts_.*traits_of(finding.change).count);
-  }
   if (finding.is_of_structure()) {
     const auto [known, is_new] = members_.try_emplace(
         {library.image, finding.change, *finding.member, finding.found.value_or("")},
@@ -168,6 +171,7 @@ void Verdict::add_row(LibraryVerdict& library, Finding finding) {
   finding.match.reset();
   finding.request.reset();
   finding.symbol.reset();
+  finding.version.reset();
   finding.symbol_offset = 0;
   library.findings.push_back(findings_.size());
   findings_.push_back(std::move(finding));
@@ -176,7 +180,6 @@ void Verdict::add_row(LibraryVerdict& library, Finding finding) {
 void Verdict::add_to_library(Finding finding) {
   LibraryVerdict& library = library_of(finding);
   ++(library.counts.*traits_of(finding.change).count);
-  ++(counts_.*traits_of(finding.change).count);
   if (!library.reason) library.reason = finding.reason;
   add_row(library, std::move(finding));
 }
@@ -184,12 +187,21 @@ void Verdict::add_to_library(Finding finding) {
 void Verdict::add_unchanged(const Finding& point) {
   LibraryVerdict& library = library_of(point);
   ++library.counts.unchanged;
-  ++counts_.unchanged;
   library.unchanged.push_back(name_of(point));
 }
 
+VerdictCounts Verdict::counts() const {
+  VerdictCounts sum;
+  for (const LibraryVerdict& library : libraries_)
+    for (const auto count :
+         {&VerdictCounts::unchanged, &VerdictCounts::moved, &VerdictCounts::gone,
+          &VerdictCounts::changed, &VerdictCounts::not_checked, &VerdictCounts::added})
+      sum.*count += library.counts.*count;
+  return sum;
+}
+
 std::string summary_of(const Verdict& verdict) {
-  const VerdictCounts& counts = verdict.counts();
+  const VerdictCounts counts = verdict.counts();
   std::string text =
       fmt::format("{} of {} matches are unchanged", counts.unchanged, counts.recorded());
   const auto add = [&](std::size_t count, std::string_view what) {

@@ -48,6 +48,7 @@ struct Finding {
   // nullopt for build_id, library_gone and not_checked, which apply to the whole library
   std::optional<std::string> request = {};
   std::optional<std::string> symbol = {};
+  std::optional<std::string> version = {};  // of the symbol
   std::optional<std::string> recorded = {}; // nullopt for `added`
   std::optional<std::string> found = {};    // nullopt for `gone`
   // The file of the match that was found, of the recorded one if there is none: absolute, and the
@@ -62,6 +63,7 @@ struct Finding {
   // TARGET in text, if it is not `target`: with the entry instead of a pattern.
   std::optional<std::string> image = {};
   std::uint64_t symbol_offset = 0;       // of `symbol`, for its name in text
+  bool is_old_version = false;           // the name in text needs the version
   std::optional<std::size_t> match = {}; // index of the recorded match
   std::size_t record_line = 0;           // of the match in its file, from 1; 0: none
 
@@ -112,7 +114,8 @@ public:
   const std::vector<Finding>& findings() const { return findings_; }
   // In the order of their first matches.
   const std::vector<LibraryVerdict>& libraries() const { return libraries_; }
-  const VerdictCounts& counts() const { return counts_; }
+  // The sums of all libraries.
+  VerdictCounts counts() const;
 
 private:
   LibraryVerdict& library_of(const Finding& finding);
@@ -124,7 +127,6 @@ private:
   // Indexes of findings_ about members of structures, by library and text.
   std::map<std::tuple<std::string, Change, std::string, std::string>, std::size_t> members_;
   std::optional<std::size_t> last_match_; // of the last finding
-  VerdictCounts counts_;
 };
 // Returns "3 of 9 matches are unchanged, 4 moved, 2 gone, 1 new".
 std::string summary_of(const Verdict& verdict);
@@ -137,6 +139,8 @@ struct VerdictStyle {
   std::size_t max_rows = 20;              // of a library, and a count of the others; 0: all
   std::vector<Change> failing = {};       // changes that make the run fail
   std::optional<std::string> record = {}; // the file of the record, for annotations
+
+  bool fails(Change change) const;
 };
 // Writes the findings library by library, then the summary. Text and JSON are records.
 void write_verdict(const Verdict& verdict, const VerdictStyle& style, Output& output);

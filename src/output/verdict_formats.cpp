@@ -12,10 +12,6 @@ namespace uprobectl {
 
 namespace {
 
-bool fails(const VerdictStyle& style, Change change) {
-  return std::ranges::find(style.failing, change) != style.failing.end();
-}
-
 std::string omitted_text(std::size_t count, Change change) {
   return fmt::format("{} more: {}", count, to_string(change));
 }
@@ -65,14 +61,14 @@ CaseOutcome outcome_of(const TestCase& test, const VerdictStyle& style) {
   for (const Finding* finding : test.findings) {
     const std::string sentence = sentence_of(*finding);
     const bool is_unknown = finding->change == Change::not_checked;
-    if (!fails(style, finding->change) && !is_unknown) {
+    if (!style.fails(finding->change) && !is_unknown) {
       outcome.output += sentence + "\n";
       continue;
     }
     if (outcome.element.empty()) {
-      outcome.element = !is_unknown                     ? "failure"
-                        : fails(style, finding->change) ? "error"
-                                                        : "skipped";
+      outcome.element = !is_unknown                    ? "failure"
+                        : style.fails(finding->change) ? "error"
+                                                       : "skipped";
       outcome.type = to_string(finding->change);
     }
     outcome.message += (outcome.message.empty() ? "" : "; ") + sentence;
@@ -145,7 +141,7 @@ std::string annotation(std::string_view level, const VerdictStyle& style, std::s
 }
 
 std::string_view level_of(const VerdictStyle& style, Change change) {
-  if (fails(style, change)) return "error";
+  if (style.fails(change)) return "error";
   return change == Change::build_id ? "notice" : "warning";
 }
 

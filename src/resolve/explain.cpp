@@ -167,6 +167,11 @@ std::optional<std::uint64_t> number_in(std::string_view text) {
 
 } // namespace
 
+bool means_no_match(const Error& error) {
+  return error.kind == ErrorKind::not_found || error.kind == ErrorKind::imported ||
+         error.kind == ErrorKind::no_code;
+}
+
 Error no_function(const Query& query, std::string_view what) {
   const std::string_view name = query.function.name;
   Error error{ErrorKind::not_found, fmt::format("{}: {} '{}'", query.subject(), what, name)};

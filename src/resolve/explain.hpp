@@ -12,6 +12,10 @@ inline constexpr std::string_view no_symtab_hint =
     "it has no .symtab: to resolve functions that are not exported, give its symbol file or folder "
     "with --debug-dir";
 
+// Whether the error means that the file does not have the function or static probe, in contrast to
+// a file that cannot be read.
+bool means_no_match(const Error& error);
+
 // The error for a name without a function. what: "no function" or "no function matches". Has hints
 // only if the file has other versions of the function.
 Error no_function(const Query& query, std::string_view what);

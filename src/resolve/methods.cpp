@@ -191,7 +191,8 @@ Result<Points> resolve_method_pattern(const Query& query, const art::OatFile& oa
   if (matching.symbols().empty()) return fail(no_method_matches(query, oat));
   PatternPoints found(query);
   std::size_t shared = 0;
-  for (const elf::Symbol& symbol : unique_places(matching.symbols())) {
+  for (const elf::Symbol& symbol :
+       with_every_name(query, unique_places(matching.symbols()), matching.symbols())) {
     auto point = point_of_method(query, oat, symbol, false);
     if (point && oat.methods_at(symbol.address).size() > 1) ++shared;
     found.add(std::move(point));

@@ -406,8 +406,10 @@ Result<std::vector<ProbePoint>> resolve_pattern(const Query& query) {
     if (!with_cold && is_cold_in(query, symbol)) continue;
     if (with_clones || !is_clone_in(query, symbol)) matches.push_back(symbol);
   }
+  const Symbols all = matches;
   matches = unique_places(std::move(matches));
   drop_thunks(query, matches);
+  matches = with_every_name(query, std::move(matches), all);
   PatternPoints found(query);
   if (query.function.plus.value_or(0) == 0)
     for (const elf::Symbol& symbol : matches) found.add(point_of(query, symbol));
@@ -452,6 +454,22 @@ Symbols unique_places(Symbols symbols) {
   return symbols;
 }
 
+Symbols with_every_name(const Query& query, Symbols unique, const Symbols& all) {
+  if (!query.options.every_name || query.function.plus.value_or(0) != 0) return unique;
+  Symbols named;
+  std::ranges::copy_if(all, std::back_inserter(named), [&](const elf::Symbol& symbol) {
+    return std::ranges::binary_search(unique, symbol.address, {}, &elf::Symbol::address);
+  });
+  const auto key = [](const elf::Symbol& symbol) {
+    return std::tuple(symbol.address, symbol.name,
+                      symbol.version ? symbol.version->name : std::string_view());
+  };
+  std::ranges::sort(named, {}, key);
+  const auto repeated = std::ranges::unique(named, {}, key);
+  named.erase(repeated.begin(), repeated.end());
+  return named;
+}
+
 void PatternPoints::add(Result<ProbePoint> point) {
   if (point) {
     points_.push_back(std::move(*point));
@@ -469,7 +487,10 @@ Result<std::vector<ProbePoint>> PatternPoints::take(std::string_view kind) {
                                                    first_error_->message, kind,
                                                    query_.function.name, skipped_));
   }
-  std::ranges::sort(points_, {}, &ProbePoint::image_offset);
+  std::ranges::sort(points_, [](const ProbePoint& a, const ProbePoint& b) {
+    return std::tie(a.image_offset, a.symbol, a.version) <
+           std::tie(b.image_offset, b.symbol, b.version);
+  });
   return std::move(points_);
 }
 

@@ -26,6 +26,11 @@ Result<ProbePoint> point_of(const Query& query, const elf::Symbol& symbol);
 // .symtab; global, weak, local; default versions, then hidden ones.
 std::vector<elf::Symbol> unique_places(std::vector<elf::Symbol> symbols);
 
+// Returns those of a pattern's symbols whose address one of `unique` has, by address and name, if
+// ResolveOptions::every_name is set; otherwise `unique`.
+std::vector<elf::Symbol> with_every_name(const Query& query, std::vector<elf::Symbol> unique,
+                                         const std::vector<elf::Symbol>& all);
+
 // Fills in ProbePoint::aliases.
 void add_aliases(const elf::Image& image, std::span<ProbePoint> points);
 

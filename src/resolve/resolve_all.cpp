@@ -32,9 +32,7 @@ Error no_usable_file(const Targets& targets, Error first) {
 
 // Whether the error means that the file does not have the FUNCTION. Other errors are reported.
 bool is_not_found(std::string_view text, const Error& error) {
-  if (error.kind == ErrorKind::not_found || error.kind == ErrorKind::imported ||
-      error.kind == ErrorKind::no_code)
-    return true;
+  if (means_no_match(error)) return true;
   const auto function = parse_function(text);
   using Form = FunctionSpec::Form;
   const bool is_number =

@@ -94,8 +94,7 @@ ResolvedFunction resolve_form(const Query& query) {
 // name as an import or data symbol.
 bool may_be_in_debug_file(const Query& query, const Error& error) {
   if (query.function.form != FunctionSpec::Form::name) return false;
-  return error.kind == ErrorKind::not_found || error.kind == ErrorKind::imported ||
-         error.kind == ErrorKind::no_code;
+  return means_no_match(error);
 }
 
 // Whether the error is that of no_function() without hints.

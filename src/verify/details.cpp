@@ -3,7 +3,9 @@
 
 #include "binary/binary.hpp"
 #include "dwarf/functions.hpp"
+#include "insn/same_code.hpp"
 #include "resolve/page_size.hpp"
+#include "util/numbers.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -78,6 +80,24 @@ std::string code_at(const ProbePoint& point) {
   for (const std::byte byte : bytes.subspan(point.image_offset.value, size))
     text += fmt::format("{:02x}", static_cast<unsigned>(byte));
   return text;
+}
+
+// Returns the bytes that code_at() has written; nullopt for another text.
+std::optional<std::vector<std::byte>> parse_code(std::string_view text) {
+  std::vector<std::byte> bytes;
+  for (; text.size() >= 2; text.remove_prefix(2)) {
+    const auto byte = parse_number<std::uint8_t>(text.substr(0, 2), 16);
+    if (!byte) return std::nullopt;
+    bytes.push_back(std::byte{*byte});
+  }
+  return text.empty() ? std::optional(std::move(bytes)) : std::nullopt;
+}
+
+bool has_same_code(const std::string& recorded, const std::string& current, Arch arch) {
+  if (recorded == current) return true;
+  const auto one = parse_code(recorded);
+  const auto other = parse_code(current);
+  return one && other && is_same_code(arch, *one, *other);
 }
 
 bool breaks(const PointDetails& details, PageRule rule) {
@@ -293,7 +313,7 @@ void DetailReader::read(ProbePoint& point) {
 }
 
 std::vector<DetailChange> compare_details(const PointDetails& recorded, const PointDetails& current,
-                                          bool has_moved) {
+                                          Arch arch, bool has_moved) {
   std::vector<DetailChange> changes;
   if (recorded.parameters && current.parameters) {
     compare_types(recorded, current, changes);
@@ -309,7 +329,7 @@ std::vector<DetailChange> compare_details(const PointDetails& recorded, const Po
     changes.push_back({.change = Change::exits_changed,
                        .recorded = exits_text(*recorded.exits),
                        .found = exits_text(*current.exits)});
-  if (!has_moved && !recorded.code.empty() && recorded.code != current.code)
+  if (!has_moved && !recorded.code.empty() && !has_same_code(recorded.code, current.code, arch))
     changes.push_back(
         {.change = Change::code_changed, .recorded = recorded.code, .found = current.code});
   const auto broke_before = [&](PageRule rule) { return breaks(recorded, rule); };

@@ -62,8 +62,8 @@ struct DetailChange {
   std::optional<std::string> found = {};
   std::optional<std::string> reason = {};
 };
-// `has_moved`: the point has moved inside its library, where other bytes are expected.
+// `has_moved`: the point has moved inside its library, where other code is expected.
 std::vector<DetailChange> compare_details(const PointDetails& recorded, const PointDetails& current,
-                                          bool has_moved);
+                                          Arch arch, bool has_moved);
 
 } // namespace uprobectl

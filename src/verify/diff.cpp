@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "verify/diff.hpp"
 
+#include "resolve/explain.hpp"
 #include "resolve/page_size.hpp"
 #include "util/mapped_file.hpp"
 #include "util/text.hpp"
@@ -64,8 +65,7 @@ bool is_static_pattern(std::string_view word) {
 Result<void> add_points(Result<std::vector<ProbePoint>> found, std::vector<ProbePoint>& points) {
   if (found)
     std::ranges::move(*found, std::back_inserter(points));
-  else if (found.error().kind != ErrorKind::not_found &&
-           found.error().kind != ErrorKind::imported && found.error().kind != ErrorKind::no_code)
+  else if (!means_no_match(found.error()))
     return fail(std::move(found).error());
   return {};
 }
@@ -76,8 +76,11 @@ Result<LibraryPoints> read_points(const std::string& text, std::span<const std::
   if (!target) return fail(std::move(target).error());
   target->complete_symbols();
   LibraryPoints points{.points = {}, .build_id = target->binary().build_id, .page_problems = {}};
-  const ResolveOptions how{
-      .all = true, .clones = ResolveOptions::Clones::all, .aliases = true, .suggest = false};
+  const ResolveOptions how{.all = true,
+                           .clones = ResolveOptions::Clones::all,
+                           .thunks = true,
+                           .every_name = true,
+                           .suggest = false};
   static const std::vector<std::string> everything = {"*", "*:*"};
   for (const std::string& word : patterns.empty() ? std::span(everything) : patterns) {
     const auto added = [&] {
@@ -218,24 +221,8 @@ private:
                                  .target = target,
                                  .reason = "functions that are not exported: the new build has no "
                                            ".symtab or symbol file"});
-    add_renamed(before, after, recorded);
     add_comparison(recorded, current, target, Pairing::in_one_file, first_, verdict_);
     first_ += recorded.size();
-  }
-
-  // A pattern finds a point once, by one of its names. If the new build finds it by another one,
-  // the old build had that name, too.
-  static void add_renamed(const LibraryPoints& before, const LibraryPoints& after,
-                          std::vector<RecordedMatch>& recorded) {
-    std::set<std::string> added;
-    for (const ProbePoint& point : after.points) added.insert(point.symbol.value_or(""));
-    for (const ProbePoint& point : before.points) added.erase(point.symbol.value_or(""));
-    for (const ProbePoint& point : before.points)
-      for (const std::string& alias : point.aliases.value_or(std::vector<std::string>()))
-        if (added.contains(alias)) {
-          recorded.push_back(record_of(point));
-          recorded.back().symbol = alias;
-        }
   }
 
   static bool is_of_full_table(const ProbePoint& point) {
@@ -282,6 +269,7 @@ RecordedMatch record_of(const ProbePoint& point) {
                       .symbol = point.symbol,
                       .symbol_offset = point.symbol_offset,
                       .version = point.version,
+                      .is_old_version = point.default_version == false,
                       .build_id = point.binary->build_id,
                       .table = point.table ? std::optional(std::string(to_string(*point.table)))
                                            : std::nullopt,

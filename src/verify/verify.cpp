@@ -2,6 +2,7 @@
 #include "verify/verify.hpp"
 
 #include "resolve/archive_listing.hpp"
+#include "resolve/explain.hpp"
 #include "uprobectl/archive.hpp"
 #include "util/mapped_file.hpp"
 #include "util/text.hpp"
@@ -43,10 +44,12 @@ Finding finding_about(const RecordedMatch& match, const std::string& target, Pai
   Finding finding{.target = target,
                   .request = match.request,
                   .symbol = match.symbol,
+                  .version = match.version,
                   .file = match.file,
                   .entry = match.entry,
                   .abi = abi_of(match.entry),
                   .symbol_offset = match.symbol_offset,
+                  .is_old_version = match.is_old_version,
                   .record_line = match.line};
   if (pairing == Pairing::in_each_file) finding.image = image_of(match, target, pairing);
   return finding;
@@ -70,36 +73,23 @@ public:
       const ProbePoint& point = current[i];
       const auto& entry = point.binary->path.entry;
       by_symbol_[key_of(point.symbol, entry)].push_back(i);
-      if (point.aliases)
-        for (const std::string& alias : *point.aliases)
-          by_alias_[key_of(alias, entry)].push_back(i);
     }
   }
 
   using Visit = std::function<bool(std::size_t)>;
   // Calls visit for the index of each in order, until it returns true. Returns whether it did.
   bool visit(const RecordedMatch& match, const Visit& visit) const {
-    return visit_in(by_symbol_, match, visit);
-  }
-  // A pattern finds a point once, by one of its names, which an added name may replace.
-  bool visit_aliases(const RecordedMatch& match, const Visit& visit) const {
-    return visit_in(by_alias_, match, visit);
-  }
-  bool has(const RecordedMatch& match) const {
-    const auto is_any = [](std::size_t) { return true; };
-    return visit(match, is_any) || visit_aliases(match, is_any);
-  }
-
-private:
-  using Indexes = std::unordered_map<std::string, std::vector<std::size_t>>;
-
-  bool visit_in(const Indexes& indexes, const RecordedMatch& match, const Visit& visit) const {
-    const auto found = indexes.find(key_of(match.symbol, match.entry));
-    return found != indexes.end() && std::ranges::any_of(found->second, [&](std::size_t i) {
+    const auto found = by_symbol_.find(key_of(match.symbol, match.entry));
+    return found != by_symbol_.end() && std::ranges::any_of(found->second, [&](std::size_t i) {
              return is_same_point(match, current_[i]) && are_paired(match, current_[i], pairing_) &&
                     visit(i);
            });
   }
+  bool has(const RecordedMatch& match) const {
+    return visit(match, [](std::size_t) { return true; });
+  }
+
+private:
   std::string key_of(const std::optional<std::string>& symbol,
                      const std::optional<std::string>& entry) const {
     std::string key = symbol.value_or("");
@@ -110,8 +100,7 @@ private:
 
   std::span<const ProbePoint> current_;
   Pairing pairing_;
-  Indexes by_symbol_;
-  Indexes by_alias_;
+  std::unordered_map<std::string, std::vector<std::size_t>> by_symbol_;
 };
 
 // Returns for each recorded match the index of its current match, or current.size() without one. If
@@ -135,12 +124,6 @@ std::vector<std::size_t> pair_matches(std::span<const RecordedMatch> recorded,
   for (std::size_t old = 0; old < recorded.size(); ++old)
     if (recorded[old].static_probe) pair(old, true);
   for (std::size_t old = 0; old < recorded.size(); ++old) pair(old, false);
-  for (std::size_t old = 0; old < recorded.size(); ++old)
-    if (pairs[old] == current.size())
-      index.visit_aliases(recorded[old], [&](std::size_t i) {
-        pairs[old] = i;
-        return true;
-      });
   return pairs;
 }
 
@@ -165,7 +148,8 @@ std::vector<Finding> find_differences(const RecordedMatch& old, const ProbePoint
     add(same_image_offset ? Change::archive_moved : Change::function_moved, position_of(old),
         hex_text(old.address ? point.address.value : display_offset(point)));
   if (old.details && point.details)
-    for (DetailChange& change : compare_details(*old.details, *point.details, !same_image_offset)) {
+    for (DetailChange& change : compare_details(*old.details, *point.details,
+                                                point.binary->machine.arch, !same_image_offset)) {
       Finding finding = about;
       finding.change = change.change;
       if (!change.member.empty()) finding.member = std::move(change.member);
@@ -268,12 +252,6 @@ std::string current_target(const RecordedMatch& match, const TargetReplacements&
   return to_string(path);
 }
 
-// Whether the request has no match, in contrast to a file that cannot be read.
-bool means_gone(const Error& error) {
-  return error.kind == ErrorKind::not_found || error.kind == ErrorKind::imported ||
-         error.kind == ErrorKind::no_code;
-}
-
 bool is_line(const std::string& request) {
   const auto function = parse_function(request);
   return function && (function->form == FunctionSpec::Form::source_line ||
@@ -308,7 +286,7 @@ ResolveOptions infer_options(std::span<const RecordedMatch> recorded, bool unsaf
     options.all = options.all || !files.emplace(match.file, match.entry).second;
   if (is_line(recorded.front().request)) options.all = false;
   const auto function = parse_function(recorded.front().request);
-  options.aliases = function && is_name_pattern(function->name);
+  options.every_name = function && is_name_pattern(function->name);
   options.inlined = std::ranges::any_of(recorded, &RecordedMatch::is_inlined);
   return options;
 }
@@ -346,10 +324,11 @@ public:
       current = resolve_in_one(**one, request, with_all);
     }
     const Pairing pairing = targets->several ? Pairing::in_each_file : Pairing::in_one_file;
-    if (!current && !means_gone(current.error()))
+    if (!current && !means_no_match(current.error()))
       return skip(recorded, target, pairing, current.error(), request);
     const bool is_resolved = current.has_value();
     if (!is_resolved) current.emplace();
+    if (how.every_name) drop_other_names(recorded, *current, pairing);
     if (std::ranges::any_of(recorded,
                             [](const RecordedMatch& match) { return match.details != nullptr; }))
       for (ProbePoint& point : *current)
@@ -364,10 +343,7 @@ public:
     compare_build_ids(target, readable, *current, pairing);
     add_comparison(readable, *current, target, pairing, first, outcome_.verdict,
                    request_.with_added);
-    for (ProbePoint& point : *current) {
-      point.aliases.reset(); // --update writes what was recorded
-      outcome_.points.push_back(std::move(point));
-    }
+    std::ranges::move(*current, std::back_inserter(outcome_.points));
   }
 
   VerifyOutcome take() { return std::move(outcome_); }
@@ -599,6 +575,21 @@ bool are_paired(const RecordedMatch& recorded, const ProbePoint& current, Pairin
   return library_key(*recorded.entry) == library_key(*entry);
 }
 
+void drop_other_names(std::span<const RecordedMatch> recorded, std::vector<ProbePoint>& current,
+                      Pairing pairing) {
+  using Location = std::pair<const ProbedBinary*, ImageOffset>;
+  std::set<std::size_t> paired;
+  std::set<Location> known;
+  for (const std::size_t i : pair_matches(recorded, current, pairing))
+    if (i != current.size() && paired.insert(i).second && !current[i].static_probe)
+      known.emplace(current[i].binary.get(), current[i].image_offset);
+  std::size_t index = 0;
+  std::erase_if(current, [&](const ProbePoint& point) {
+    return !paired.contains(index++) && !point.static_probe &&
+           known.contains({point.binary.get(), point.image_offset});
+  });
+}
+
 std::vector<Finding> compare_matches(std::span<const RecordedMatch> recorded,
                                      std::span<const ProbePoint> current, const std::string& target,
                                      Pairing pairing) {
@@ -617,6 +608,7 @@ std::vector<Finding> compare_matches(std::span<const RecordedMatch> recorded,
     paired[pairs[i]] = true;
     const ProbePoint& point = current[pairs[i]];
     set_file(finding, point, pairing);
+    finding.is_old_version = point.default_version == false;
     std::ranges::move(find_differences(old, point, finding), std::back_inserter(findings));
   }
   for (std::size_t i = 0; i < current.size(); ++i) {
@@ -625,8 +617,10 @@ std::vector<Finding> compare_matches(std::span<const RecordedMatch> recorded,
                         .target = target,
                         .request = current[i].request,
                         .symbol = current[i].symbol,
+                        .version = current[i].version,
                         .found = hex_text(display_offset(current[i])),
-                        .symbol_offset = current[i].symbol_offset});
+                        .symbol_offset = current[i].symbol_offset,
+                        .is_old_version = current[i].default_version == false});
     set_file(findings.back(), current[i], pairing);
   }
   return findings;

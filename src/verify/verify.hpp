@@ -65,6 +65,11 @@ std::optional<std::string> abi_of(const std::optional<std::string>& entry);
 // bundle "base/lib/arm64-v8a/libfoo.so" is "lib/arm64-v8a/libfoo.so" of the APK.
 std::string library_key(std::string_view entry);
 
+// Removes matches that are other names of a recorded function: a pattern probes it once, so they
+// are not new.
+void drop_other_names(std::span<const RecordedMatch> recorded, std::vector<ProbePoint>& current,
+                      Pairing pairing);
+
 // Returns the differences between the recorded and the current matches of one request. `target` is
 // the target of the current ones.
 std::vector<Finding> compare_matches(std::span<const RecordedMatch> recorded,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Lines of requests, and records of matches that are read back.
-#include "output/recorded_match.hpp"
+#include "output/record_file.hpp"
 #include "util/shell_words.hpp"
 
 using namespace uprobectl;
@@ -8,6 +8,7 @@ using namespace uprobectl;
 int fuzz_request(const std::uint8_t* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   static_cast<void>(split_words(text));
-  static_cast<void>(read_match_record(text));
+  RecordFileReader reader(std::nullopt);
+  static_cast<void>(reader.read_line(text));
   return 0;
 }

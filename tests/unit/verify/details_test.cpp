@@ -18,7 +18,7 @@ PointDetails with_structure(std::vector<DetailMember> members) {
 
 std::vector<ChangeRow> compare(const PointDetails& recorded, const PointDetails& current) {
   std::vector<ChangeRow> rows;
-  for (const DetailChange& change : compare_details(recorded, current, false))
+  for (const DetailChange& change : compare_details(recorded, current, Arch::x86_64, false))
     rows.emplace_back(change.change, change.reason.value_or(change.member),
                       change.recorded.value_or("none"), change.found.value_or("none"));
   return rows;
@@ -104,4 +104,13 @@ TEST_CASE(
   recorded.pages.clear();
   CHECK(compare(recorded, {.pages = {"relro"}}) ==
         std::vector<ChangeRow>{{Change::page_size, "it breaks the rule relro", "none", "none"}});
+}
+
+TEST_CASE("code whose relative addresses have changed is not other code, unlike another constant") {
+  const PointDetails recorded{.code = "488d3d001000008b4708c3"}; // lea 0x1000(%rip), %rdi
+  CHECK(compare(recorded, {.code = "488d3d002000008b4708c3"}).empty());
+  CHECK(compare(recorded, {.code = "488d3d002000008b4710c3"}) ==
+        std::vector<ChangeRow>{
+            {Change::code_changed, "", "488d3d001000008b4708c3", "488d3d002000008b4710c3"}});
+  CHECK(compare({.code = "not hexadecimal"}, {.code = "90"}).size() == 1);
 }

@@ -2,6 +2,7 @@
 #include "verify/verify.hpp"
 
 #include <catch2/catch.hpp>
+#include <llvm/Support/JSON.h>
 
 using namespace uprobectl;
 
@@ -28,6 +29,12 @@ ProbePoint point(const char* symbol, std::uint64_t image_offset, std::uint64_t o
 
 std::vector<Finding> compare(std::vector<RecordedMatch> then, std::vector<ProbePoint> now) {
   return compare_matches(then, now, "x.so", Pairing::in_one_file);
+}
+
+Result<std::optional<RecordedMatch>> read_match(const std::string& line) {
+  const auto object = parse_record(line);
+  if (!object) return fail(object.error());
+  return read_match_record(*object);
 }
 
 } // namespace
@@ -70,11 +77,17 @@ TEST_CASE("missing symbols are gone, additional ones are new") {
   CHECK_FALSE(drifts[1].recorded);
 }
 
-TEST_CASE("a point that a pattern finds by another of its names is not gone") {
+TEST_CASE("another name of a recorded function is not new, a name of another function is") {
+  const auto binary = std::make_shared<const ProbedBinary>();
   std::vector<ProbePoint> now;
-  now.push_back(point("added", 0x10, 0x10));
-  now.back().aliases = {"f"};
-  CHECK(compare({recorded("f", 0x10, 0x10)}, std::move(now)).empty());
+  for (auto [name, offset] : {std::pair("added", 0x10), {"f", 0x10}, {"g", 0x20}}) {
+    now.push_back(point(name, static_cast<std::uint64_t>(offset), 0x10));
+    now.back().binary = binary;
+  }
+  drop_other_names(std::vector{recorded("f", 0x10, 0x10)}, now, Pairing::in_one_file);
+  REQUIRE(now.size() == 2);
+  CHECK(now[0].symbol == "f");
+  CHECK(now[1].symbol == "g");
 }
 
 TEST_CASE("matches are paired by name and version") {
@@ -100,7 +113,7 @@ TEST_CASE("several locations with one name are paired in order") {
 }
 
 TEST_CASE("a match record is read back, other records are skipped") {
-  const auto match = read_match_record(
+  const auto match = read_match(
       R"({"type":"match","target":"x.apk!/a.so","request":"f","file":"/x.apk","entry":"a.so",)"
       R"("offset":"0x1010","image_offset":"0x10","address":"0x10","symbol":"f","symbol_offset":"0x4",)"
       R"("version":null,"build_id":"abcd","key_of_tomorrow":[1]})");
@@ -113,13 +126,13 @@ TEST_CASE("a match record is read back, other records are skipped") {
   CHECK((*match)->symbol_offset == 4);
   CHECK_FALSE((*match)->version);
   CHECK((*match)->build_id == "abcd");
-  const auto other = read_match_record(R"({"type":"error","code":"not_found"})");
+  const auto other = read_match(R"({"type":"error","code":"not_found"})");
   REQUIRE(other);
   CHECK_FALSE(*other);
 }
 
 TEST_CASE("the match of a compressed library has neither file nor offset") {
-  const auto match = read_match_record(
+  const auto match = read_match(
       R"({"type":"match","target":"x.apk!/a.so","request":"f","file":null,"entry":"a.so",)"
       R"("offset":null,"image_offset":"0x10"})");
   REQUIRE(match);
@@ -162,14 +175,14 @@ TEST_CASE("invalid records are rejected") {
         R"({"type":"match","target":"x","request":"f","image_offset":"0x1"})",
         R"({"type":"match","target":"x","request":"f","offset":null,"image_offset":null})"}) {
     INFO(line);
-    const auto match = read_match_record(line);
+    const auto match = read_match(line);
     REQUIRE_FALSE(match);
     CHECK(match.error().kind == ErrorKind::corrupt);
   }
 }
 
 TEST_CASE("a record that is nested too deeply for the parser is rejected") {
-  const auto match = read_match_record(R"({"type":"match","x":)" + std::string(1 << 20, '['));
+  const auto match = read_match(R"({"type":"match","x":)" + std::string(1 << 20, '['));
   REQUIRE_FALSE(match);
   CHECK(match.error().message == "record of too many values, or nested too deeply");
 }
