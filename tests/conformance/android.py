@@ -4,6 +4,7 @@ multiple of 16 KiB. Where an entry's bytes lie is asked of Python's zipfile."""
 
 import io
 import json
+import re
 import shutil
 import struct
 import subprocess
@@ -44,14 +45,18 @@ class AndroidLibraries:
 
     def of(self, package):
         """Each library: its name, a file with its bytes, the target to ask for, its data's offset."""
-        version = LIBRARY_PACKAGES[package]
+        archive, infos = self.archive(package, LIBRARY_PACKAGES[package])
+        for info in infos:
+            yield (info.filename, archive.parent / info.filename, f"{archive}!/{info.filename}",
+                   data_offset(archive, info))
+
+    def archive(self, package, version):
+        """An archive of the libraries, which are unpacked beside it, and its entries."""
         folder = self.cache / f"{package.strip('@').replace('/', '-')}_{version}"
         if not folder.exists():
             self._unpack(f"{package}@{version}", folder)
         archive = folder / "libraries.apk"
-        for info in zipfile.ZipFile(archive).infolist():
-            yield (info.filename, folder / info.filename, f"{archive}!/{info.filename}",
-                   data_offset(archive, info))
+        return archive, zipfile.ZipFile(archive).infolist()
 
     def _unpack(self, package, folder):
         if not shutil.which("npm"):
@@ -81,4 +86,6 @@ class AndroidLibraries:
             if file.suffix == ".so":
                 yield str(file.relative_to(package)), file.read_bytes()
             elif file.suffix == ".aar":
-                yield from elf_entries(zipfile.ZipFile(file), file.stem + "/")
+                # Without its version, so that libraries of two versions have one name.
+                name = re.sub(r"-r?[0-9.]+$", "", file.stem)
+                yield from elf_entries(zipfile.ZipFile(file), name + "/")

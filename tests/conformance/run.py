@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Conformance over real objects: every defined function's name, version, size, kind and offset as
 uprobectl gives them, against GNU readelf and an independent reading of the program headers; in
-archives against Python's zipfile too; every static probe's places, semaphores and arguments. Prints TAP and, as comments, what deliberately differs.
+archives against Python's zipfile too; every static probe's locations, semaphores and arguments; what `diff` says of
+published pairs of builds. Prints TAP and, as comments, what deliberately differs.
 
 Usage: run.py UPROBECTL [--bounded] [--cache DIR] [WORD…]
   --bounded  only small packages of few architectures, as CI runs it
@@ -21,6 +22,7 @@ from compare import list_problems, records, resolve_problems
 from debian import Packages, Unavailable
 from expectation import EXCEPTIONS, LABELS, Expectation
 from objects import OBJECTS, STATIC_OBJECTS
+from pairs import ANDROID_PAIRS, DEBIAN_PAIRS, android_pair, debian_pair
 from readelf_rows import rows_of
 from segments import Segments
 from static_probes import arguments_left, expected_probes, static_problems
@@ -110,6 +112,21 @@ def android_cases(suite, options):
             suite.tap.skip(f"libraries of {package}", f"cannot be had: {error}")
 
 
+def pair_cases(suite, options):
+    packages = Packages(options.cache)
+    libraries = AndroidLibraries(options.cache, ROOT / "tools/make-archive")
+    cases = [(f"pair {wanted.title}", wanted.bounded, debian_pair, (packages, wanted)) for wanted in DEBIAN_PAIRS]
+    cases += [(f"pair {pair[0]}", False, android_pair, (libraries, *pair)) for pair in ANDROID_PAIRS]
+    for title, bounded, compare, arguments in cases:
+        if options.bounded and not bounded or not all(w in title for w in options.words):
+            continue
+        try:
+            found, problems = compare(suite.program, *arguments)
+            suite.tap.check(f"pair {found}", problems)
+        except Unavailable as error:
+            suite.tap.skip(title, f"cannot be had: {error}")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("program", metavar="UPROBECTL")
@@ -125,6 +142,7 @@ def main():
         options.cache.mkdir(parents=True, exist_ok=True)
         debian_cases(suite, options)
         android_cases(suite, options)
+        pair_cases(suite, options)
         suite.print_exceptions()
         suite.print_arguments()
     suite.tap.done()
