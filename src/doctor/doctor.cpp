@@ -6,6 +6,7 @@
 #include "process/command.hpp"
 #include "process/proc.hpp"
 #include "uprobectl/arch.hpp"
+#include "util/inflate.hpp"
 #include "util/numbers.hpp"
 #include "util/rooted_path.hpp"
 #include "util/text.hpp"
@@ -60,6 +61,22 @@ std::optional<std::string> find_mount_point(const std::optional<std::string>& mo
   return std::nullopt;
 }
 
+// Reads "NAME=y" and "NAME=m" of the configuration that the kernel has in itself
+// (CONFIG_IKCONFIG_PROC).
+std::optional<std::set<std::string, std::less<>>> read_kernel_config(const std::string& path) {
+  constexpr std::uint64_t max_size = 16U << 20;
+  const auto compressed = try_read_pseudo_file(path);
+  if (!compressed) return std::nullopt;
+  const auto text = gunzip(std::as_bytes(std::span(*compressed)), max_size);
+  if (!text) return std::nullopt;
+  std::set<std::string, std::less<>> names;
+  std::string_view rest(reinterpret_cast<const char*>(text->data()), text->size());
+  while (!rest.empty())
+    if (const std::string_view line = take_line(rest); line.ends_with("=y") || line.ends_with("=m"))
+      names.emplace(line.substr(0, line.size() - 2));
+  return names;
+}
+
 bool exists(const std::string& path) { return ::access(path.c_str(), F_OK) == 0; }
 
 std::size_t count_entries(const std::string& folder) {
@@ -103,6 +120,7 @@ public:
 
   std::vector<Check> run() && {
     kernel();
+    kernel_config();
     programs();
     user();
     mounts();
@@ -179,6 +197,26 @@ private:
         });
     add("kernel", known, fmt::format("Linux {}, {}", facts_.kernel_release, facts_.machine),
         "attach needs an x86-64 or arm64 machine; resolve works for files of any architecture");
+  }
+
+  // What probes need, and what more they can do with.
+  void kernel_config() {
+    const auto& config = facts_.kernel_config;
+    if (!config) return;
+    const auto missing = [&](std::initializer_list<std::string_view> names) {
+      std::string list;
+      for (const std::string_view name : names)
+        if (!config->contains(name)) list.append(list.empty() ? "" : ", ").append(name);
+      return list;
+    };
+    const std::string needed =
+        missing({"CONFIG_UPROBES", "CONFIG_UPROBE_EVENTS", "CONFIG_PERF_EVENTS",
+                 "CONFIG_BPF_SYSCALL", "CONFIG_BPF_EVENTS"});
+    const std::string useful = missing({"CONFIG_DEBUG_INFO_BTF", "CONFIG_BPF_JIT"});
+    add("kernel_config", needed.empty(),
+        (needed.empty() ? "has what probes need" : "not set: " + needed) +
+            (useful.empty() ? "" : "; without " + useful),
+        "a kernel with " + needed);
   }
 
   void programs() {
@@ -310,7 +348,12 @@ private:
   void android(const SystemFacts::Android& android) {
     const bool is_rooted = android.build_type == "user" && may_load();
     add("android_build", android.build_type != "user" || is_rooted,
-        android.build_type + (is_rooted ? ", with root" : ""),
+        android.build_type + (is_rooted ? ", with root"
+                              : android.build_type == "user"
+                                  ? ", without root: files can be read (resolve, list-symbols, "
+                                    "symbolize), nothing can be attached"
+                              : may_load() ? ""
+                                           : ": root is there with adb root"),
         "probing needs root: a userdebug or eng build (adb root), or a rooted user build");
     add("perf_harden", android.perf_harden != "1",
         android.perf_harden.empty() ? "not set" : android.perf_harden,
@@ -378,6 +421,7 @@ SystemFacts read_system_facts(const std::string& root) {
   facts.bpffs = find_mount_point(mounts, "bpf");
   facts.tracefs = find_mount_point(mounts, "tracefs");
   facts.kernel_btf = exists(root + "/sys/kernel/btf/vmlinux");
+  facts.kernel_config = read_kernel_config(root + "/proc/config.gz");
   facts.uprobe_events_writable =
       facts.tracefs && ::access((root + *facts.tracefs + "/uprobe_events").c_str(), W_OK) == 0;
   facts.tracing_off = facts.tracefs && is_switched_off(root + *facts.tracefs + "/tracing_on");

@@ -5,9 +5,11 @@
 
 #include "probe/probe.hpp"
 
+#include <set>
+
 namespace uprobectl {
 
-// Facts read from the running system. nullopt if a file is missing or not readable.
+// What the running system has. nullopt if a file is missing or not readable.
 struct SystemFacts {
   std::string kernel_release;     // uname -r
   std::string machine;            // uname -m
@@ -24,6 +26,8 @@ struct SystemFacts {
   std::optional<std::string> bpffs;     // mount point
   std::optional<std::string> tracefs;
   bool kernel_btf = false;
+  // The settings of /proc/config.gz that are y or m: "CONFIG_UPROBES"; nullopt without the file.
+  std::optional<std::set<std::string, std::less<>>> kernel_config;
   bool uprobe_events_writable = false;        // in `tracefs`
   bool tracing_off = false;                   // `tracing_on` in it is 0
   std::optional<std::uint64_t> memlock_limit; // bytes for BPF; nullopt: no limit
@@ -37,7 +41,7 @@ struct SystemFacts {
   std::optional<Android> android; // nullopt on other systems
 };
 
-// Reads the facts from files below `root`, which is empty for the running system, and Android's
+// Reads it from files below `root`, which is empty for the running system, and Android's
 // properties with /system/bin/getprop.
 SystemFacts read_system_facts(const std::string& root = "");
 
@@ -50,7 +54,7 @@ struct Check {
   std::optional<std::string_view> rule = {}; // list-symbols: what a file breaks, if it failed
 };
 
-// Checks the facts one by one, then whether each subcommand works.
+// Checks one after the other, then whether each subcommand works.
 std::vector<Check> check_system(const SystemFacts& facts, const Result<KernelFeatures>& features);
 
 } // namespace uprobectl

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "doctor/doctor.hpp"
+#include "util/inflate.hpp"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -80,13 +81,29 @@ TEST_CASE("doctor: a kernel with all features needs no fix") {
 TEST_CASE("doctor: tracing that an oops has switched off is named with what switches it on") {
   const Tree tree;
   tree.put("/proc/self/mounts", "tracefs /tracing tracefs rw 0 0\n");
+  const auto examine = [&] {
+    return check_of(check_system(read_system_facts(tree.root()), everything()), "tracing_on");
+  };
   tree.put("/tracing/tracing_on", "1\n");
-  CHECK(check_of(check_system(read_system_facts(tree.root()), everything()), "tracing_on").ok);
+  CHECK(examine().ok);
   tree.put("/tracing/tracing_on", "0\n");
-  const Check check =
-      check_of(check_system(read_system_facts(tree.root()), everything()), "tracing_on");
+  const Check check = examine();
   CHECK(!check.ok);
   CHECK(check.fix == "echo 1 >/tracing/tracing_on");
+}
+
+TEST_CASE("doctor: settings that the kernel's own configuration lacks are named") {
+  const Tree tree;
+  const auto packed =
+      gzip("CONFIG_UPROBES=y\nCONFIG_UPROBE_EVENTS=y\nCONFIG_PERF_EVENTS=y\n"
+           "CONFIG_BPF_SYSCALL=y\n# CONFIG_BPF_EVENTS is not set\nCONFIG_BPF_JIT=y\n");
+  REQUIRE(packed);
+  tree.put("/proc/config.gz", *packed);
+  const Check check =
+      check_of(check_system(read_system_facts(tree.root()), everything()), "kernel_config");
+  CHECK(!check.ok);
+  CHECK(check.reason == "not set: CONFIG_BPF_EVENTS; without CONFIG_DEBUG_INFO_BTF");
+  CHECK(check.fix == "a kernel with CONFIG_BPF_EVENTS");
 }
 
 TEST_CASE("doctor: without capabilities attach is refused with a fix") {
