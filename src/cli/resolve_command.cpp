@@ -2,7 +2,7 @@
 // The subcommand resolve, with --emit, --verify and --config.
 #include "console.hpp"
 #include "debuginfod.hpp"
-#include "output/emit.hpp"
+#include "emit_options.hpp"
 #include "requests.hpp"
 #include "target_options.hpp"
 #include "task_options.hpp"
@@ -32,11 +32,10 @@ Result<Requests> read_all(const OptionParser& parser, const Arguments& arguments
 
 class TargetResolver {
 public:
-  TargetResolver(const TargetOptions& where, const ResolveOptions& how,
-                 std::optional<EmitTool> tool, bool keeps_points, bool with_details, Output& output)
-      : where_(where), how_(how), output_(output), keeps_points_(keeps_points) {
+  TargetResolver(const TargetOptions& where, const ResolveOptions& how, Emitter* emitter,
+                 bool keeps_points, bool with_details, Output& output)
+      : where_(where), how_(how), output_(output), keeps_points_(keeps_points), emitter_(emitter) {
     if (with_details) details_.emplace(where.debug_places);
-    if (tool) emitter_.emplace(*tool);
   }
 
   void resolve(const Requests::Line& request) {
@@ -83,21 +82,11 @@ private:
     output_.gather_warnings(points);
     output_.report_repeated(); // before the records that it refers to
     for (const ProbePoint& point : points)
-      if (emitter_)
-        emit(point);
+      if (emitter_ != nullptr)
+        emit_point(*emitter_, point, output_);
       else
         output_.write(point);
     if (keeps_points_) points_.insert(points_.end(), points.begin(), points.end());
-  }
-
-  void emit(const ProbePoint& point) {
-    auto line = emitter_->line(point);
-    if (!line) {
-      output_.fail(line.error(), point.binary->target, point.request);
-      return;
-    }
-    if (line->requirement) output_.warn_once(*line->requirement);
-    output_.write_text(line->text += '\n');
   }
 
   void resolve_in_target(const Requests::Line& request) {
@@ -142,7 +131,7 @@ private:
   std::optional<DetailReader> details_; // if they are wanted
   bool keeps_points_;
   std::vector<ProbePoint> points_; // if they are kept
-  std::optional<Emitter> emitter_; // with --emit
+  Emitter* emitter_;               // null without --emit
   std::optional<Target> target_;   // kept for following requests of the same file
 };
 
@@ -177,8 +166,8 @@ ExitCode run_resolve(std::span<const std::string_view> arguments, Workstation& w
   TaskFileOptions tasks;
   bind_task_file_options(parser, tasks);
   parser.bind("--binary", tasks.binary);
-  std::optional<std::string> emit;
-  parser.bind("--emit", emit);
+  EmitOptions emit;
+  bind_emit_options(parser, emit);
   const auto parsed = parse_or_finish(parser, options, arguments);
   if (!parsed) return parsed.error();
   if (const auto checked = check_verify_options(parser, verify, options); !checked)
@@ -187,11 +176,14 @@ ExitCode run_resolve(std::span<const std::string_view> arguments, Workstation& w
     return finish_with(parser.usage_error("--config cannot be combined with TARGET"), options);
   const auto target_options = make_target_options(parser, std::move(where), workstation);
   if (!target_options) return finish_with(target_options.error(), options);
+  const auto emitter = make_emitter(parser, std::move(emit));
+  if (!emitter) return finish_with(emitter.error(), options);
 
   style.aliases = how.aliases;
   how.thorough = options.verbose;
   how.clones = select_clones(clones);
   verify.unsafe = how.unsafe;
+  how.every_name = record.has_value();
   how.instructions = select_instructions(options, style.instruction);
 
   Requests requests;
@@ -208,8 +200,8 @@ ExitCode run_resolve(std::span<const std::string_view> arguments, Workstation& w
   const DebugFetching fetching(options.debuginfod, **output);
   if (tasks.config) return resolve_task_file(tasks, *target_options, how, **output);
   if (verify.record) return run_verify(verify, *parsed, *target_options, **output);
-  TargetResolver resolving(*target_options, how, emit ? parse_emit_tool(*emit) : std::nullopt,
-                           record.has_value(), with.has_value(), **output);
+  TargetResolver resolving(*target_options, how, emitter->get(), record.has_value(),
+                           with.has_value(), **output);
   for (const Requests::Line& request : requests.lines()) resolving.resolve(request);
   requests.check_unused(*target_options, **output);
   // A record that lacks what failed would pass later.

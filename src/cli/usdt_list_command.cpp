@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "console.hpp"
 #include "debuginfod.hpp"
+#include "emit_options.hpp"
 #include "requests.hpp"
 #include "target_options.hpp"
 #include "verdict_options.hpp"
@@ -24,11 +25,11 @@ struct StaticListRequest {
 class StaticListing {
 public:
   // names_files: each probe has its file.
-  // listed: receives the points, unless it is null.
+  // listed: receives the points, unless it is null. emitter: writes them, unless it is null.
   StaticListing(const StaticListRequest& request, const Targets& targets, bool names_files,
-                std::vector<ProbePoint>* listed, Output& output)
+                std::vector<ProbePoint>* listed, Emitter* emitter, Output& output)
       : request_(request), targets_(targets), names_files_(names_files), points_(listed),
-        output_(output) {}
+        emitter_(emitter), output_(output) {}
 
   void add(const Target& target) {
     const std::string file = names_files_ ? to_string(target.display_path()) : std::string();
@@ -62,7 +63,10 @@ public:
         listed_ = true;
         if (point.effect.kind != ProbeEffect::Kind::safe)
           output_.warn_once(probe_error(point)->message);
-        output_.write(StaticProbeRecord{.point = &point, .target = file});
+        if (emitter_ != nullptr)
+          emit_point(*emitter_, point, output_);
+        else
+          output_.write(StaticProbeRecord{.point = &point, .target = file});
         if (points_ != nullptr) points_->push_back(point);
       }
     }
@@ -88,6 +92,7 @@ private:
   const Targets& targets_;
   bool names_files_;
   std::vector<ProbePoint>* points_;
+  Emitter* emitter_;
   Output& output_;
   std::optional<Error> not_found_; // the first file's error, if it lacks the probes
   bool listed_ = false;
@@ -96,11 +101,11 @@ private:
 
 // `several`: the command has several requests.
 void list_static(const StaticListRequest& request, const TargetOptions& options, bool several,
-                 std::vector<ProbePoint>* listed, Output& output) {
+                 std::vector<ProbePoint>* listed, Emitter* emitter, Output& output) {
   const auto targets = find_files(request.line, request.typed.value_or(""), WordKind::static_probes,
                                   options, output);
   if (!targets) return;
-  StaticListing listing(request, *targets, several || targets->several, listed, output);
+  StaticListing listing(request, *targets, several || targets->several, listed, emitter, output);
   if (visit_files(*targets, options, output, [&](const Target& target) { listing.add(target); }))
     listing.finish();
 }
@@ -115,8 +120,12 @@ ExitCode run_usdt_list(std::span<const std::string_view> arguments, Workstation&
   bind_target_options(parser, where, options);
   std::optional<std::string> record;
   parser.bind("--record", record);
+  EmitOptions emit;
+  bind_emit_options(parser, emit);
   const auto parsed = parse_or_finish(parser, options, arguments);
   if (!parsed) return parsed.error();
+  const auto emitter = make_emitter(parser, std::move(emit));
+  if (!emitter) return finish_with(emitter.error(), options);
   std::vector<ProbePoint> points;
   std::vector<ProbePoint>* const listed = record ? &points : nullptr;
   return run_listing(
@@ -125,10 +134,10 @@ ExitCode run_usdt_list(std::span<const std::string_view> arguments, Workstation&
           const DebugFetching& /*fetching*/, Output& output) {
         for (const Requests::Line& line : lines) {
           if (line.functions.empty())
-            list_static({.line = line}, found_by, lines.size() > 1, listed, output);
+            list_static({.line = line}, found_by, lines.size() > 1, listed, emitter->get(), output);
           for (const std::string_view probes : line.functions)
             list_static({.line = line, .typed = std::string(probes)}, found_by, lines.size() > 1,
-                        listed, output);
+                        listed, emitter->get(), output);
         }
         if (record && output.has_failed())
           output.fail({ErrorKind::not_found, *record + ": not written: not everything was found"});

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <set>
 #include <unordered_map>
 
 namespace uprobectl::emit {
@@ -37,6 +38,46 @@ Result<void> check_for_uprobe_events(const ProbePoint& point, std::string_view l
                 fmt::format("{}: the line has {} bytes, the maximum of uprobe_events is {}", path,
                             line.size(), longest_line));
   return {};
+}
+
+bool is_readable(const StaticArgument& argument) {
+  using enum StaticArgument::Kind;
+  return !argument.is_float &&
+         (argument.kind == constant || argument.kind == in_register || argument.kind == in_memory);
+}
+
+// The kernel's names of x86 registers have no size (regoffset_table in arch/x86/kernel/ptrace.c);
+// those of arm64 are the same as in operands.
+std::string register_in_kernel(Arch arch, const std::string& name) {
+  const bool is_x86 = arch == Arch::x86_64 || arch == Arch::i386;
+  const bool has_size = name.size() == 3 && (name[0] == 'r' || name[0] == 'e') && name[1] >= 'a';
+  return "%" + (is_x86 && has_size ? name.substr(1) : name);
+}
+
+// Returns where uprobe_events reads the argument; nullopt if it cannot express it.
+std::optional<std::string> fetch_location(const ProbePoint& point, const StaticArgument& argument) {
+  using enum StaticArgument::Kind;
+  const Arch arch = point.binary->machine.arch;
+  if (!is_readable(argument) || !argument.index.empty()) return std::nullopt;
+  if (argument.kind == constant) {
+    if (argument.address) return std::nullopt; // it is relocated
+    return fmt::format("\\{}", static_cast<std::int64_t>(argument.constant));
+  }
+  if (argument.kind == in_register) {
+    if (argument.shift != 0) return std::nullopt;
+    return register_in_kernel(arch, argument.base);
+  }
+  if (argument.address) {
+    // "@+N" is at the probe's address, plus N, minus the probe's offset (translate_user_vaddr() in
+    // kernel/trace/trace_uprobe.c).
+    const std::uint64_t position =
+        argument.address->value - point.address.value + point.offset->value;
+    if (position > INT64_MAX) return std::nullopt;
+    return fmt::format("@+{:#x}", position);
+  }
+  if (argument.base.empty())
+    return fmt::format("@{:#x}", static_cast<std::uint64_t>(argument.displacement));
+  return fmt::format("{:+}({})", argument.displacement, register_in_kernel(arch, argument.base));
 }
 
 // Octal escapes have at most three digits; \x would swallow hexadecimal digits that follow.
@@ -88,9 +129,30 @@ std::string EventNames::name(const ProbePoint& point) {
   return name;
 }
 
+FetchArguments fetch_arguments(const ProbePoint& point) {
+  FetchArguments fetched;
+  if (!point.static_probe) return fetched;
+  const std::vector<StaticArgument>& arguments = point.static_probe->arguments;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const StaticArgument& argument = arguments[i];
+    const std::uint32_t size = argument.size.value_or(argument.width);
+    const auto location = fetch_location(point, argument);
+    if (!location || (size != 1 && size != 2 && size != 4 && size != 8)) {
+      fetched.left_out.push_back(argument.raw);
+      continue;
+    }
+    fetched.text += fmt::format("{}arg{}={}:{}{}", fetched.text.empty() ? "" : " ", i, *location,
+                                argument.is_signed ? 's' : 'u', size * 8);
+  }
+  return fetched;
+}
+
 Result<std::string> tracefs_line(const ProbePoint& point, const std::string& name) {
   std::string line =
       fmt::format("p:uprobectl/{} {}:{:#x}", name, point.binary->real_path, point.offset->value);
+  if (point.semaphore) line += fmt::format("({:#x})", point.semaphore->value);
+  if (const std::string arguments = fetch_arguments(point).text; !arguments.empty())
+    line += " " + arguments;
   if (auto checked = check_for_uprobe_events(point, line); !checked)
     return fail(std::move(checked).error());
   return line;
@@ -99,8 +161,18 @@ Result<std::string> tracefs_line(const ProbePoint& point, const std::string& nam
 Result<std::string> perf_line(const ProbePoint& point, const std::string& name) {
   // perf writes the same line to uprobe_events.
   if (auto checked = tracefs_line(point, name); !checked) return fail(std::move(checked).error());
-  return fmt::format("perf probe -x {} -a uprobectl:{}={:#x}", shell_word(point.binary->real_path),
-                     name, point.offset->value);
+  if (point.semaphore)
+    return fail(Error{ErrorKind::unsupported,
+                      fmt::format("'{}' has a semaphore, which perf probe does not increment at an "
+                                  "offset",
+                                  display_name(point))}
+                    .hint("define the event with --emit tracefs, and record it with: perf record "
+                          "-e uprobectl:" +
+                          name));
+  std::string event = fmt::format("uprobectl:{}={:#x}", name, point.offset->value);
+  if (const std::string arguments = fetch_arguments(point).text; !arguments.empty())
+    event = shell_word(event + " " + arguments);
+  return fmt::format("perf probe -x {} -a {}", shell_word(point.binary->real_path), event);
 }
 
 Result<std::string> libbpf_line(const ProbePoint& point) {
@@ -111,8 +183,13 @@ Result<std::string> libbpf_line(const ProbePoint& point) {
                                                   ": libbpf would treat '!/' in this path as an "
                                                   "archive entry"}
                     .hint(std::string(rename_hint)));
-  return fmt::format("bpf_program__attach_uprobe_opts(prog, -1, {}, {:#x}, NULL);",
-                     c_string_literal(point.binary->real_path), point.offset->value);
+  const std::string options = point.semaphore
+                                  ? fmt::format("&(struct bpf_uprobe_opts){{.sz = sizeof(struct "
+                                                "bpf_uprobe_opts), .ref_ctr_offset = {:#x}}}",
+                                                point.semaphore->value)
+                                  : "NULL";
+  return fmt::format("bpf_program__attach_uprobe_opts(prog, -1, {}, {:#x}, {});",
+                     c_string_literal(point.binary->real_path), point.offset->value, options);
 }
 
 // How bpftrace (src/attached_probe.cpp, resolve_offset_uprobe, 0.17 to 0.26) resolves
@@ -237,6 +314,32 @@ std::string printf_text(const ProbePoint& point) {
 
 } // namespace
 
+// bcc finds the probe again by its names, and reads its arguments by the note.
+Result<std::string> bpftrace_static_line(const ProbePoint& point) {
+  const auto path = quoted_path(point.binary->real_path);
+  if (!path) return fail(path.error());
+  const StaticProbe& probe = *point.static_probe;
+  const std::string name = probe.provider + ":" + probe.name;
+  if (point.binary->path.entry)
+    return fail(Error{ErrorKind::unsupported, to_string(point.binary->path) +
+                                                  ": bpftrace does not find static probes in an "
+                                                  "archive"}
+                    .hint("use --emit tracefs or libbpf, which use the offset"));
+  if (!std::ranges::all_of(name, [](char c) { return in_ascii_identifier(c) || c == ':'; }))
+    return fail(ErrorKind::unsupported,
+                "'" + name + "': bpftrace does not support this character in a name");
+  std::string formats;
+  std::string values;
+  for (std::size_t i = 0; i < probe.arguments.size(); ++i) {
+    const StaticArgument& argument = probe.arguments[i];
+    if (!is_readable(argument)) continue;
+    formats += argument.is_signed ? " %lld" : " %llu";
+    values += fmt::format(", arg{}", i);
+  }
+  return fmt::format(R"(usdt:{}:{} {{ printf("%s %d {}{}\n", comm, pid{}); }})", *path, name,
+                     printf_text(point), formats, values);
+}
+
 Bpftrace::Bpftrace() = default;
 Bpftrace::~Bpftrace() = default;
 
@@ -253,8 +356,12 @@ Result<EmittedLine> Bpftrace::line(const ProbePoint& point) {
   if (!path) return fail(path.error());
   std::uint64_t number = point.offset->value;
   EmittedLine line;
+  const auto need = [&](std::string_view what) {
+    line.warnings.push_back(fmt::format("{}: '{}': bpftrace needs {}",
+                                        to_string(point.binary->path), point.request, what));
+  };
   if (point.binary->path.entry) {
-    line.requirement = "--unsafe and version 0.26 or later to probe archives";
+    need("--unsafe and version 0.26 or later to probe archives");
   } else if (const Symbols& symbols = load_symbols(point); symbols.cover(point.address.value)) {
     if (const auto name = symbols.ambiguous_name(point.address.value))
       return fail(
@@ -264,8 +371,7 @@ Result<EmittedLine> Bpftrace::line(const ProbePoint& point) {
               .hint(std::string(other_tools_hint)));
     number = point.address.value;
     if (point.symbol_offset != 0)
-      line.requirement =
-          "a build with a disassembler to probe inside a function (Debian 12's has none)";
+      need("a build with a disassembler to probe inside a function (Debian 12's has none)");
   } else {
     if (number != point.address.value && symbols.cover(number))
       return fail(Error{ErrorKind::unsupported,
@@ -273,7 +379,7 @@ Result<EmittedLine> Bpftrace::line(const ProbePoint& point) {
                                     "{:#x} as the address of another function",
                                     to_string(point.binary->path), point.request, number)}
                       .hint(std::string(other_tools_hint)));
-    line.requirement = "--unsafe: no symbol covers this address";
+    need("--unsafe: no symbol covers this address");
   }
   line.text = fmt::format(R"(uprobe:{}:{:#x} {{ printf("%s %d {}\n", comm, pid); }})", *path,
                           number, printf_text(point));
@@ -305,26 +411,48 @@ std::optional<EmitTool> parse_emit_tool(std::string_view name) {
 struct Emitter::State {
   emit::EventNames names;
   emit::Bpftrace bpftrace;
+  std::set<std::string> static_lines;       // of bpftrace
+  std::optional<BinaryPath> file_on_device; // the file that device_path stands for
 };
 
-Emitter::Emitter(EmitTool tool) : tool_(tool), state_(std::make_unique<State>()) {}
+Emitter::Emitter(EmitTool tool, std::optional<std::string> device_path)
+    : tool_(tool), device_path_(std::move(device_path)), state_(std::make_unique<State>()) {}
 Emitter::~Emitter() = default;
 
 Result<EmittedLine> Emitter::line(const ProbePoint& point) {
   if (!point.offset) return fail(no_file_offset_error(point));
   if (auto nested = nested_error(point)) return fail(std::move(*nested));
-  if (tool_ == EmitTool::bpftrace) {
-    auto line = state_->bpftrace.line(point);
-    if (line && line->requirement)
-      line->requirement = to_string(point.binary->path) + ": '" + point.request +
-                          "': bpftrace needs " + *line->requirement;
-    return line;
-  }
-  auto text = tool_ == EmitTool::tracefs ? emit::tracefs_line(point, state_->names.name(point))
-              : tool_ == EmitTool::perf  ? emit::perf_line(point, state_->names.name(point))
-                                         : emit::libbpf_line(point);
+  if (!device_path_) return line_of_tool(point);
+  std::optional<BinaryPath>& known = state_->file_on_device;
+  if (!known) known = point.binary->path;
+  if (known->file != point.binary->path.file)
+    return fail(ErrorKind::usage, fmt::format("--device-path is the path of one file, not of {} "
+                                              "and {}",
+                                              known->file, point.binary->path.file));
+  ProbePoint on_device = point;
+  auto binary = std::make_shared<ProbedBinary>(*point.binary);
+  binary->real_path = *device_path_;
+  on_device.binary = std::move(binary);
+  return line_of_tool(on_device);
+}
+
+Result<EmittedLine> Emitter::line_of_tool(const ProbePoint& point) {
+  const bool is_static = point.static_probe != nullptr;
+  if (tool_ == EmitTool::bpftrace && !is_static) return state_->bpftrace.line(point);
+  auto text = tool_ == EmitTool::bpftrace  ? emit::bpftrace_static_line(point)
+              : tool_ == EmitTool::tracefs ? emit::tracefs_line(point, state_->names.name(point))
+              : tool_ == EmitTool::perf    ? emit::perf_line(point, state_->names.name(point))
+                                           : emit::libbpf_line(point);
   if (!text) return fail(std::move(text).error());
-  return EmittedLine{.text = std::move(*text), .requirement = {}};
+  EmittedLine line{.text = std::move(*text)};
+  if (tool_ == EmitTool::bpftrace && !state_->static_lines.insert(line.text).second)
+    return EmittedLine{};
+  if (tool_ == EmitTool::tracefs || tool_ == EmitTool::perf)
+    for (const std::string& argument : emit::fetch_arguments(point).left_out)
+      line.warnings.push_back(fmt::format("'{}': {} cannot read the argument '{}'", *point.symbol,
+                                          tool_ == EmitTool::perf ? "perf probe" : "uprobe_events",
+                                          argument));
+  return line;
 }
 
 } // namespace uprobectl

@@ -94,9 +94,15 @@ void warn_if_hiding(std::string_view text, TargetFile& found) {
   }
 }
 
+// Whether the entry is a library for the ABI: "lib/arm64-v8a/libfoo.so", in an AAR "jni/…".
+bool is_of_abi(const std::string& entry, const std::optional<std::string>& abi) {
+  return !abi || entry.contains("/" + *abi + "/");
+}
+
 // "base.apk!libfoo.so", as crash reports write it: a library of the archive by its name. nullopt if
 // the text has no existing archive before a '!'.
-std::optional<Result<TargetFile>> find_in_archive(std::string_view text) {
+std::optional<Result<TargetFile>> find_in_archive(std::string_view text,
+                                                  const std::optional<std::string>& abi) {
   for (auto mark = text.find('!'); mark != std::string_view::npos;
        mark = text.find('!', mark + 1)) {
     const std::string path(text.substr(0, mark));
@@ -111,7 +117,8 @@ std::optional<Result<TargetFile>> find_in_archive(std::string_view text) {
     if (!libraries) return fail(Error(libraries.error()).within(path));
     std::vector<std::string> found;
     for (const std::string& library : *libraries)
-      if (library == name || library.ends_with('/' + name)) found.push_back(library);
+      if ((library == name || library.ends_with('/' + name)) && is_of_abi(library, abi))
+        found.push_back(library);
     if (found.size() == 1) {
       BinaryPath entry{path, std::move(found.front())};
       TargetFile target{
@@ -121,7 +128,8 @@ std::optional<Result<TargetFile>> find_in_archive(std::string_view text) {
       return target;
     }
     if (found.empty()) {
-      Error error{ErrorKind::not_found, fmt::format("{}: no library '{}'", path, name)};
+      Error error{ErrorKind::not_found,
+                  fmt::format("{}: no library '{}'{}", path, name, abi ? " for " + *abi : "")};
       if (auto apex = apex_error(*archive, path)) return fail(std::move(*apex));
       std::vector<std::string> names;
       for (const std::string& library : *libraries) names.emplace_back(file_name_of(library));
@@ -147,8 +155,7 @@ Result<std::optional<std::string>> find_for_command(std::string_view text,
 
 // Finds the text as a path, then as the name of a library of the command, then as that of an
 // installed library or program.
-Result<TargetFile> find_on_this_machine(std::string_view text,
-                                        const std::optional<std::string>& command = std::nullopt) {
+Result<TargetFile> find_on_this_machine(std::string_view text, const TargetOptions& options) {
   if (text.empty()) return fail(ErrorKind::usage, "the TARGET is empty");
   if (text.find('\0') != std::string_view::npos)
     return fail(ErrorKind::usage, "the TARGET contains a NUL byte");
@@ -161,7 +168,8 @@ Result<TargetFile> find_on_this_machine(std::string_view text,
     if (is_bare_name(text)) warn_if_hiding(text, found);
     return found;
   }
-  if (auto found = find_in_archive(text)) return std::move(*found);
+  if (auto found = find_in_archive(text, options.abi)) return std::move(*found);
+  const std::optional<std::string>& command = options.command;
   auto needed = find_for_command(text, command);
   if (needed && *needed) return as_typed({std::move(**needed), std::nullopt}, text);
   const auto candidates = locate(text, host_search_paths());
@@ -210,13 +218,14 @@ Result<std::optional<TargetFile>> find_in_pids(std::string_view text, std::span<
 }
 
 // Finds the text in the package, else as a library of the system.
-Result<TargetFile> find_in_app(std::string_view text, const std::string& package) {
+Result<TargetFile> find_in_app(std::string_view text, const TargetOptions& options) {
+  const std::string& package = *options.app;
   const auto app = AppFiles::read(package);
   if (!app) return fail(app.error());
   auto known = app->find(text);
   if (!known) return fail(std::move(known).error());
   if (*known) return std::move(**known);
-  auto found = find_on_this_machine(text);
+  auto found = find_on_this_machine(text, options);
   if (!is_bare_name(text)) return found;
   if (!found) return fail(app->no_library(text));
   found->warnings.push_back(std::string(text) + ": not among the files of " + package + "; using " +
@@ -256,10 +265,12 @@ std::vector<std::string> nearest_entries(const std::string& pattern,
   return nearest(without_wildcards(pattern), libraries);
 }
 
-Error no_match_error(const TargetFile& archive, const std::vector<std::string>& libraries) {
+Error no_match_error(const TargetFile& archive, const std::vector<std::string>& libraries,
+                     const std::optional<std::string>& abi) {
   const std::string& pattern = *archive.display_path.entry;
   Error error{ErrorKind::not_found,
-              fmt::format("{}: no library matches '{}'", archive.display_path.file, pattern)};
+              fmt::format("{}: no library{} matches '{}'", archive.display_path.file,
+                          abi ? " for " + *abi : "", pattern)};
   const auto near = nearest_entries(pattern, libraries);
   if (!near.empty()) error = std::move(error).hint(did_you_mean(near));
   return std::move(error).hint("list its libraries with: uprobectl list-symbols " +
@@ -268,7 +279,8 @@ Error no_match_error(const TargetFile& archive, const std::vector<std::string>& 
 
 // Returns the library entries that match the pattern, each name once, or the entry that has exactly
 // this name.
-Result<Targets> expand_entries(TargetFile archive_file, std::string_view text) {
+Result<Targets> expand_entries(TargetFile archive_file, std::string_view text,
+                               const std::optional<std::string>& abi) {
   Targets targets{.text = std::string(text), .several = true, .files = {}, .warnings = {}};
   std::swap(targets.warnings, archive_file.warnings);
   if (!archive_file.opened) {
@@ -293,13 +305,14 @@ Result<Targets> expand_entries(TargetFile archive_file, std::string_view text) {
   const std::vector<std::string>& libraries = *listed;
   std::unordered_set<std::string_view> seen;
   for (const std::string& library : libraries) {
-    if (!matches_pattern(pattern, library) || !seen.insert(library).second) continue;
+    if (!matches_pattern(pattern, library) || !is_of_abi(library, abi)) continue;
+    if (!seen.insert(library).second) continue;
     TargetFile file = archive_file;
     file.path.entry = library;
     file.display_path.entry = library;
     targets.files.push_back(std::move(file));
   }
-  if (targets.files.empty()) return fail(no_match_error(archive_file, libraries));
+  if (targets.files.empty()) return fail(no_match_error(archive_file, libraries, abi));
   return targets;
 }
 
@@ -349,14 +362,14 @@ Error ambiguous_target(std::string_view text, const std::vector<std::string>& ca
 }
 
 Result<TargetFile> find_file(std::string_view text, const TargetOptions& options) {
-  if (options.app) return find_in_app(text, *options.app);
+  if (options.app) return find_in_app(text, options);
   if (options.app_dir) return find_in_app_dir(text, options);
-  if (options.pids.empty()) return find_on_this_machine(text, options.command);
+  if (options.pids.empty()) return find_on_this_machine(text, options);
   auto known = find_in_pids(text, options.pids);
   if (!known) return fail(std::move(known).error());
   if (*known) return std::move(**known);
   // No process has it: use this machine's file, with a warning.
-  auto found = find_on_this_machine(text);
+  auto found = find_on_this_machine(text, options);
   if (!found && found.error().kind == ErrorKind::not_found && !is_bare_name(text)) {
     const std::string_view name = file_name_of(text);
     if (const auto mapped = find_in_pids(name, options.pids); mapped && *mapped)
@@ -385,7 +398,10 @@ Result<Targets> find_targets(std::string_view text, const TargetOptions& options
   auto found = find_file(text, options);
   if (!found) return fail(std::move(found).error());
   if (found->path.entry && is_pattern(*found->path.entry))
-    return expand_entries(std::move(*found), text);
+    return expand_entries(std::move(*found), text, options.app_dir ? std::nullopt : options.abi);
+  if (options.abi && !options.app_dir && !is_of_abi(found->path.entry.value_or(""), options.abi))
+    return fail(ErrorKind::usage, fmt::format("{}: --abi {}: not a library of an archive for it",
+                                              to_string(found->path), *options.abi));
   Targets targets{.text = std::string(text), .several = false, .files = {}, .warnings = {}};
   targets.files.push_back(std::move(*found));
   return targets;

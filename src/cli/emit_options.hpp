@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// --emit and --device-path: probes as lines for other tools.
+#pragma once
+
+#include "console.hpp"
+#include "option_parser.hpp"
+#include "output/emit.hpp"
+
+namespace uprobectl::cli {
+
+struct EmitOptions {
+  std::optional<std::string> tool;        // --emit
+  std::optional<std::string> device_path; // --device-path
+};
+void bind_emit_options(OptionParser& parser, EmitOptions& options);
+
+// Fails with usage if --device-path is not absolute. Returns null without --emit.
+Result<std::unique_ptr<Emitter>> make_emitter(const OptionParser& parser, EmitOptions options);
+
+// Writes the line of the point, or reports why the tool cannot probe it.
+void emit_point(Emitter& emitter, const ProbePoint& point, Output& output);
+
+} // namespace uprobectl::cli
