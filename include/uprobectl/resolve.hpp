@@ -284,6 +284,9 @@ struct TargetOptions {
   std::vector<pid_t> pids; // -p: search their mappings and mount namespaces first
   // The first word of a command that will be started: search the libraries that it needs, too.
   std::optional<std::string> command;
+  // --everywhere: a name means every copy of the library, that any process maps, in the folders of
+  // libraries and in apps. pids, app and app_dir do not matter then.
+  bool everywhere = false;
   // --app: search the files of this Android package first. Excludes pids.
   std::optional<std::string> app;
   // --app-dir: search the files of the Android package in this folder, and nothing else. Excludes

@@ -62,6 +62,7 @@ struct AttachOptions {
   CloneOptions clones = {};
   bool instruction = false;
   std::vector<std::string> debug_places;
+  bool everywhere = false;
   DexArguments dex;
   std::optional<std::string> oatdump;
   std::optional<std::string> command_line;
@@ -259,6 +260,7 @@ AttachLine::AttachLine(ProbeKind kind, Workstation& workstation)
   parser.bind("--save", options.save);
   bind_program_options(parser, options.program);
   bind_debug_options(parser, options.debug_places, common);
+  parser.bind("--everywhere", options.everywhere);
   if (kind == ProbeKind::static_probes) return;
   bind_naming_options(parser, options.resolve, options.clones);
   bind_plan_options(parser, options.plan);
@@ -338,6 +340,7 @@ Result<AttachRequest> make_attach_request(const AttachLine& line, const Argument
   request.dry_run = options.dry_run;
   request.makes_plan = options.plan.written.has_value();
   request.probes.resolve_options = options.resolve;
+  request.probes.target_options.everywhere = options.everywhere;
   request.probes.target_options.debug_places =
       places_here(options.debug_places, *line.common.workstation);
   auto dex = make_dex_search(options.dex, *line.common.workstation);

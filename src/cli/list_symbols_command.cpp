@@ -255,6 +255,7 @@ ExitCode run_list_symbols(std::span<const std::string_view> arguments, Workstati
   bind_list_options(parser, listing);
   TargetArguments where;
   bind_target_options(parser, where, options);
+  parser.bind("--everywhere", where.everywhere);
   bind_dex_options(parser, where.dex);
   bind_oatdump_option(parser, where.oatdump);
   const auto parsed = parse_or_finish(parser, options, arguments);

@@ -143,6 +143,7 @@ ExitCode run_resolve(std::span<const std::string_view> arguments, Workstation& w
   bind_common_options(parser, options);
   TargetArguments where;
   bind_target_options(parser, where, options);
+  parser.bind("--everywhere", where.everywhere);
   bind_dex_options(parser, where.dex);
   bind_oatdump_option(parser, where.oatdump);
   TextStyle style;

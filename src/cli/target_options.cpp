@@ -74,6 +74,7 @@ Result<TargetOptions> make_target_options(const OptionParser& parser, TargetArgu
   options.app = std::move(words.app);
   options.app_dir = std::move(words.app_dir);
   options.abi = std::move(words.abi);
+  options.everywhere = words.everywhere;
   return options;
 }
 

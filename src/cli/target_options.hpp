@@ -22,6 +22,7 @@ struct TargetArguments {
   std::optional<std::string> abi;
   std::vector<std::string> debug_places;
   bool extracted = false;
+  bool everywhere = false;
   DexArguments dex;
   std::optional<std::string> oatdump;
 };
@@ -31,7 +32,8 @@ struct TargetArguments {
 std::vector<std::string> places_here(const std::vector<std::string>& places,
                                      const Workstation& workstation);
 
-// --debug-dir, --debuginfod, -p, --app, --app-dir, --abi and --extracted.
+// --debug-dir, --debuginfod, -p, --app, --app-dir, --abi and --extracted. A command that has
+// --everywhere binds it.
 void bind_target_options(OptionParser& parser, TargetArguments& words, CommonOptions& options);
 
 // --dex, --root and --mapping.

@@ -3,6 +3,7 @@
 
 #include "resolve/app.hpp"
 #include "resolve/archive_listing.hpp"
+#include "resolve/everywhere.hpp"
 #include "resolve/in_process.hpp"
 #include "resolve/locate.hpp"
 #include "resolve/needed_files.hpp"
@@ -394,6 +395,7 @@ Result<Targets> find_targets(std::string_view text, const TargetOptions& options
     if (::stat(place.c_str(), &status) != 0)
       return fail(system_error(errno, place).within("--debug-dir"));
   }
+  if (options.everywhere) return find_everywhere(text);
   if (text == "*") return all_files(options);
   auto found = find_file(text, options);
   if (!found) return fail(std::move(found).error());
