@@ -79,7 +79,7 @@ public:
                               name_, by_build_id_ ? "build id" : "name"));
     if (unreadable_ != 0)
       targets_.warnings.push_back(
-          fmt::format("{}: {} not be searched; root can", name_,
+          fmt::format("{}: {} not be searched: not permitted", name_,
                       counted(unreadable_, "process could", "processes could")));
     targets_.text = name_;
     targets_.several = true;

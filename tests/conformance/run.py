@@ -134,7 +134,7 @@ def main():
     cache = os.environ.get("UPROBECTL_CONFORMANCE_CACHE") or ROOT / "build/conformance-cache"
     parser.add_argument("--cache", type=Path, default=Path(cache))
     parser.add_argument("words", nargs="*", metavar="WORD")
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()  # WORDs may follow options
     suite = Suite(options.program)
     if not shutil.which("readelf"):
         suite.tap.skip("conformance", "no readelf on this machine")
