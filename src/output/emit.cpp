@@ -260,8 +260,11 @@ private:
   template <typename Predicate>
   bool any_at(std::uint64_t address, const Predicate& predicate) const {
     auto range = std::ranges::upper_bound(ranges_, address, {}, &Range::begin);
-    while (range != ranges_.begin() && (--range)->reach > address)
+    while (range != ranges_.begin()) {
+      --range;
+      if (range->reach <= address) break;
       if (range->end > address && predicate(range->name)) return true;
+    }
     return false;
   }
 

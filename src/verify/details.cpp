@@ -202,7 +202,7 @@ void compare_types(const PointDetails& recorded, const PointDetails& current,
   for (std::size_t i = 0; i < std::max(before.size(), after.size()); ++i) {
     const DetailParameter* const one = i < before.size() ? &before[i] : nullptr;
     const DetailParameter* const other = i < after.size() ? &after[i] : nullptr;
-    std::string name = (one != nullptr ? one : other)->name;
+    std::string name = i < before.size() ? before[i].name : after[i].name;
     if (name.empty()) name = fmt::format("arg{}", i);
     if (one != nullptr && other != nullptr && one->name != other->name)
       add(std::move(name), one->type + " " + one->name, other->type + " " + other->name);
