@@ -428,10 +428,13 @@ struct builtin_settings {
   record_u32 follows_tail_calls; /* some exits have a role, see exit_role */
   record_u64 max_duration_ns;    /* of spans; 0: no maximum */
   struct task_state_layout task_state;
-  record_u32 longest_offset;      /* of the kept_wait in the record; 0: none */
-  record_u32 kept_wait_size;      /* bytes of a kept_wait with what follows it, a multiple of 8 */
+  record_u32 longest_offset; /* of the kept_wait in the record of a call; 0: none */
+  /* Bytes of a kept_wait with what follows it, a multiple of 8. 0: waits are not kept. */
+  record_u32 kept_wait_size;
   record_u32 wait_returns_offset; /* of the replaced_returns in it; 0: none */
   record_u32 wait_stack_offset;   /* of the stack in it, which has `stack_size` bytes */
+  record_u32 sends_waits;         /* each wait during a call is a RECORD_WAIT */
+  record_u32 unused;
 };
 
 /* The program's writable data. */
@@ -473,7 +476,9 @@ enum record_kind {
   RECORD_CALL = 2, /* an entry and its return */
   /* A stack that is new for this process. Consists of the probe_record only, and lets the reader
    * look at the mappings of the process before it ends. */
-  RECORD_NEW_STACK = 3
+  RECORD_NEW_STACK = 3,
+  /* A wait during a call of the probe. Consists of the probe_record and the kept_wait. */
+  RECORD_WAIT = 4
 };
 
 /* How a function was left. */
@@ -537,7 +542,7 @@ struct exit_rule {
  * - replaced_returns, then a stack_head with the stack; or instead, of RECORD_CALL, the kept_wait.
  */
 struct probe_record {
-  record_u64 time_ns; /* CLOCK_MONOTONIC; for RECORD_CALL of the return */
+  record_u64 time_ns; /* CLOCK_MONOTONIC; of RECORD_CALL and RECORD_WAIT: the end */
   record_u64 cookie;  /* the probe's number, in the order of attaching */
   record_u32 pid;     /* thread group, pid namespace of uprobectl */
   record_u32 tid;
@@ -737,7 +742,7 @@ static_assert(sizeof(text_chunk) == 72);
 static_assert(sizeof(stack_key) == 24);
 static_assert(sizeof(span_part) == 32);
 static_assert(sizeof(capture_plan) == 32 + 8 * MAX_SPAN_ROLES + 2 * 88 + 88 * MAX_READINGS);
-static_assert(sizeof(builtin_settings) == 240);
+static_assert(sizeof(builtin_settings) == 248);
 static_assert(sizeof(exit_rule) == 48 + 88 + 16 * MAX_CODE_RANGES);
 } // namespace uprobectl
 #endif

@@ -11,7 +11,7 @@ namespace uprobectl {
 
 namespace {
 
-constexpr std::uint32_t max_waiting_threads = 32768; // 3 MiB
+constexpr std::uint32_t max_waiting_threads = 32768; // 3 MiB, with causes 9 MiB
 constexpr std::uint32_t max_kept_wait_bytes = 64U << 20;
 
 struct SchedulerProgram {
@@ -29,8 +29,16 @@ constexpr std::array scheduler_programs = {
         [](const builtin_settings& run) { return tracks_waits(run) && !tracks_causes(run); }},
     SchedulerProgram{"on_caused_switch", "sched_switch", tracks_causes},
     SchedulerProgram{"on_waking", "sched_waking",
-                     [](const builtin_settings& run) { return run.longest_offset != 0; }},
+                     [](const builtin_settings& run) { return run.kept_wait_size != 0; }},
     SchedulerProgram{"on_thread_end", "sched_process_exit", tracks_waits}};
+
+// The bytes of an entry of `thread_waits`.
+std::uint32_t entry_bytes(const builtin_settings& run) {
+  if (!tracks_causes(run)) return sizeof(thread_waits);
+  const std::uint32_t kept = run.sends_waits != 0 ? sizeof(probe_record) + run.kept_wait_size
+                                                  : (MAX_OPEN_LEVELS + 1) * run.kept_wait_size;
+  return sizeof(thread_causes) + kept;
+}
 
 } // namespace
 
@@ -40,11 +48,9 @@ void prepare_scheduler_programs(bpf_object* object, const builtin_settings& run,
     bpf_program__set_autoload(bpf_object__find_program_by_name(object, each.name),
                               each.is_needed(run));
   if (!tracks_waits(run)) return;
-  std::uint32_t size = sizeof(thread_waits);
-  if (tracks_causes(run)) size = sizeof(thread_causes);
-  if (run.longest_offset != 0) size += (MAX_OPEN_LEVELS + 1) * run.kept_wait_size;
+  const std::uint32_t size = entry_bytes(run);
   std::uint32_t threads = max_waiting_threads;
-  if (run.longest_offset != 0) threads = std::min(threads, max_kept_wait_bytes / size);
+  if (run.kept_wait_size != 0) threads = std::min(threads, max_kept_wait_bytes / size);
   bpf_map* const map = bpf_object__find_map_by_name(object, "thread_waits");
   bpf_map__set_value_size(map, size);
   bpf_map__set_max_entries(map, std::max(threads / share, 64U));

@@ -53,13 +53,14 @@ struct open_level {
   record_u64 stack_pointer; /* call_key::stack_pointer */
   record_u64 began_ns;
   record_u32 longest; /* which of the kept waits is its longest one */
-  record_u32 unused;
+  record_u32 probe;   /* its number */
 };
 /* Calls nested deeper share the last level. */
 #define MAX_OPEN_LEVELS 4
 #define NO_WAIT (MAX_OPEN_LEVELS + 1)
 /* With TRACKS_CAUSES: a value of the map `thread_waits`. If longest waits are kept, MAX_OPEN_LEVELS
- * + 1 kept waits follow: those of the levels, and that of the wait under way. */
+ * + 1 kept waits follow: those of the levels, and that of the wait under way. If all waits are
+ * sent, one RECORD_WAIT follows. */
 struct thread_causes {
   struct thread_waits waits;
   record_u64 caused_ns[WAIT_CAUSES]; /* as waits.waited_ns */

@@ -98,7 +98,7 @@ private:
     track(capture_.measured_time);
     if (options_.off_cpu) {
       capture_.tracks_waits = capture_.tracks_causes = true;
-      capture_.stack = StackWalk::longest_wait;
+      capture_.stack = *options_.off_cpu == "all" ? StackWalk::each_wait : StackWalk::longest_wait;
       capture_.stack_bytes = default_waiting_stack_bytes;
     }
     request_.probes.return_at = return_at(options_.return_at.value_or("auto"));
@@ -450,15 +450,12 @@ public:
       request_.capture.shows_stacks = false;
     }
     // The user's program may write stacks to a map.
-    const bool is_copied =
-        walk == StackWalk::frame_data || (walk == StackWalk::none && request_.program);
-    if (options_.size && walk == StackWalk::longest_wait &&
-        *options_.size > max_waiting_stack_bytes)
+    const bool is_copied = copies_stacks(walk) || (walk == StackWalk::none && request_.program);
+    if (options_.size && copies_at_waits(walk) && *options_.size > max_waiting_stack_bytes)
       return wrong(fmt::format("--stack-size is at most {} with --off-cpu, which copies a stack at "
                                "each wait",
                                max_waiting_stack_bytes));
-    if (options_.size && !is_copied && walk != StackWalk::longest_wait)
-      return wrong("--stack-size needs --stack=dwarf");
+    if (options_.size && !is_copied) return wrong("--stack-size needs --stack=dwarf");
     auto exports = list_exports(parser_, options_.files, common_);
     if (!exports) return fail(std::move(exports).error());
     request_.exports = std::move(*exports);

@@ -26,7 +26,7 @@ struct CaptureOptions {
   bool registers = false;
   bool latency = false;
   bool cpu = false;
-  bool off_cpu = false;
+  std::optional<std::string> off_cpu; // which waits have stacks
   std::optional<std::chrono::nanoseconds> min_latency;
   bool count = false;
   bool per_process = false;

@@ -110,16 +110,16 @@ std::vector<replaced_return> read_replaced_returns(Bytes record, std::size_t off
   return returns;
 }
 
-std::optional<LongestWait> read_longest_wait(Bytes record, const builtin_settings& settings) {
-  if (settings.longest_offset == 0) return std::nullopt;
-  const auto wait = structure_at<kept_wait>(record, settings.longest_offset);
+// Returns the kept_wait at the offset. nullopt if there is none, or the record cannot have it.
+std::optional<CallWait> read_wait(Bytes record, std::size_t offset) {
+  const auto wait = structure_at<kept_wait>(record, offset);
   if (!wait || wait->duration_ns == 0 || wait->cause >= WAIT_CAUSES) return std::nullopt;
-  return LongestWait{.begin_ns = wait->left_ns,
-                     .duration_ns = wait->duration_ns,
-                     .cause = static_cast<wait_cause>(wait->cause),
-                     .waker_tid = wait->waker,
-                     .waker_comm = std::string(
-                         wait->waker_comm, ::strnlen(wait->waker_comm, sizeof(wait->waker_comm)))};
+  return CallWait{.begin_ns = wait->left_ns,
+                  .duration_ns = wait->duration_ns,
+                  .cause = static_cast<wait_cause>(wait->cause),
+                  .waker_tid = wait->waker,
+                  .waker_comm = std::string(wait->waker_comm,
+                                            ::strnlen(wait->waker_comm, sizeof(wait->waker_comm)))};
 }
 
 // Whether the record has the result of the reading.
@@ -137,8 +137,9 @@ std::optional<std::uint32_t> process_with_new_stack(Bytes record) {
 }
 
 Result<Event> CapturePlan::decode(Bytes record) const {
-  if ((settings_.flags & SPANS) == 0) return decode_hit(record, settings_.kept_size);
   const auto head = structure_at<probe_record>(record, 0);
+  if (head && head->kind == RECORD_WAIT && settings_.sends_waits != 0) return decode_wait(record);
+  if ((settings_.flags & SPANS) == 0) return decode_hit(record, settings_.kept_size);
   const bool is_trigger =
       head && head->cookie < probes_.size() && (plan_of(head->cookie).flags & ONLY_TRIGGER) != 0;
   if (is_trigger) return decode_hit(record, settings_.half_size);
@@ -191,28 +192,48 @@ std::shared_ptr<Span> CapturePlan::make_span(const Event& begin, const span_part
   return span;
 }
 
-Result<Event> CapturePlan::decode_hit(Bytes record, std::size_t size) const {
+Result<Event> CapturePlan::decode_head(Bytes record, std::size_t size) const {
   if (record.size() < sizeof(probe_record))
     return fail(record_too_short(record.size(), sizeof(probe_record)));
   const auto head = read_value<probe_record>(record, 0);
-  if (head.cookie >= probes_.size() || head.kind > RECORD_CALL)
+  if (head.cookie >= probes_.size())
     return fail(ErrorKind::corrupt, "a record of the BPF program has the unknown probe " +
                                         std::to_string(head.cookie) + " (there are " +
                                         std::to_string(probes_.size()) + ")");
   if (record.size() < size) return fail(record_too_short(record.size(), size));
-  const ProbePoint* const point = probes_[head.cookie].point;
-
   Event event;
   event.time_ns = head.time_ns;
   event.pid = head.pid;
   event.tid = head.tid;
   event.cpu = head.cpu;
   event.comm.assign(head.comm, ::strnlen(head.comm, sizeof(head.comm)));
-  event.point = point;
+  event.point = probes_[head.cookie].point;
   event.probe = static_cast<std::uint32_t>(head.cookie);
-  event.kind = head.kind != RECORD_ENTRY ? EventKind::on_return
-               : point->static_probe     ? EventKind::static_probe
-                                         : EventKind::entry;
+  return event;
+}
+
+Result<Event> CapturePlan::decode_wait(Bytes record) const {
+  auto event = decode_head(record, sizeof(probe_record) + settings_.kept_wait_size);
+  if (!event) return event;
+  event->kind = EventKind::wait;
+  event->wait = read_wait(record, sizeof(probe_record));
+  if (!event->wait) return fail(ErrorKind::corrupt, "a record of the BPF program has no wait");
+  event->waiting_ns = event->wait->duration_ns;
+  event->caused_ns.emplace()[event->wait->cause] = event->wait->duration_ns;
+  return event;
+}
+
+Result<Event> CapturePlan::decode_hit(Bytes record, std::size_t size) const {
+  auto decoded = decode_head(record, size);
+  if (!decoded) return decoded;
+  Event& event = *decoded;
+  const auto head = read_value<probe_record>(record, 0);
+  if (head.kind > RECORD_CALL)
+    return fail(ErrorKind::corrupt,
+                "a record of the BPF program has the unknown kind " + std::to_string(head.kind));
+  event.kind = head.kind != RECORD_ENTRY   ? EventKind::on_return
+               : event.point->static_probe ? EventKind::static_probe
+                                           : EventKind::entry;
   event.return_value = head.return_value;
   event.left_by = head.left_by == LEFT_BY_TAIL_CALL ? ExitKind::tail_call
                   : head.left_by == LEFT_UNKNOWN    ? ExitKind::unknown
@@ -236,7 +257,7 @@ Result<Event> CapturePlan::decode_hit(Bytes record, std::size_t size) const {
       (is_call ? event.waiting_ns : event.waited_ns) = waits.waited_ns;
     if (event.waiting_ns && (settings_.flags & TRACKS_CAUSES) != 0) {
       std::ranges::copy(waits.caused_ns, event.caused_ns.emplace().begin());
-      event.longest_wait = read_longest_wait(record, settings_);
+      if (settings_.longest_offset != 0) event.wait = read_wait(record, settings_.longest_offset);
     }
   }
   if (shows_registers_) {
@@ -244,7 +265,7 @@ Result<Event> CapturePlan::decode_hit(Bytes record, std::size_t size) const {
     std::memcpy(event.registers.data(), record.data() + settings_.registers_offset,
                 event.registers.size() * sizeof(std::uint64_t));
   }
-  return event;
+  return decoded;
 }
 
 bool CapturePlan::is_not_resident(const probe_record& record, const reading_result& result) const {
@@ -277,12 +298,12 @@ std::vector<ReadResult> CapturePlan::read_results(Bytes record) const {
 }
 
 std::optional<CapturedStack> CapturePlan::decode_waiting_stack(Bytes record,
-                                                               const capture_plan& plan) const {
-  const auto wait = structure_at<kept_wait>(record, settings_.longest_offset);
-  if (!wait || wait->duration_ns == 0 || wait->stack_size > settings_.stack_size ||
-      (plan.flags & POINTERS_32) != 0 || record.size() < settings_.record_size)
+                                                               std::size_t offset) const {
+  if (record.size() < offset + settings_.kept_wait_size) return std::nullopt;
+  const Bytes kept = record.subspan(offset, settings_.kept_wait_size);
+  const auto wait = structure_at<kept_wait>(kept, 0);
+  if (!wait || wait->duration_ns == 0 || wait->stack_size > settings_.stack_size)
     return std::nullopt;
-  const Bytes kept = record.subspan(settings_.longest_offset, settings_.kept_wait_size);
   CapturedStack captured;
   captured.address = wait->stack_address;
   captured.bytes = kept.subspan(settings_.wait_stack_offset, wait->stack_size);
@@ -296,8 +317,12 @@ std::optional<CapturedStack> CapturePlan::decode_stack(Bytes record) const {
   const auto raw = structure_at<probe_record>(record, 0);
   if (!raw || raw->cookie >= probes_.size()) return std::nullopt;
   const capture_plan& plan = plan_of(raw->cookie);
-  if (settings_.longest_offset != 0)
-    return raw->kind == RECORD_CALL ? decode_waiting_stack(record, plan) : std::nullopt;
+  if (settings_.kept_wait_size != 0) {
+    std::size_t offset = raw->kind == RECORD_CALL ? settings_.longest_offset : 0;
+    if (raw->kind == RECORD_WAIT) offset = sizeof(*raw);
+    const bool has_wait = offset != 0 && (plan.flags & POINTERS_32) == 0;
+    return has_wait ? decode_waiting_stack(record, offset) : std::nullopt;
+  }
   const bool is_walked = (settings_.flags & WALK_STACK) != 0;
   if (!is_walked && (plan.flags & COPY_STACK) == 0) return std::nullopt;
   const auto head = structure_at<stack_head>(record, settings_.stack_offset);

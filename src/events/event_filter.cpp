@@ -301,9 +301,10 @@ EventFilter::Decision EventFilter::decide(const Event& event) const {
   if (found == points_.end()) return Decision::fails;
   const Point& point = found->second;
   const bool is_return = event.kind == EventKind::on_return;
-  const bool is_call = is_return && point.pairs_calls;
+  // A wait has neither arguments nor a result: conditions on these fail.
+  const bool has_both = (is_return && point.pairs_calls) || event.kind == EventKind::wait;
   for (const std::size_t phase : {PHASE_ENTRY, PHASE_RETURN}) {
-    if (!is_call && (phase == PHASE_RETURN) != is_return) continue;
+    if (!has_both && (phase == PHASE_RETURN) != is_return) continue;
     bool was_unread = false;
     const bool all_hold = std::ranges::all_of(point.conjuncts[phase], [&](const auto* const node) {
       return holds(

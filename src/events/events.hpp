@@ -25,6 +25,7 @@ enum class EventKind {
   on_return,
   static_probe,
   record, // sent by a user's program
+  wait    // of a thread during a call of the function: Event::wait
 };
 
 // How a probed function was left. The kernel's return probes (uretprobes) do not tell.
@@ -62,8 +63,8 @@ struct Span {
   std::shared_ptr<const Event> end = {};
 };
 
-// The longest time that a thread was not on a CPU during a call.
-struct LongestWait {
+// A time that a thread was not on a CPU during a call.
+struct CallWait {
   std::uint64_t begin_ns = 0; // CLOCK_MONOTONIC
   std::uint64_t duration_ns = 0;
   wait_cause cause = WAIT_PREEMPTED;
@@ -107,7 +108,9 @@ struct Event {
   std::optional<std::uint64_t> waiting_ns;
   // With CaptureSpec::tracks_causes: the parts of waiting_ns, by wait_cause.
   std::optional<std::array<std::uint64_t, WAIT_CAUSES>> caused_ns;
-  std::optional<LongestWait> longest_wait; // of a paired call that has waited, if it is known
+  // Of a paired call that has waited: the longest wait, if it is known. EventKind::wait: this one,
+  // which is also in waiting_ns and caused_ns.
+  std::optional<CallWait> wait;
   // Of a hit that is not a paired call: since the thread's first hit.
   std::optional<std::uint64_t> waited_ns;
   std::optional<std::uint64_t> weight; // the value of CaptureSpec::weight, if it was read

@@ -181,7 +181,10 @@ public:
     settings.task_state = capture_.task_state;
     const bool registers = std::ranges::any_of(
         plans, [&](const capture_plan& plan) { return has_registers(plan.flags); });
-    lay_out_records(settings, plans, registers, capture_.stack == StackWalk::longest_wait);
+    const KeptWaits waits = capture_.stack == StackWalk::longest_wait ? KeptWaits::longest
+                            : capture_.stack == StackWalk::each_wait  ? KeptWaits::each
+                                                                      : KeptWaits::none;
+    lay_out_records(settings, plans, registers, waits);
     return settings;
   }
 
@@ -480,8 +483,7 @@ Result<CapturePlan> CapturePlan::make(const CaptureSpec& capture,
   plan.spans_ = capture.spans;
   plan.pairs_calls_ = capture.pair_calls;
   plan.shows_registers_ = capture.registers;
-  plan.unwinds_stacks_ =
-      capture.stack == StackWalk::frame_data || capture.stack == StackWalk::longest_wait;
+  plan.unwinds_stacks_ = copies_stacks(capture.stack);
   const auto is_argument = [](std::string_view name) {
     const auto source = parse_source_name(name);
     return source && source->kind == ArgumentSource::Kind::argument;
@@ -494,6 +496,15 @@ Result<CapturePlan> CapturePlan::make(const CaptureSpec& capture,
       std::ranges::any_of(capture.filter.terms, [&](const ConditionSpec& condition) {
         return is_argument(condition.name());
       });
+  const auto waits_for_return = [](const capture_plan& each) {
+    return each.filters[PHASE_RETURN] != 0;
+  };
+  if (capture.stack == StackWalk::each_wait && std::ranges::any_of(plan.plans_, waits_for_return))
+    return fail(Error{ErrorKind::usage,
+                      "with --off-cpu=all a condition cannot compare what is known "
+                      "when the call returns: its waits are written before"}
+                    .hint("compare values of the entry, or save the run: report --if selects calls")
+                    .hint("--off-cpu has the longest wait of the calls that it selects"));
   if (plan.plans_.empty()) plan.plans_.emplace_back();
   plan.settings_ = planner.make_settings(plan.plans_, *filters);
   plan.filters_ = filters->tables();

@@ -30,10 +30,20 @@ enum class StackWalk {
   caller,         // only the return address, known at a function's entry and exits
   frame_pointers, // by the kernel
   frame_data,     // by call frame information, from copied registers and stack bytes
-  longest_wait    // the same, not of the hit but of the longest wait of a call
+  longest_wait,   // the same, not of the hit but of the longest wait of a call
+  each_wait       // the same of each wait during a call, which is an event
 };
+// Whether stacks are copied in the kernel and unwound in user space.
+constexpr bool copies_stacks(StackWalk walk) {
+  return walk == StackWalk::frame_data || walk == StackWalk::longest_wait ||
+         walk == StackWalk::each_wait;
+}
+// Whether stacks are copied at waits, not at hits.
+constexpr bool copies_at_waits(StackWalk walk) {
+  return walk == StackWalk::longest_wait || walk == StackWalk::each_wait;
+}
 constexpr std::uint32_t default_stack_bytes = 16384; // measured in docs/stacks.md
-// With StackWalk::longest_wait a stack is copied at each wait.
+// The same if a stack is copied at each wait.
 constexpr std::uint32_t default_waiting_stack_bytes = 8192;
 constexpr std::uint32_t max_waiting_stack_bytes = 32768;
 
@@ -60,7 +70,7 @@ struct CaptureSpec {
   std::optional<SummedValue> measured = {};
   bool tracks_waits = false; // hits tell how long their thread has waited: Event::waiting_ns
   // Paired calls also tell why: Event::caused_ns. With StackWalk::longest_wait also
-  // Event::longest_wait.
+  // Event::longest_wait, with StackWalk::each_wait each wait is an event.
   bool tracks_causes = false;
   // A number that is the weight of each event: Event::weight. What the event has anyway is not
   // read again.
@@ -285,8 +295,12 @@ private:
     std::shared_ptr<const ValuePlan> values; // never null
     std::vector<std::string> hidden = {};    // see PointDescription
   };
+  // Decodes what all records have. Fails if the record is shorter than `size`.
+  Result<Event> decode_head(Bytes record, std::size_t size) const;
   Result<Event> decode_hit(Bytes record, std::size_t size) const;
-  std::optional<CapturedStack> decode_waiting_stack(Bytes record, const capture_plan& plan) const;
+  Result<Event> decode_wait(Bytes record) const;
+  // `offset`: of the kept_wait in the record.
+  std::optional<CapturedStack> decode_waiting_stack(Bytes record, std::size_t offset) const;
   std::shared_ptr<Span> make_span(const Event& begin, const span_part& part) const;
   bool is_not_resident(const probe_record& record, const reading_result& result) const;
   const capture_plan& plan_of(std::size_t probe) const { return plans_[probes_[probe].plan]; }

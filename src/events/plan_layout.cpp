@@ -133,7 +133,7 @@ bool reads_memory(const builtin_settings& settings, std::span<const capture_plan
 }
 
 void lay_out_records(builtin_settings& settings, std::vector<capture_plan>& plans, bool registers,
-                     bool longest_wait) {
+                     KeptWaits waits) {
   merge_flags(settings, plans);
   find_maxima(settings, plans);
   const bool plans_differ = settings.plan_flags != 0 || settings.max_readings > 0 ||
@@ -176,8 +176,7 @@ void lay_out_records(builtin_settings& settings, std::vector<capture_plan>& plan
     settings.record_size = settings.kept_size = 2 * settings.half_size;
     return;
   }
-  if (longest_wait) {
-    settings.longest_offset = end;
+  if (waits != KeptWaits::none) {
     settings.kept_wait_size = sizeof(kept_wait) + register_bytes(true);
     if (settings.returns.utask != 0) {
       settings.wait_returns_offset = settings.kept_wait_size;
@@ -185,8 +184,13 @@ void lay_out_records(builtin_settings& settings, std::vector<capture_plan>& plan
     }
     settings.wait_stack_offset = settings.kept_wait_size;
     settings.kept_wait_size += settings.stack_size;
-    settings.kept_size = end;
-    settings.record_size = end + settings.kept_wait_size;
+    settings.record_size = settings.kept_size = end;
+    if (waits == KeptWaits::each) {
+      settings.sends_waits = 1;
+    } else {
+      settings.longest_offset = end;
+      settings.record_size += settings.kept_wait_size;
+    }
     return;
   }
   const bool copies = (settings.flags & COPY_STACK) != 0;

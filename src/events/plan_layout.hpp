@@ -18,12 +18,19 @@ void complete_term(PreparedTerm& term, const capture_plan& plan); // the same fo
 // Returns the bytes of a record with this plan alone, without the stack.
 std::size_t record_bytes(const capture_plan& plan, bool registers);
 
+// Which waits are kept with their stacks.
+enum class KeptWaits {
+  none,
+  longest, // in the record of their call
+  each     // in a record of their own
+};
+
 // Assigns the offsets of bytes in the plans, and sets the sizes, offsets and maxima of the settings
 // and their PLAN_FLAGS. Requires at least one plan, and in `settings` the other flags, stack_size
 // and returns, which are cleared if the plans do not need them. `registers`: they are in each
-// record; `longest_wait`: each record has a kept_wait.
+// record of a hit.
 void lay_out_records(builtin_settings& settings, std::vector<capture_plan>& plans, bool registers,
-                     bool longest_wait);
+                     KeptWaits waits);
 
 // Whether a value is behind an address.
 inline bool loads_memory(const reading& each) {

@@ -347,7 +347,7 @@ void describe(auto& io, Described<AttachedRecord> auto& record) {
   io(4, "clocks", record.clocks);
 }
 
-void describe(auto& io, Described<LongestWait> auto& wait) {
+void describe(auto& io, Described<CallWait> auto& wait) {
   io(1, "begin_ns", wait.begin_ns);
   io(2, "duration_ns", wait.duration_ns);
   io(3, "cause", wait.cause);
@@ -406,7 +406,7 @@ void describe_event(auto& io, Described<Event> auto& event, const CallRecord* li
   io.key_if(caused.has_value(), "preempted_ns", [&] { return (*caused)[WAIT_PREEMPTED]; });
   io.key_if(caused.has_value(), "slept_ns", [&] { return (*caused)[WAIT_SLEPT]; });
   io.key_if(caused.has_value(), "blocked_ns", [&] { return (*caused)[WAIT_BLOCKED]; });
-  io.key_if(event.longest_wait.has_value(), "longest_wait", event.longest_wait);
+  io.key_if(event.wait.has_value(), "longest_wait", event.wait);
   io.key_if(line != nullptr, "depth", of(line, &CallRecord::depth));
   describe_stack(io, event.stack);
   // As the stack has it, whose frame 0 is the function.
@@ -430,7 +430,7 @@ void describe_event(auto& io, Described<Event> auto& event, const CallRecord* li
   io.saved(27, "waiting_ns", event.waiting_ns);
   io.saved(28, "waited_ns", event.waited_ns);
   io.saved(29, "caused_ns", event.caused_ns);
-  io.saved(30, "longest_wait", event.longest_wait);
+  io.saved(30, "longest_wait", event.wait);
 }
 void describe(auto& io, Described<Event> auto& event) { describe_event(io, event, nullptr); }
 
@@ -478,6 +478,24 @@ void describe_span(auto& io, const Event& begin) {
   io.key("stack", [&](std::string& out) { append_json_stack(out, begin.stack); });
   io.key("end_stack",
          of_end([](std::string& out, const Event& event) { append_json_stack(out, event.stack); }));
+}
+// An event that is a wait. `time_ns` is its end.
+void describe_wait(auto& io, const Event& event) {
+  const CallWait& wait = *event.wait;
+  io.key("time_ns", event.time_ns);
+  io.key("pid", event.pid);
+  io.key("ns_pid", event.ns_pid);
+  io.key("tid", event.tid);
+  io.key("comm", event.comm);
+  io.key("cpu", event.cpu);
+  describe_file(io, event.point);
+  describe_function(io, event.point);
+  io.key("begin_ns", wait.begin_ns);
+  io.key("duration_ns", wait.duration_ns);
+  io.key("cause", wait.cause);
+  io.key("waker_tid", wait.waker_tid);
+  io.key("waker_comm", wait.waker_comm);
+  describe_stack(io, event.stack);
 }
 void describe(auto& io, Described<SpanSummaryRecord> auto& record) {
   io.key("name", record.name);

@@ -377,8 +377,8 @@ std::vector<std::string> cause_cells(const Event& event) {
   return cells;
 }
 
-std::string describe_longest_wait(const LongestWait& wait) {
-  std::string text = "longest wait ";
+std::string describe_wait(const CallWait& wait) {
+  std::string text;
   append_short_duration(text, wait.duration_ns);
   text.append(": ").append(to_string(wait.cause));
   if (!wait.waker_comm.empty())

@@ -15,7 +15,7 @@ struct Event;
 struct Histogram;
 struct CallSummaryRecord;
 struct HistogramRecord;
-struct LongestWait;
+struct CallWait;
 
 // A number that JSON has as a string, "0x…": offsets, addresses and register values.
 struct Hex {
@@ -41,8 +41,8 @@ void append_decimal(std::string& out, std::uint64_t value); // 42
 void append_short_duration(std::string& out, std::uint64_t nanoseconds);
 // Returns the parts of a call's waiting, "slept 1.2ms", without those that are 0.
 std::vector<std::string> cause_cells(const Event& event);
-// Returns "longest wait 1.2ms: slept, woken by 'worker' (123)".
-std::string describe_longest_wait(const LongestWait& wait);
+// Returns "1.2ms: slept, woken by 'worker' (123)".
+std::string describe_wait(const CallWait& wait);
 
 // Converts CLOCK_MONOTONIC times to the time of day. Each time is converted by the clocks of its
 // own instant: times before a later set() keep their time of day.

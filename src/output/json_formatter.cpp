@@ -10,7 +10,7 @@
 namespace uprobectl {
 
 std::string_view to_string(EventKind kind) {
-  constexpr std::array<std::string_view, 4> names = {"entry", "return", "usdt", "record"};
+  constexpr std::array<std::string_view, 5> names = {"entry", "return", "usdt", "record", "wait"};
   return names[static_cast<std::size_t>(kind)];
 }
 std::string_view to_string(ExitKind kind) {
@@ -78,10 +78,17 @@ public:
   }
 
   void write(const Event& event) override {
-    if (event.span == nullptr) return write_event(event, nullptr);
-    JsonRecord record(line_, "span");
-    describe_span(record, event);
-    finish(record);
+    if (event.span != nullptr) {
+      JsonRecord record(line_, "span");
+      describe_span(record, event);
+      finish(record);
+    } else if (event.kind == EventKind::wait) {
+      JsonRecord record(line_, "wait");
+      describe_wait(record, event);
+      finish(record);
+    } else {
+      return write_event(event, nullptr);
+    }
     out_.end_event();
   }
   void write(const CallRecord& line) override {

@@ -24,7 +24,7 @@ struct ReportedFrame;
 }
 class OutputBuffer;
 
-std::string_view to_string(EventKind kind);   // "entry", "return", "usdt", "record"
+std::string_view to_string(EventKind kind);   // "entry", "return", "usdt", "record", "wait"
 std::string_view to_string(ExitKind kind);    // "return", "tail_call"
 std::string_view to_string(wait_cause cause); // "preempted", "slept", "blocked"
 

@@ -245,6 +245,11 @@ public:
     cell(std::to_string(event.pid), 15, line_.size());
     cell(std::to_string(event.tid), 7, last_width_);
     cell(event.comm, 7, last_width_);
+    if (event.kind == EventKind::wait) {
+      write_wait(event);
+      out_.end_event();
+      return;
+    }
     constexpr std::size_t name_width = 24;
     std::string name = names_.name(*event.point);
     std::string arguments = arguments_text(event);
@@ -270,8 +275,7 @@ public:
     if (event.caller != nullptr) cell("<- " + display_frame(*event.caller), 0, last_width_);
     line_ += '\n';
     add_dumps(event);
-    if (event.longest_wait)
-      line_ += fmt::format("    {}\n", describe_longest_wait(*event.longest_wait));
+    if (event.wait) line_ += fmt::format("    longest wait {}\n", describe_wait(*event.wait));
     add_stack(event.stack);
     out_.append(line_);
     out_.end_event();
@@ -628,6 +632,15 @@ private:
     text += '(' + arguments_text(event) + ')';
     if (event.kind == EventKind::on_return) text += ' ' + return_text(event);
     return text;
+  }
+
+  // FUNCTION waited DURATION: CAUSE[, woken by 'THREAD' (TID)]
+  void write_wait(const Event& event) {
+    cell(names_.name(*event.point), 15, last_width_);
+    cell("waited " + describe_wait(*event.wait), 24, last_width_);
+    line_ += '\n';
+    add_stack(event.stack);
+    out_.append(line_);
   }
 
   // NAME KEY FROM(…) [= …] .. TO(…) [= …] DURATION

@@ -44,10 +44,10 @@ void add_causes(std::vector<DataMember>& values, const Event& event) {
     add("slept_ns", (*event.caused_ns)[WAIT_SLEPT]);
     add("blocked_ns", (*event.caused_ns)[WAIT_BLOCKED]);
   }
-  if (!event.longest_wait) return;
-  add("longest_wait_ns", event.longest_wait->duration_ns);
-  add("longest_wait_cause", std::string(to_string(event.longest_wait->cause)));
-  if (!event.longest_wait->waker_comm.empty()) add("waker_comm", event.longest_wait->waker_comm);
+  if (!event.wait) return;
+  add("longest_wait_ns", event.wait->duration_ns);
+  add("longest_wait_cause", std::string(to_string(event.wait->cause)));
+  if (!event.wait->waker_comm.empty()) add("waker_comm", event.wait->waker_comm);
 }
 
 std::string_view reason_of(CallEnd end) {
@@ -78,6 +78,7 @@ public:
 
   void add_event(const Event& event) override {
     if (event.time_ns != 0) last_ns_ = std::max(last_ns_, event.time_ns);
+    if (event.kind == EventKind::wait) return add_wait(event);
     std::vector<DataMember> values = argument_values(event);
     std::ranges::move(other_values(event), std::back_inserter(values));
     add_times(values, on_cpu_ns(event), event.waiting_ns);
@@ -88,15 +89,31 @@ public:
                             .category = event.point != nullptr ? module_name(*event.point)
                                                                : std::string_view(),
                             .values = values};
-    Thread& thread = find_thread(event);
-    if (!is_call) {
-      encoder_->instant(file_.draft(), thread.track, item,
-                        event.time_ns != 0 ? event.time_ns : last_ns_);
-    } else {
-      const std::uint64_t begin_ns = event.time_ns - std::min(*event.latency_ns, event.time_ns);
-      encoder_->call(file_.draft(), track_of_call(thread, begin_ns, event.time_ns), item, begin_ns,
-                     event.time_ns);
+    if (is_call) return add_slice(event, item, *event.latency_ns);
+    encoder_->instant(file_.draft(), find_thread(event).track, item,
+                      event.time_ns != 0 ? event.time_ns : last_ns_);
+    file_.end_piece();
+  }
+
+  // A slice in that of its call.
+  void add_wait(const Event& event) {
+    const CallWait& wait = *event.wait;
+    std::vector<DataMember> values = other_values(event);
+    if (!wait.waker_comm.empty()) {
+      values.push_back({.name = "waker_comm", .value = text_value(wait.waker_comm)});
+      values.push_back({.name = "waker_tid", .value = {.value = std::uint64_t{wait.waker_tid}}});
     }
+    add_slice(
+        event,
+        {.name = to_string(wait.cause), .category = module_name(*event.point), .values = values},
+        wait.duration_ns);
+  }
+
+  // A slice of the thread that ends with the event.
+  void add_slice(const Event& event, const TimelineItem& item, std::uint64_t duration_ns) {
+    const std::uint64_t begin_ns = event.time_ns - std::min(duration_ns, event.time_ns);
+    encoder_->call(file_.draft(), track_of_call(find_thread(event), begin_ns, event.time_ns), item,
+                   begin_ns, event.time_ns);
     file_.end_piece();
   }
 

@@ -25,7 +25,7 @@ struct LastEnumerator<ReportColumn> : LastEnumeratorIs<ReportColumn::name> {};
 template <>
 struct LastEnumerator<SymbolKind> : LastEnumeratorIs<SymbolKind::method> {};
 template <>
-struct LastEnumerator<EventKind> : LastEnumeratorIs<EventKind::record> {};
+struct LastEnumerator<EventKind> : LastEnumeratorIs<EventKind::wait> {};
 template <>
 struct LastEnumerator<ExitKind> : LastEnumeratorIs<ExitKind::tail_call> {};
 template <>

@@ -62,6 +62,7 @@ enum class ChunkKind : std::uint32_t {
   record_types = 28, // RecordTypesRecord
   record_type = 29,  // ValueType: of records of a user's program
   trigger = 30,      // TriggerRecord
+  wait = 31,         // Event of EventKind::wait
   // unwind::KeptParts. Only between a run on a device and its workstation, which replaces it by
   // chunks of file_parts: not part of the format.
   kept_parts = 0x10000,

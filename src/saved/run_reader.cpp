@@ -128,6 +128,7 @@ bool RunReader::replay(ChunkKind kind, Bytes content) {
   case ChunkKind::stack:
     return replay_stack(content);
   case ChunkKind::event:
+  case ChunkKind::wait:
     return replay_event(content);
   case ChunkKind::count:
     return replay_count(content);
@@ -371,6 +372,7 @@ bool RunReader::replay_event(Bytes content) {
     record->value_type = record_types_[saved.record_type - 1];
   }
   if (event.point == nullptr && (!is_user_record || needs_hit_)) return false;
+  if (event.kind == EventKind::wait && !event.wait) return false;
   if (event.span != nullptr && !complete_span(saved.end_probe, event)) return false;
   needs_hit_ = false;
   event.arch = arch_;

@@ -276,7 +276,7 @@ void RunWriter::write(const Event& event) {
   if (event.record != nullptr) saved.record_type = number_record_type(*event.record);
   if (event.span != nullptr && event.span->end != nullptr)
     saved.end_probe = number_probe(event.span->end->point);
-  write_chunk(ChunkKind::event, saved);
+  write_chunk(event.kind == EventKind::wait ? ChunkKind::wait : ChunkKind::event, saved);
   out_.end_event();
 }
 

@@ -93,9 +93,7 @@ public:
                         "in a container perf buffers need a kernel with type information (BTF)"}
                       .hint("use --buffer ring (Linux 5.8)"));
     features_ = features;
-    if (request_.capture.stack == StackWalk::frame_data ||
-        request_.capture.stack == StackWalk::longest_wait)
-      return_instances_ = find_return_instance_layout();
+    if (copies_stacks(request_.capture.stack)) return_instances_ = find_return_instance_layout();
     if (by_uretprobe()) nesting_ = find_nesting_layout();
     if (request_.capture.tracks_causes) {
       const auto layout = find_task_state_layout();

@@ -194,7 +194,7 @@ void EventTotals::add(const Event& event, StackCompleteness completeness) {
       count_values(nullptr, event, false, find_stack(event, completeness));
     return measure(event);
   }
-  if (event.point == nullptr) return;
+  if (event.point == nullptr || event.kind == EventKind::wait) return; // calls are counted
   has_entries_ |= event.kind == EventKind::entry;
   // A paired call is one event, at its return.
   if (!is_counted_elsewhere(event))

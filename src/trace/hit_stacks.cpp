@@ -85,7 +85,7 @@ std::uint64_t caller_at_entry(const SenderContext& from) {
 
 // How long the thread had the stack, or the call lasted.
 std::optional<std::uint64_t> time_of_stack(const Event& event) {
-  return event.longest_wait ? event.longest_wait->duration_ns : event.latency_ns;
+  return event.wait ? event.wait->duration_ns : event.latency_ns;
 }
 
 std::uint64_t read_stack_pointer(const SenderContext& from) {

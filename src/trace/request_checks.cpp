@@ -93,8 +93,10 @@ std::optional<std::string> find_capture_conflict(const AttachRequest& request) {
     if (request.stacks.weight && !weighs_groups) return "--weight needs --stack";
     if (capture.source_lines && !capture.caller) return "--lines needs --stack or --caller";
   }
-  if (request.stacks.save_dir && walk != StackWalk::frame_data && walk != StackWalk::longest_wait)
-    return "--keep-stacks needs --stack=dwarf";
+  if (request.stacks.save_dir && !copies_stacks(walk)) return "--keep-stacks needs --stack=dwarf";
+  if (walk == StackWalk::each_wait && capture.min_latency.count() > 0)
+    return "--min-latency cannot be combined with --off-cpu=all: waits are written before their "
+           "call ends";
   const bool is_written = !request.exports.empty() || request.stacks.save_dir;
   if (walk != StackWalk::none && request.aggregates.histograms && !request.aggregates.counts &&
       !is_written)

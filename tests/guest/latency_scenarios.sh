@@ -288,6 +288,7 @@ wait_scenarios() {
   for buffer in ring perf; do
     for at in trampoline ret; do
       scenario "$buffer, $at: a function that rests has slept, and its longest wait has a stack" tells_waits --buffer "$buffer" --return-at "$at"
+      scenario "$buffer, $at: each wait of a function is shown with its stack" tells_each_wait --buffer "$buffer" --return-at "$at"
     done
   done
 }
@@ -306,6 +307,18 @@ tells_waits() { # OPTION…
   [ "$longest" -ge 3 ] || fail "the longest wait of $longest of 5 calls was a sleep"
   expect_equal 'stacks that have the function and its caller' 5 \
     "$(records event | grep -c '"stack":.*"symbol": *"nap".*"symbol": *"main"')"
+}
+
+tells_each_wait() { # OPTION…
+  case $* in *ring*) kernel_is_at_least 5.8 || skip "Linux $(uname -r) has no ring buffers" ;; esac
+  start_frames nap
+  start_attach -j -d 120 -p "$started_pid" --off-cpu=all "$@" "$FIXTURES/frames" nap
+  end_frames
+  expect_equal 'calls' 25 "$(count_records event)"
+  slept=$(records wait cause=slept | field duration_ns | awk '$1 >= 195000000' | wc -l)
+  [ "$slept" -ge 3 ] || fail "$slept of 5 long waits: $(records wait)"
+  expect_equal 'waits without the function and its caller in their stack' 0 \
+    "$(records wait | grep -vc '"stack":.*"symbol": *"nap".*"symbol": *"main"')"
 }
 
 leaves_fast_out() {

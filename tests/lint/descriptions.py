@@ -30,7 +30,7 @@ PARTS = {"jump": "ClockJump", "source": "SourceLine", "task": "TaskProbeNote"}
 WRITE = re.compile(r"^  void write\(const (\w+)& (\w+)\) override \{(.*?)\}$", re.MULTILINE | re.DOTALL)
 WRITTEN = re.compile(r"write_described\(\"(\w+)\", ([^;]*)\);")
 # Records that the formatter writes in another way, and definitions of parts.
-OTHERS = {"event": [["Event"]], "span": [["describe_span"]], "inlined_into": [["InlinedInto"]], "clock_readings": [["ClockReading"]], "longest_wait": [["LongestWait"]],
+OTHERS = {"event": [["Event"]], "span": [["describe_span"]], "wait": [["describe_wait"]], "inlined_into": [["InlinedInto"]], "clock_readings": [["ClockReading"]], "longest_wait": [["CallWait"]],
           "verified_library": [["LibraryVerdict"]], "point_details": [["PointDetails"]],
           "detail_parameter": [["DetailParameter"]], "detail_member": [["RecordedMember"]]}
 

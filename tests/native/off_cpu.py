@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """off_cpu.py UPROBECTL [CALLS]
-Why calls wait, and the stack of their longest wait (--off-cpu), against a program that knows both: it sleeps, waits
+Why calls wait, and the stack of their longest wait (--off-cpu) or of all waits (--off-cpu=all), against a program that knows both: it sleeps, waits
 for a mutex and for a condition variable that named threads release, for the child of a vfork(), and contends for one
 CPU; calls are nested, and left by longjmp(). Stacks are also compared with those that gdb finds. Needs root. Prints
 TAP."""
@@ -260,6 +260,102 @@ def check_nested(program, events):
               [] if known >= 0.95 * 10 * CALLS else [f"{known} are known"])
 
 
+# The functions of the program in which a wait of each kind may be, with its cause.
+WAITS = {
+    "sleeps": ("slept", [["nap", "first_nap", "sleeps"], ["nap", "second_nap", "sleeps"]]),
+    "around": ("slept", [["nap", "first_nap", "around", "main"]]),
+    "beside": ("slept", [["nap", "first_nap", "beside", "main"]]),
+    "leaves": ("slept", [["nap", "first_nap", "leaves", "catches", "main"]]),
+    "vforks": ("blocked", [["vforks", "main"]]),
+    "locks": ("slept", [["locks", "with_thread", "main"]]),
+    "awaits": ("slept", [["awaits", "with_thread", "main"]]),
+}
+
+
+def outermost(events):
+    """The calls that are in no other one of their thread."""
+    found = []
+    for each in sorted(events, key=lambda call: (call["time_ns"] - call["latency_ns"], -call["latency_ns"])):
+        if not any(call["tid"] == each["tid"] and call["time_ns"] >= each["time_ns"] for call in found):
+            found.append(each)
+    return found
+
+
+def check_each(program, records, label):
+    waits = records["wait"]
+    lost = sum(each["count"] for each in records["lost"])
+    TAP.check(f"no wait is lost, and none is shown twice ({label})", [] if waits and lost == 0 and
+              len({(each["tid"], each["begin_ns"]) for each in waits}) == len(waits) else [len(waits), lost])
+    problems = []
+    calls = outermost(records["event"])
+    for call in calls:
+        inside = [each for each in waits if each["tid"] == call["tid"] and each["begin_ns"] >= call["time_ns"] - call["latency_ns"]
+                  and each["time_ns"] <= call["time_ns"]]
+        for cause in ("slept", "blocked", "preempted"):
+            found = sum(each["duration_ns"] for each in inside if each["cause"] == cause)
+            if abs(found - call[f"{cause}_ns"]) > max(MS // 2, call[f"{cause}_ns"] // 50):
+                problems.append(f"{call['symbol']} {cause} {call[f'{cause}_ns']}: waits of {found}")
+    few = len(calls) // 100
+    TAP.check(f"the waits of outermost calls add up to their sums by cause ({label})",
+              problems[:4] if len(problems) > few else [] if calls else ["no calls"])
+    for kind, (cause, stacks) in WAITS.items():
+        found = [each for each in waits if each["symbol"] == kind and each["duration_ns"] >= MS and each["cause"] != "preempted"]
+        strange = [(each["cause"], own_functions(each, program)) for each in found
+                   if each["cause"] != cause or not any(begins_with(own_functions(each, program), stack) for stack in stacks)]
+        # sleeps() has three naps, also in around() and beside(). Other threads may be late.
+        expected = {"sleeps": 9 * CALLS, "locks": 1, "awaits": 1}.get(kind, CALLS)
+        exact = kind not in ("locks", "awaits")
+        if kind == "leaves" and "trampoline" in label:
+            continue
+        TAP.check(f"{kind}(): each wait is of the innermost function, with its stack ({label})", strange[:3] if strange else
+                  [] if len(found) == expected or (not exact and len(found) > expected) else [f"{len(found)} waits"])
+    wakers = {(each["symbol"], each["waker_comm"]) for each in waits if each["symbol"] in ("locks", "awaits") and
+              each["duration_ns"] >= MS and each["cause"] == "slept"}
+    TAP.check(f"waits have the thread that ended them ({label})",
+              [] if wakers == {("locks", "holder"), ("awaits", "signaller")} else [wakers])
+    TAP.check(f"calls have sums, but no longest wait ({label})",
+              [str(each) for each in records["event"] if "slept_ns" not in each or "longest_wait" in each or each.get("stack")][:3])
+
+
+def folded_sums(path):
+    lines = [line.rsplit(" ", 1) for line in Path(path).read_text().splitlines()]
+    return {stack: int(weight) for stack, weight in lines}
+
+
+def check_each_saved(program, folder):
+    file, folded, later = (os.path.join(folder, name) for name in ("each", "each.folded", "later.folded"))
+    done = attach("--off-cpu=all", "--save", file, "--folded", folded, "--command-output", f"{program}.log", program, *FUNCTIONS,
+                  "--", program, str(CALLS), str(2 * MS))
+    read = subprocess.run([UPROBECTL, "report", "-j", file], capture_output=True, text=True, timeout=60)
+    waits = records_of(read.stdout)["wait"]
+    subprocess.run([UPROBECTL, "report", "--folded", later, file], capture_output=True, text=True, timeout=60)
+    sums = folded_sums(folded)
+    total = sum(each["duration_ns"] for each in waits)
+    TAP.check("folded stacks have the nanoseconds of all waits, also of a saved run",
+              [] if waits and sums == folded_sums(later) and sum(sums.values()) == total and total >= 9 * CALLS * 2 * MS
+              else [done.stderr, read.stderr, sum(sums.values()), total])
+    for condition, expected in (("blocked > 1ms", {"vforks"}), ("slept > 1ms && pid == 1", set())):
+        read = subprocess.run([UPROBECTL, "report", "-j", "--if", condition, file], capture_output=True, text=True, timeout=60)
+        found = {each["symbol"] for each in records_of(read.stdout)["wait"]}
+        TAP.check(f"report --if '{condition}' selects waits", [] if found == expected else [found, read.stderr])
+    read = subprocess.run([UPROBECTL, "report", "-j", "--count", file], capture_output=True, text=True, timeout=60)
+    counts = {each["symbol"]: each["count"] for each in records_of(read.stdout)["count"]}
+    TAP.check("report --count counts calls, not waits", [] if counts.get("sleeps") == 3 * CALLS else [counts, read.stderr])
+    blocked = os.path.join(folder, "blocked.folded")
+    subprocess.run([UPROBECTL, "report", "--folded", blocked, "--weight", "blocked", file], capture_output=True, text=True, timeout=60)
+    sums = folded_sums(blocked)
+    inside = sum(weight for stack, weight in sums.items() if "vforks" in stack)
+    TAP.check("--weight blocked leaves the waits of this cause", [] if inside >= CALLS * 2 * MS and inside >= 0.5 * sum(sums.values())
+              else [sums])
+    trace = os.path.join(folder, "each.trace.json")
+    subprocess.run([UPROBECTL, "report", "-o", trace, file], capture_output=True, text=True, timeout=60)
+    slices = [each for each in json.loads(Path(trace).read_text())["traceEvents"] if each.get("name") == "blocked"]
+    TAP.check("a timeline has the waits as slices", [] if len(slices) >= CALLS and all(each["dur"] > 0 for each in slices) else slices[:3])
+    done = attach("--off-cpu=all", "--command-output", f"{program}.log", program, "locks", "--", program, "3", str(2 * MS))
+    TAP.check("text has each wait with its stack",
+              [] if "waited " in done.stdout and ": slept, woken by 'holder'" in done.stdout and "#0 " in done.stdout else [done.stdout, done.stderr])
+
+
 def check_gdb(program, folder):
     if shutil.which("gdb") is None:
         TAP.skip("the stack is the one that gdb finds", "gdb is not installed")
@@ -331,7 +427,8 @@ def check_refusals(program, folder):
     done = subprocess.run([UPROBECTL, "report", "--if", "slept > 1", file], capture_output=True, text=True, timeout=60)
     TAP.check("report refuses causes of a run without them", [] if done.returncode != 0 and "saved without --off-cpu" in done.stderr else [done.stderr])
     for options in (["--graph", "--root-if", "slept > 1ms"], ["--count", "--off-cpu"], ["--stack", "--off-cpu"],
-                    ["--off-cpu", "--stack-size", "65528"]):
+                    ["--off-cpu", "--stack-size", "65528"], ["--off-cpu=all", "--min-latency", "1ms"],
+                    ["--off-cpu=all", "--if", "slept > 1ms"], ["--off-cpu=all", "--if", "ret == 0"]):
         done = attach(*options, program, "sleeps", "--", program, "1", "1")
         TAP.check(f"{' '.join(options)} is refused", [] if done.returncode == 2 and done.stderr else [done.returncode, done.stderr])
 
@@ -351,8 +448,10 @@ def main():
             check_kinds(program, events, label)
             if label == "--buffer ring":
                 check_nested(program, events)
+            check_each(program, run(program, "--off-cpu=all", *options, functions=functions), label)
         check_gdb(program, folder)
         check_values(program, folder)
+        check_each_saved(program, folder)
         check_refusals(program, folder)
     TAP.done()
 

@@ -257,7 +257,7 @@ static __always_inline void count_values(struct registers* regs, const struct ca
   }
   fill_values(record, regs, plan, phase);
   count_group(record, regs, plan, number, phase == PHASE_RETURN ? RECORD_RETURN : RECORD_ENTRY,
-              left_by, 0);
+              left_by);
   close_call(&key);
 }
 
@@ -271,7 +271,7 @@ static __noinline int complete_with_waits(struct probe_record* record, struct ca
   struct thread_waits* waits = find_thread_waits();
   complete_call(record, key);
   if (settings.flags & TRACKS_CAUSES)
-    begin_causes((struct thread_causes*)waits, record);
+    begin_causes((struct thread_causes*)waits, record, key->probe);
   else
     waits_of(record)->waited_ns = waited_at(waits, record->time_ns);
   return 0;
@@ -288,7 +288,7 @@ static __always_inline void begin_call(struct registers* regs, const struct capt
     count_lost(SKIPPED_CALLS);
     return;
   }
-  if (settings.longest_offset) *(__u64*)record->comm = (__u64)regs; // until the entry is complete
+  if (settings.kept_wait_size) *(__u64*)record->comm = (__u64)regs; // until the entry is complete
   if (existed && is_restarted(regs, &key, record->latency_ns))
     uncount(number, COUNTED_ENTRIES);
   else if (existed)
@@ -336,12 +336,12 @@ static __always_inline void report_call(struct registers* regs, const struct cap
   if (limits_at_return(plan) && is_left_out(number, PHASE_RETURN)) return;
   count_process(number);
   count_stack(regs, plan, number, PHASE_RETURN, left_by);
-  if (settings.flags & MEASURE_LATENCY) measure_time(number, record, latency);
+  if (settings.flags & MEASURE_LATENCY) measure_time(number, record);
   measure_reading(regs, plan, number, PHASE_RETURN, left_by);
   if (!(settings.flags & SEND_RECORDS) && settings.group_by == 0) return;
   fill_values(record, regs, plan, PHASE_RETURN);
   if (settings.group_by != 0) {
-    count_group(record, regs, plan, number, RECORD_CALL, left_by, latency);
+    count_group(record, regs, plan, number, RECORD_CALL, left_by);
     return; // no record is sent
   }
   stop_process();
@@ -632,6 +632,29 @@ int on_switch(struct bpf_raw_tracepoint_args* context) {
   return 0;
 }
 
+// Describes the running thread, which leaves its CPU, in the record of its wait.
+static __always_inline void begin_wait_record(struct thread_causes* thread) {
+  struct open_level* level = find_level(thread);
+  if (!level) return; // impossible
+  fill_header(wait_record(thread), level->probe, RECORD_WAIT, LEFT_UNKNOWN);
+}
+
+// Sends the record of a wait that has ended.
+static __always_inline void send_wait(void* context, struct thread_causes* thread) {
+  if (!run_state.armed) return;
+  struct probe_record* record = wait_record(thread);
+  record->time_ns = thread->waits.came_ns;
+  record->cpu = bpf_get_smp_processor_id();
+  __u64 size = sizeof(*record) + settings.kept_wait_size;
+#ifdef WITHOUT_RING
+  long error = bpf_perf_event_output(context, &records, BPF_F_CURRENT_CPU, record, size);
+#else
+  (void)context;
+  long error = bpf_ringbuf_output(&records, record, size, wakeup_flag());
+#endif
+  if (error != 0) count_lost(LOST_BUFFER_FULL);
+}
+
 // The same with the causes of waits. The thread that leaves is the running one.
 SEC("raw_tp/sched_switch")
 int on_caused_switch(struct bpf_raw_tracepoint_args* context) {
@@ -642,10 +665,13 @@ int on_caused_switch(struct bpf_raw_tracepoint_args* context) {
     leaves->cause = find_cause(context);
     leaves->waits.left_ns = bpf_ktime_get_ns();
     keep_wait(leaves);
+    if (settings.sends_waits && leaves->is_kept) begin_wait_record(leaves);
   }
   task = context->args[2];
   struct thread_causes* comes = bpf_map_lookup_elem(&thread_waits, &task);
-  if (comes && comes->waits.left_ns > comes->waits.came_ns) end_wait(comes);
+  if (!comes || comes->waits.left_ns <= comes->waits.came_ns) return 0;
+  end_wait(comes);
+  if (settings.sends_waits && comes->is_kept) send_wait(context, comes);
   return 0;
 }
 

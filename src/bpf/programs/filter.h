@@ -311,7 +311,7 @@ static __always_inline int differs_at_once(const struct filter_term* term,
 /* A part of the latency of a call. Returns 0 if it is not known. */
 static __always_inline int find_part(const struct probe_record* record, __u32 which, __u64* time) {
   if (settings.waits_offset == 0) return 0; /* impossible */
-  return find_call_time(which, record, record->latency_ns, time);
+  return find_call_time(which, record, time);
 }
 
 /* Decides a term that compares a number, or begins with a text. */

@@ -60,11 +60,11 @@ static __always_inline void fill_group_stack(struct probe_record* record, struct
 /* Counts a hit. `record` has its values and becomes the key of its group. */
 static __always_inline void count_group(struct probe_record* record, struct registers* regs,
                                         const struct capture_plan* plan, __u64 number, __u32 kind,
-                                        __u32 left_by, __u64 latency) {
+                                        __u32 left_by) {
   struct group_sums one = {};
   __u64 time = 0;
   if (settings.max_readings > 0 && plan) make_group_values(record, plan, left_by, &one);
-  if ((settings.group_by & SUMS_LATENCY) && find_measured_time(record, latency, &time)) {
+  if ((settings.group_by & SUMS_LATENCY) && find_measured_time(record, &time)) {
     one.measured = 1;
     one.sum = time;
   }

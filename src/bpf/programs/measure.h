@@ -141,9 +141,9 @@ static __always_inline void measure(__u64 number, __u64 value) {
 }
 
 /* Measures a time of a call. */
-static __always_inline void measure_time(__u64 number, struct probe_record* record, __u64 latency) {
+static __always_inline void measure_time(__u64 number, struct probe_record* record) {
   __u64 time = 0;
-  if (find_measured_time(record, latency, &time)) measure(number, time);
+  if (find_measured_time(record, &time)) measure(number, time);
 }
 
 static __always_inline void measure_reading(struct registers* regs, const struct capture_plan* plan,

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only) */
-/* Why threads wait (TRACKS_CAUSES), and the longest wait of each call with its stack. A thread has
- * a level for each of its open calls. Its own uprobe programs open and close them; the program at
- * sched_switch keeps the longest wait of the innermost one, which passes to the level around it
- * when it is closed. Waits lie in buffers behind the thread's entry, and levels exchange their
- * numbers. */
+/* Why threads wait (TRACKS_CAUSES), and the longest wait of each call with its stack, or all of
+ * them (sends_waits). A thread has a level for each of its open calls. Its own uprobe programs open
+ * and close them; the program at sched_switch keeps the longest wait of the innermost one, which
+ * passes to the level around it when it is closed. Waits lie in buffers behind the thread's entry,
+ * and levels exchange their numbers. With sends_waits there is only the record of the wait under
+ * way. */
 #pragma once
 
 #include "stacks.h"
@@ -15,6 +16,17 @@ static __always_inline struct kept_wait* find_kept_wait(struct thread_causes* th
   if (number > MAX_OPEN_LEVELS) return 0; /* NO_WAIT */
   HIDE_VALUE(number);
   return (void*)(thread + 1) + number * settings.kept_wait_size;
+}
+
+/* With sends_waits: returns the record of the wait under way. */
+static __always_inline struct probe_record* wait_record(struct thread_causes* thread) {
+  return (void*)(thread + 1);
+}
+
+/* Returns the wait under way. */
+static __always_inline struct kept_wait* find_pending_wait(struct thread_causes* thread) {
+  if (settings.sends_waits) return (void*)(wait_record(thread) + 1);
+  return find_kept_wait(thread, thread->pending);
 }
 
 /* Returns the innermost open level; null if there is none. */
@@ -32,7 +44,7 @@ static __always_inline void close_level(struct thread_causes* thread) {
   if (!inner) return; /* impossible */
   thread->depth--;
   struct open_level* outer = find_level(thread);
-  if (!outer) return;
+  if (!outer || settings.sends_waits) return;
   __u32 number = inner->longest;
   struct kept_wait* wait = find_kept_wait(thread, number);
   struct kept_wait* longest = find_kept_wait(thread, outer->longest);
@@ -56,7 +68,7 @@ static __always_inline void close_left_levels(struct thread_causes* thread, __u6
 #define END_CHANGE(thread) (*(volatile __u32*)&(thread)->is_busy = 0)
 
 static __always_inline void open_call_level(struct thread_causes* thread,
-                                            struct probe_record* record) {
+                                            struct probe_record* record, __u32 probe) {
   BEGIN_CHANGE(thread);
   thread->registers = *(__u64*)record->comm;
   close_left_levels(thread, record->return_value + 1);
@@ -73,6 +85,8 @@ static __always_inline void open_call_level(struct thread_causes* thread,
   if (!level) goto done; /* impossible */
   level->stack_pointer = record->return_value;
   level->began_ns = record->time_ns;
+  level->probe = probe;
+  if (settings.sends_waits) goto done;
   struct kept_wait* longest = find_kept_wait(thread, level->longest);
   if (longest) longest->duration_ns = 0;
 done:
@@ -89,7 +103,7 @@ static __always_inline void close_call_level(struct thread_causes* thread,
   close_left_levels(thread, record->return_value);
   struct open_level* level = find_level(thread);
   if (!level) return;
-  struct kept_wait* wait = find_kept_wait(thread, level->longest);
+  struct kept_wait* wait = settings.longest_offset ? find_kept_wait(thread, level->longest) : 0;
   if (wait && wait->duration_ns && wait->left_ns >= record->time_ns)
     thread->reported = level->longest;
   if (level->began_ns == record->time_ns) close_level(thread);
@@ -145,13 +159,13 @@ static __always_inline __u64 take_causes(const volatile struct thread_causes* th
 }
 
 /* At the entry of a call, when its record is complete but for them. */
-static __always_inline void begin_causes(struct thread_causes* thread,
-                                         struct probe_record* record) {
+static __always_inline void begin_causes(struct thread_causes* thread, struct probe_record* record,
+                                         __u32 probe) {
   struct call_waits* waits = waits_of(record);
   waits->waited_ns = WAITS_UNKNOWN;
   if (!thread) return;
   waits->waited_ns = take_causes(thread, waits, record->time_ns, 0);
-  if (settings.longest_offset) open_call_level(thread, record);
+  if (settings.kept_wait_size) open_call_level(thread, record, probe);
 }
 
 /* As end_waits(), with the causes and the longest wait. A function of its own, for the stack of its
@@ -174,7 +188,8 @@ static __noinline int end_causes(struct probe_record* record, __u64 now) {
     waited -= part;
   }
   waits->waited_ns = waited;
-  if (settings.longest_offset) close_call_level(thread, record);
+  if (settings.kept_wait_size) close_call_level(thread, record);
+  if (settings.sends_waits) END_CHANGE(thread);
   return 0;
 }
 
@@ -194,8 +209,8 @@ static __always_inline __u32 find_cause(struct bpf_raw_tracepoint_args* context)
 /* Keeps registers and stack of the running thread, which leaves its CPU. */
 static __always_inline void keep_wait(struct thread_causes* thread) {
   thread->is_kept = 0;
-  if (settings.longest_offset == 0 || thread->depth == 0 || thread->is_busy) return;
-  struct kept_wait* wait = find_kept_wait(thread, thread->pending);
+  if (settings.kept_wait_size == 0 || thread->depth == 0 || thread->is_busy) return;
+  struct kept_wait* wait = find_pending_wait(thread);
   if (!wait) return; /* impossible */
   struct registers* regs = (void*)(wait + 1);
   wait->stack_size = 0;
@@ -210,6 +225,18 @@ static __always_inline void keep_wait(struct thread_causes* thread) {
                          : copy_user(stack, wait->stack_address);
 }
 
+/* The wait under way becomes that of its level if it is longer. */
+static __always_inline void keep_longest(struct thread_causes* thread,
+                                         const struct kept_wait* wait) {
+  struct open_level* level = find_level(thread);
+  if (!level) return; /* impossible */
+  __u32 number = thread->pending;
+  struct kept_wait* longest = find_kept_wait(thread, level->longest);
+  if (!longest || wait->duration_ns <= longest->duration_ns) return;
+  thread->pending = level->longest;
+  level->longest = number;
+}
+
 /* A thread has got a CPU after a wait. */
 static __always_inline void end_wait(struct thread_causes* thread) {
   __u64 since = thread->waits.came_ns;
@@ -220,13 +247,9 @@ static __always_inline void end_wait(struct thread_causes* thread) {
   if (cause == WAIT_PREEMPTED) thread->caused_ns[WAIT_PREEMPTED] += duration;
   if (cause == WAIT_SLEPT) thread->caused_ns[WAIT_SLEPT] += duration;
   if (cause == WAIT_BLOCKED) thread->caused_ns[WAIT_BLOCKED] += duration;
-  if (settings.longest_offset == 0 || !thread->is_kept) return;
-  struct open_level* level = find_level(thread);
-  if (!level) return; /* impossible */
-  __u32 number = thread->pending;
-  struct kept_wait* wait = find_kept_wait(thread, number);
-  struct kept_wait* longest = find_kept_wait(thread, level->longest);
-  if (!wait || !longest || duration <= longest->duration_ns) return;
+  if (settings.kept_wait_size == 0 || !thread->is_kept) return;
+  struct kept_wait* wait = find_pending_wait(thread);
+  if (!wait) return; /* impossible */
   wait->left_ns = thread->waits.left_ns;
   wait->duration_ns = duration;
   wait->cause = cause;
@@ -234,6 +257,5 @@ static __always_inline void end_wait(struct thread_causes* thread) {
   wait->waker = is_woken ? thread->waker : 0;
   __builtin_memcpy(wait->waker_comm, thread->waker_comm, sizeof(wait->waker_comm));
   if (!is_woken) wait->waker_comm[0] = 0;
-  thread->pending = level->longest;
-  level->longest = number;
+  if (settings.longest_offset) keep_longest(thread, wait);
 }

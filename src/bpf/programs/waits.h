@@ -89,19 +89,18 @@ static __always_inline int find_time(__u32 which, __u64 latency, __u64 waited, _
   return 1;
 }
 
-/* The same, also of the parts of TIME_WAITING, which calls have. */
+/* The same of a call that has returned, also of the parts of TIME_WAITING. */
 static __always_inline int find_call_time(__u32 which, const struct probe_record* record,
-                                          __u64 latency, __u64* time) {
+                                          __u64* time) {
   const struct call_waits* waits = (const void*)record + settings.waits_offset;
   __u64 waited = settings.waits_offset ? waits->waited_ns : WAITS_UNKNOWN;
-  if (which < TIME_PREEMPTED) return find_time(which, latency, waited, time);
+  if (which < TIME_PREEMPTED) return find_time(which, record->latency_ns, waited, time);
   if (!(settings.flags & TRACKS_CAUSES) || waited == WAITS_UNKNOWN) return 0;
   *time = waits->caused_ns[which - TIME_PREEMPTED];
   return 1;
 }
 
 /* The time of a call to measure or to sum up. */
-static __always_inline int find_measured_time(struct probe_record* record, __u64 latency,
-                                              __u64* time) {
-  return find_call_time(settings.measured_time, record, latency, time);
+static __always_inline int find_measured_time(struct probe_record* record, __u64* time) {
+  return find_call_time(settings.measured_time, record, time);
 }

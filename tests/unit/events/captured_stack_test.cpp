@@ -283,10 +283,11 @@ namespace {
 
 // A plan for calls with their longest wait, and a record of one: call_waits, then kept_wait with
 // the registers, replaced returns and 256 bytes of stack.
-CapturePlan plan_of_waits(std::span<const ProbePoint> points) {
+CapturePlan plan_of_waits(std::span<const ProbePoint> points,
+                          StackWalk walk = StackWalk::longest_wait) {
   CaptureSpec spec;
   spec.pair_calls = spec.tracks_waits = spec.tracks_causes = true;
-  spec.stack = StackWalk::longest_wait;
+  spec.stack = walk;
   spec.return_instances = some_layout;
   spec.stack_bytes = 256;
   auto plan = CapturePlan::make(spec, capture_points(points, {}));
@@ -294,14 +295,8 @@ CapturePlan plan_of_waits(std::span<const ProbePoint> points) {
   return std::move(*plan);
 }
 
-std::string record_of_wait(std::uint64_t duration, std::uint32_t cause, std::uint64_t size) {
-  std::string bytes(64 + 6 * 8, '\0');
-  bytes[28] = RECORD_CALL;
-  bytes[56] = 100; // latency
-  put(bytes, 60, 8);
-  put(bytes, 10, 8);
-  put(bytes, 49, 8);
-  put(bytes, 1, 8);
+void put_wait(std::string& bytes, std::uint64_t duration, std::uint32_t cause,
+              std::uint64_t size) {
   put(bytes, 5000, 8); // when it began
   put(bytes, duration, 8);
   put(bytes, cause, 4);
@@ -312,6 +307,17 @@ std::string record_of_wait(std::uint64_t duration, std::uint32_t cause, std::uin
   for (std::size_t i = 0; i < register_names().size(); ++i) put(bytes, i, 8);
   put_returns(bytes, 1, std::array{std::pair{0x7ffd00001010UL, 0x401000UL}});
   bytes += "stack" + std::string(251, '?'); // what was there before
+}
+
+std::string record_of_wait(std::uint64_t duration, std::uint32_t cause, std::uint64_t size) {
+  std::string bytes(64 + 6 * 8, '\0');
+  bytes[28] = RECORD_CALL;
+  bytes[56] = 100; // latency
+  put(bytes, 60, 8);
+  put(bytes, 10, 8);
+  put(bytes, 49, 8);
+  put(bytes, 1, 8);
+  put_wait(bytes, duration, cause, size);
   return bytes;
 }
 
@@ -330,12 +336,12 @@ TEST_CASE("a call has the causes of its waits, and the longest with its stack") 
   CHECK((*event->caused_ns)[WAIT_PREEMPTED] == 10);
   CHECK((*event->caused_ns)[WAIT_SLEPT] == 49);
   CHECK((*event->caused_ns)[WAIT_BLOCKED] == 1);
-  REQUIRE(event->longest_wait);
-  CHECK(event->longest_wait->begin_ns == 5000);
-  CHECK(event->longest_wait->duration_ns == 40);
-  CHECK(event->longest_wait->cause == WAIT_SLEPT);
-  CHECK(event->longest_wait->waker_tid == 4711);
-  CHECK(event->longest_wait->waker_comm == "waker");
+  REQUIRE(event->wait);
+  CHECK(event->wait->begin_ns == 5000);
+  CHECK(event->wait->duration_ns == 40);
+  CHECK(event->wait->cause == WAIT_SLEPT);
+  CHECK(event->wait->waker_tid == 4711);
+  CHECK(event->wait->waker_comm == "waker");
   const auto stack = plan.decode_stack(as_bytes(bytes));
   REQUIRE(stack);
   CHECK(stack->address == 0x7ffd00001000);
@@ -347,17 +353,64 @@ TEST_CASE("a call has the causes of its waits, and the longest with its stack") 
   CHECK(stack->replaced_returns[0].address == 0x401000);
 }
 
+TEST_CASE("a wait of its own is an event of the function, and calls have no stack then") {
+  const std::vector<ProbePoint> points = one_function();
+  const CapturePlan plan = plan_of_waits(points, StackWalk::each_wait);
+  const auto record = [](std::uint64_t duration, std::uint32_t cause) {
+    std::string bytes(64, '\0');
+    bytes[0] = 99; // the time
+    bytes[20] = 7; // the thread
+    bytes[28] = RECORD_WAIT;
+    put_wait(bytes, duration, cause, 5);
+    return bytes;
+  };
+  const std::string bytes = record(40, WAIT_BLOCKED);
+  const auto event = plan.decode(as_bytes(bytes));
+  REQUIRE(event);
+  CHECK(event->kind == EventKind::wait);
+  CHECK(event->point == &points[0]);
+  CHECK(event->time_ns == 99);
+  CHECK(event->tid == 7);
+  CHECK_FALSE(event->latency_ns);
+  CHECK_FALSE(event->has_arguments);
+  CHECK(event->waiting_ns == 40);
+  REQUIRE(event->caused_ns);
+  CHECK(*event->caused_ns == std::array<std::uint64_t, WAIT_CAUSES>{0, 0, 40});
+  REQUIRE(event->wait);
+  CHECK(event->wait->begin_ns == 5000);
+  CHECK(event->wait->cause == WAIT_BLOCKED);
+  CHECK(event->wait->waker_comm == "waker");
+  const auto stack = plan.decode_stack(as_bytes(bytes));
+  REQUIRE(stack);
+  CHECK(as_text(stack->bytes) == "stack");
+  for (std::size_t size = 0; size < bytes.size(); size += 8) {
+    CHECK_FALSE(plan.decode(as_bytes(bytes).first(size)));
+    CHECK_FALSE(plan.decode_stack(as_bytes(bytes).first(size)));
+  }
+  CHECK_FALSE(plan.decode(as_bytes(record(0, WAIT_SLEPT))));
+  CHECK_FALSE(plan.decode(as_bytes(record(40, WAIT_CAUSES))));
+
+  const std::string call = record_of_wait(40, WAIT_SLEPT, 5);
+  const auto returned = plan.decode(as_bytes(call));
+  REQUIRE(returned);
+  CHECK(returned->waiting_ns == 60);
+  CHECK_FALSE(returned->wait);
+  CHECK_FALSE(plan.decode_stack(as_bytes(call)));
+  // A run that does not ask for such records does not have them.
+  CHECK_FALSE(plan_of_waits(points).decode(as_bytes(bytes)));
+}
+
 TEST_CASE("a call without a wait has no stack, and what a record cannot have is refused") {
   const std::vector<ProbePoint> points = one_function();
   const CapturePlan plan = plan_of_waits(points);
   const std::string none = record_of_wait(0, WAIT_SLEPT, 5);
   const auto event = plan.decode(as_bytes(none));
   REQUIRE(event);
-  CHECK_FALSE(event->longest_wait);
+  CHECK_FALSE(event->wait);
   CHECK_FALSE(plan.decode_stack(as_bytes(none)));
   CHECK_FALSE(plan.decode_stack(as_bytes(record_of_wait(40, WAIT_SLEPT, 257))));
   const std::string strange = record_of_wait(40, WAIT_CAUSES, 5);
-  CHECK_FALSE(plan.decode(as_bytes(strange))->longest_wait);
+  CHECK_FALSE(plan.decode(as_bytes(strange))->wait);
   const std::string whole = record_of_wait(40, WAIT_SLEPT, 5);
   for (std::size_t size = 0; size < whole.size(); size += 8) {
     const auto part = plan.decode(as_bytes(whole).first(size));

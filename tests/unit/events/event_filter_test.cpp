@@ -101,6 +101,23 @@ TEST_CASE("numbers of events are compared by the sign and width of their types")
   CHECK_THAT(filter_error("n == 0.5"), Contains("int has no fraction"));
 }
 
+TEST_CASE("a wait is selected by its times and its thread, not by values of its call") {
+  PointDescription description = point();
+  description.pairs_calls = description.knows_waits = description.knows_causes = true;
+  Event wait;
+  wait.kind = EventKind::wait;
+  wait.comm = "worker";
+  wait.wait = CallWait{.duration_ns = 2000, .cause = WAIT_BLOCKED};
+  wait.waiting_ns = 2000;
+  wait.caused_ns = {0, 0, 2000};
+  CHECK(decide("blocked > 1us", wait, description) == Decision::holds);
+  CHECK(decide("waiting == 2us && comm == \"worker\"", wait, description) == Decision::holds);
+  CHECK(decide("slept > 1us", wait, description) == Decision::fails);
+  CHECK(decide("latency >= 0", wait, description) == Decision::fails);
+  CHECK(decide("n == 0 || n != 0", wait, description) == Decision::fails);
+  CHECK(decide("ret == 0 || ret != 0", wait, description) == Decision::fails);
+}
+
 TEST_CASE("floating-point numbers of events are compared as such") {
   // What is shown as 0.1 is not the float.
   CHECK(holds("ratio == 0.1", entry("ratio", {0.1})));
