@@ -324,7 +324,7 @@ enum builtin_flag {
   SPAN_STACKS = 1 << 27,     /* with SPANS: both ends have their stack in the map `stacks` */
   TRACKS_WAITS = 1 << 28,    /* records have call_waits */
   SPAN_CONDITIONS = 1 << 29, /* with SPANS: some plans have end_filters */
-  TRACKS_CAUSES = 1 << 30    /* with TRACKS_WAITS and PAIR_CALLS: also why threads wait */
+  TRACKS_CAUSES = 1 << 30    /* with TRACKS_WAITS: also why threads wait */
 };
 /* Flags that may differ between the plans of a run. */
 #define PLAN_FLAGS                                                                                 \

@@ -68,9 +68,9 @@ public:
       if (auto read = read_graph(); !read) return read;
     if (auto read = read_limits(); !read) return read;
     if (auto read = read_values(); !read) return read;
-    if (capture_.tracks_causes && (!options_.spans.empty() || request_.graph))
-      return wrong("slept, blocked and preempted are known of calls, not of spans and trees: use "
-                   "on_cpu and waiting");
+    if (options_.off_cpu == "all" && (!options_.spans.empty() || request_.graph))
+      return wrong("--off-cpu=all shows the waits of calls: with --graph, --report and --span only "
+                   "their sums are known, with --off-cpu");
     return {};
   }
 
@@ -96,8 +96,8 @@ private:
                           options_.min_latency || capture_.measured_time;
     capture_.tracks_waits = options_.cpu;
     track(capture_.measured_time);
-    if (options_.off_cpu) {
-      capture_.tracks_waits = capture_.tracks_causes = true;
+    if (options_.off_cpu) capture_.tracks_waits = capture_.tracks_causes = true;
+    if (options_.off_cpu && !options_.graph && !options_.report && options_.spans.empty()) {
       capture_.stack = *options_.off_cpu == "all" ? StackWalk::each_wait : StackWalk::longest_wait;
       capture_.stack_bytes = default_waiting_stack_bytes;
     }
@@ -481,8 +481,6 @@ private:
     const auto time = find_time(text);
     capture.tracks_waits |= needs_waits(time);
     capture.tracks_causes |= needs_causes(time);
-    if (needs_causes(time) && !request_.spans.empty())
-      return wrong("--weight: slept, blocked and preempted are known of calls, not of spans");
     if ((value->uses_result() || time) && !request_.probes.static_probes && !capture.on_return &&
         request_.spans.empty())
       capture.pair_calls = true;

@@ -101,6 +101,9 @@ void CallReport::closed(const OpenCall& call, CallEnd end, std::uint64_t end_ns,
   if (const auto on_cpu = on_cpu_ns(call, end_ns)) {
     ++function.timed;
     if (is_outermost) function.on_cpu_ns += *on_cpu;
+    if (call.caused_ns && !function.caused_ns) function.caused_ns.emplace();
+    for (std::size_t i = 0; call.caused_ns && is_outermost && i < WAIT_CAUSES; ++i)
+      (*function.caused_ns)[i] += (*call.caused_ns)[i];
     function.self_on_cpu_ns += *on_cpu - std::min(*on_cpu, call.children_on_cpu_ns);
   }
   edges_[edge_of(call)].total_ns += duration;

@@ -25,6 +25,8 @@ struct FunctionSummary {
   std::uint64_t timed = 0;
   std::uint64_t on_cpu_ns = 0;
   std::uint64_t self_on_cpu_ns = 0;
+  // With CaptureSpec::tracks_causes: the rest of total_ns of these calls, while they waited.
+  std::optional<WaitCauses> caused_ns;
   Histogram durations;
 
   std::uint64_t average_ns() const {

@@ -43,6 +43,7 @@ bool CallTree::take(const Event& event) {
   note_losses(event);
   hit_tid_ = event.tid;
   hit_waited_ns_ = event.waited_ns;
+  hit_waited_causes_ns_ = event.waited_causes_ns;
   AreaAtHit at_hit;
   auto stack = find(event, at_hit);
   if (stack != stacks_.end() && stack->tid != event.tid && !change_thread(stack, event))
@@ -123,7 +124,10 @@ bool CallTree::change_thread(Stacks::iterator stack, const Event& event) {
       (is_running_ && is_running_(stack->pid, stack->tid))) {
     stack->tid = event.tid;
     // What their thread waits from now on is not theirs, even if they come back to it.
-    for (OpenCall& call : stack->calls) call.waited_ns.reset();
+    for (OpenCall& call : stack->calls) {
+      call.waited_ns.reset();
+      call.waited_causes_ns.reset();
+    }
     return true;
   }
   close_all(stack, CallEnd::no_return_seen, event.time_ns);
@@ -200,7 +204,8 @@ void CallTree::enter(Stacks::iterator stack, const Event& event, const AreaAtHit
                           .begin_ns = event.time_ns,
                           .stack_pointer = event.stack_pointer,
                           .depth = static_cast<std::uint32_t>(stack->calls.size()),
-                          .waited_ns = event.waited_ns});
+                          .waited_ns = event.waited_ns,
+                          .waited_causes_ns = event.waited_causes_ns});
   ++open_calls_;
   if (stack->calls.size() == 1) by_key_.insert_or_assign(key_of(*stack), stack);
   note_raise(*stack, event);
@@ -303,8 +308,10 @@ void CallTree::close_left(Stack& stack, std::uint64_t end_ns, bool& is_raised) {
 void CallTree::close_innermost(Stack& stack, CallEnd end, std::uint64_t end_ns, const Event* exit) {
   OpenCall call = std::move(stack.calls.back());
   stack.calls.pop_back();
-  if ((end == CallEnd::returned || end == CallEnd::no_return_seen) && call.tid == hit_tid_)
+  if ((end == CallEnd::returned || end == CallEnd::no_return_seen) && call.tid == hit_tid_) {
     call.waiting_ns = waited_since(call.waited_ns, hit_waited_ns_);
+    call.caused_ns = waited_since(call.waited_causes_ns, hit_waited_causes_ns_);
+  }
   --open_calls_;
   // Caught: a caller goes on. Or not caught: what raises exceptions returns then.
   if (stack.raised && end == CallEnd::returned &&

@@ -40,8 +40,10 @@ struct OpenCall {
   std::uint64_t children_ns = 0;     // sum of the durations of its direct children that are closed
   std::uint64_t children = 0;        // number of its direct children
   std::uint64_t children_on_cpu_ns = 0; // the part of children_ns that is known to be on a CPU
-  std::optional<std::uint64_t> waited_ns = {};  // Event::waited_ns at its entry
+  std::optional<std::uint64_t> waited_ns = {}; // Event::waited_ns at its entry
+  std::optional<WaitCauses> waited_causes_ns = {};
   std::optional<std::uint64_t> waiting_ns = {}; // when it is closed, as Event::waiting_ns
+  std::optional<WaitCauses> caused_ns = {};     // likewise
   // If it is closed because an exception has left it: the type of the thrown object, empty if it is
   // not known. Null: a return, or whether it was an exception, longjmp or the end of the thread
   // is not known.
@@ -222,6 +224,7 @@ private:
   std::uint64_t next_id_ = 0;
   std::uint32_t hit_tid_ = 0; // of the event that take() takes
   std::optional<std::uint64_t> hit_waited_ns_;
+  std::optional<WaitCauses> hit_waited_causes_ns_;
 };
 
 } // namespace uprobectl

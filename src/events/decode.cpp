@@ -5,6 +5,7 @@
 #include "events/value_plan.hpp"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstring>
 #include <limits>
 
@@ -152,7 +153,7 @@ Result<Event> CapturePlan::decode(Bytes record) const {
   if (!begin) return begin;
   auto span = make_span(*begin, read_span_part(half));
   begin->latency_ns = end->time_ns - begin->time_ns;
-  begin->waiting_ns = waited_between(*begin, *end);
+  set_waits(*begin, *begin, *end);
   begin->time_ns = end->time_ns;
   span->end = std::make_shared<const Event>(std::move(*end));
   begin->span = std::move(span);
@@ -165,6 +166,7 @@ Result<Event> CapturePlan::decode_open_span(Bytes begin, std::uint64_t now_ns) c
   event->span = make_span(*event, read_span_part(begin));
   event->latency_ns.reset();
   event->waiting_ns.reset();
+  event->caused_ns.reset();
   event->time_ns = now_ns;
   return event;
 }
@@ -251,14 +253,16 @@ Result<Event> CapturePlan::decode_hit(Bytes record, std::size_t size) const {
     event.lost_before = position.lost_before;
   }
   if (settings_.waits_offset != 0) {
-    const auto waits = read_value<call_waits>(record, settings_.waits_offset);
+    const std::size_t at = settings_.waits_offset;
+    const auto waited = read_value<record_u64>(record, at);
     const bool is_call = head.kind == RECORD_CALL && (settings_.flags & SPANS) == 0;
-    if (waits.waited_ns != WAITS_UNKNOWN)
-      (is_call ? event.waiting_ns : event.waited_ns) = waits.waited_ns;
-    if (event.waiting_ns && (settings_.flags & TRACKS_CAUSES) != 0) {
-      std::ranges::copy(waits.caused_ns, event.caused_ns.emplace().begin());
-      if (settings_.longest_offset != 0) event.wait = read_wait(record, settings_.longest_offset);
-    }
+    const bool is_known = waited != WAITS_UNKNOWN;
+    if (is_known) (is_call ? event.waiting_ns : event.waited_ns) = waited;
+    if (is_known && (settings_.flags & TRACKS_CAUSES) != 0)
+      (is_call ? event.caused_ns : event.waited_causes_ns) =
+          read_value<WaitCauses>(record, at + offsetof(call_waits, caused_ns));
+    if (is_known && is_call && settings_.longest_offset != 0)
+      event.wait = read_wait(record, settings_.longest_offset);
   }
   if (shows_registers_) {
     event.registers.resize(register_names().size());

@@ -63,6 +63,9 @@ struct Span {
   std::shared_ptr<const Event> end = {};
 };
 
+// Waiting times by wait_cause, ns.
+using WaitCauses = std::array<std::uint64_t, WAIT_CAUSES>;
+
 // A time that a thread was not on a CPU during a call.
 struct CallWait {
   std::uint64_t begin_ns = 0; // CLOCK_MONOTONIC
@@ -107,13 +110,14 @@ struct Event {
   // if it is not known.
   std::optional<std::uint64_t> waiting_ns;
   // With CaptureSpec::tracks_causes: the parts of waiting_ns, by wait_cause.
-  std::optional<std::array<std::uint64_t, WAIT_CAUSES>> caused_ns;
+  std::optional<WaitCauses> caused_ns;
   // Of a paired call that has waited: the longest wait, if it is known. EventKind::wait: this one,
   // which is also in waiting_ns and caused_ns.
   std::optional<CallWait> wait;
   // Of a hit that is not a paired call: since the thread's first hit.
   std::optional<std::uint64_t> waited_ns;
-  std::optional<std::uint64_t> weight; // the value of CaptureSpec::weight, if it was read
+  std::optional<WaitCauses> waited_causes_ns; // its parts
+  std::optional<std::uint64_t> weight;        // the value of CaptureSpec::weight, if it was read
   // With CaptureSpec::nest_calls, as in call_position of bpf/record.h.
   std::uint64_t stack_pointer = 0;
   std::uint64_t goroutine = 0;
@@ -156,10 +160,22 @@ inline std::optional<std::uint64_t> waited_since(std::optional<std::uint64_t> fi
   if (!first || !second) return std::nullopt;
   return *second - std::min(*first, *second);
 }
-// The same; nullopt also if they are of two threads.
-inline std::optional<std::uint64_t> waited_between(const Event& first, const Event& second) {
-  if (first.tid != second.tid) return std::nullopt;
-  return waited_since(first.waited_ns, second.waited_ns);
+// Why it waited, by their Event::waited_causes_ns.
+inline std::optional<WaitCauses> waited_since(const std::optional<WaitCauses>& first,
+                                              const std::optional<WaitCauses>& second) {
+  if (!first || !second) return std::nullopt;
+  WaitCauses causes{};
+  for (std::size_t i = 0; i < causes.size(); ++i)
+    causes[i] = (*second)[i] - std::min((*first)[i], (*second)[i]);
+  return causes;
+}
+// Sets waiting_ns and caused_ns of a call or span to what its thread waited between two hits;
+// nullopt if they are of two threads.
+inline void set_waits(Event& whole, const Event& first, const Event& second) {
+  const bool is_known = first.tid == second.tid;
+  whole.waiting_ns = is_known ? waited_since(first.waited_ns, second.waited_ns) : std::nullopt;
+  whole.caused_ns =
+      is_known ? waited_since(first.waited_causes_ns, second.waited_causes_ns) : std::nullopt;
 }
 
 // The names of the elements of Event::registers.

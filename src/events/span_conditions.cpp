@@ -92,11 +92,11 @@ Result<void> add_part(const Filter& filter, const FilterExpression& expression,
       continue;
     }
     const auto time = spec.built_in ? call_time_of(*spec.built_in) : std::nullopt;
-    if (needs_causes(time))
-      return fail(wrong_condition(spec, "it is known of calls, not of spans"));
     if (needs_waits(time))
-      return fail(wrong_condition(spec, "it is not known of a span while the run goes on: save the "
-                                        "run with --cpu, and use report --if"));
+      return fail(wrong_condition(
+          spec, fmt::format("it is not known of a span while the run goes on: save the run with "
+                            "{}, and use report --if",
+                            needs_causes(time) ? "--off-cpu" : "--cpu")));
     const auto at_end = condition_at_end(spec);
     (at_end ? ends : begins) = true;
     if (at_end && (at_end->built_in == COMPARE_ERRNO || at_end->built_in == COMPARE_CALLER))

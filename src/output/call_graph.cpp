@@ -118,13 +118,17 @@ bool has_name(const ProbePoint* point, const std::string& name) {
 Result<void> write_report(const CallReport& report, const ReportOptions& options, bool json,
                           Output& output) {
   const std::vector<FunctionSummary> functions = report.functions(options.column);
+  const bool has_causes = std::ranges::any_of(
+      functions, [](const FunctionSummary& function) { return function.caused_ns.has_value(); });
   const bool has_cpu = std::ranges::any_of(
       functions, [](const FunctionSummary& function) { return function.timed > 0; });
   std::size_t written = 0;
   for (const FunctionSummary& function : functions) {
     if (options.top && written == *options.top) break;
-    output.write(
-        CallSummaryRecord{.function = &function, .is_first = written++ == 0, .has_cpu = has_cpu});
+    output.write(CallSummaryRecord{.function = &function,
+                                   .is_first = written++ == 0,
+                                   .has_cpu = has_cpu,
+                                   .has_causes = has_causes});
   }
   output.flush_rows();
   if (!json && !options.function) return {};

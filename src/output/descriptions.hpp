@@ -355,6 +355,13 @@ void describe(auto& io, Described<CallWait> auto& wait) {
   io(5, "waker_comm", wait.waker_comm);
 }
 
+// Without keys if they are not known.
+void describe_causes(auto& io, const std::optional<WaitCauses>& caused) {
+  io.key_if(caused.has_value(), "preempted_ns", [&] { return (*caused)[WAIT_PREEMPTED]; });
+  io.key_if(caused.has_value(), "slept_ns", [&] { return (*caused)[WAIT_SLEPT]; });
+  io.key_if(caused.has_value(), "blocked_ns", [&] { return (*caused)[WAIT_BLOCKED]; });
+}
+
 // Saved without the probe, the stack and the caller. `line` is null unless the event is part of a
 // tree of calls.
 void describe_event(auto& io, Described<Event> auto& event, const CallRecord* line) {
@@ -402,10 +409,7 @@ void describe_event(auto& io, Described<Event> auto& event, const CallRecord* li
   io.key_if(waiting.has_value(), "on_cpu_ns",
             [&] { return closes_call ? on_cpu_ns(*line->call, line->end_ns) : on_cpu_ns(event); });
   io.key_if(waiting.has_value(), "waiting_ns", waiting);
-  const auto& caused = event.caused_ns;
-  io.key_if(caused.has_value(), "preempted_ns", [&] { return (*caused)[WAIT_PREEMPTED]; });
-  io.key_if(caused.has_value(), "slept_ns", [&] { return (*caused)[WAIT_SLEPT]; });
-  io.key_if(caused.has_value(), "blocked_ns", [&] { return (*caused)[WAIT_BLOCKED]; });
+  describe_causes(io, closes_call ? line->call->caused_ns : event.caused_ns);
   io.key_if(event.wait.has_value(), "longest_wait", event.wait);
   io.key_if(line != nullptr, "depth", of(line, &CallRecord::depth));
   describe_stack(io, event.stack);
@@ -431,6 +435,7 @@ void describe_event(auto& io, Described<Event> auto& event, const CallRecord* li
   io.saved(28, "waited_ns", event.waited_ns);
   io.saved(29, "caused_ns", event.caused_ns);
   io.saved(30, "longest_wait", event.wait);
+  io.saved(31, "waited_causes_ns", event.waited_causes_ns);
 }
 void describe(auto& io, Described<Event> auto& event) { describe_event(io, event, nullptr); }
 
@@ -450,6 +455,7 @@ void describe_span(auto& io, const Event& begin) {
   io.key("duration_ns", begin.latency_ns);
   io.key_if(begin.waiting_ns.has_value(), "on_cpu_ns", [&] { return on_cpu_ns(begin); });
   io.key_if(begin.waiting_ns.has_value(), "waiting_ns", begin.waiting_ns);
+  describe_causes(io, begin.caused_ns);
   io.key("age_ns", end == nullptr ? std::optional(begin.time_ns - span.begin_ns) : std::nullopt);
   io.key("from", begin.point->symbol);
   io.key("from_kind", begin.kind);
@@ -548,6 +554,7 @@ void describe(auto& io, Described<CallSummaryRecord> auto& record) {
   io.key("p99_ns", duration(static_cast<std::uint64_t>(percentile(durations, 99))));
   io.key_if(function.timed > 0, "on_cpu_ns", function.on_cpu_ns);
   io.key_if(function.timed > 0, "self_on_cpu_ns", function.self_on_cpu_ns);
+  describe_causes(io, function.caused_ns);
 }
 void describe(auto& io, Described<GraphTreesRecord> auto& record) {
   io.key("shown", record.shown);

@@ -22,6 +22,23 @@ std::string return_text(const Event& event) {
   return text;
 }
 
+std::string end_text(CallEnd end, const std::string* exception) {
+  if (exception != nullptr)
+    return exception->empty() ? "<left by an exception>"
+                              : fmt::format("<left by an exception: {}>", *exception);
+  switch (end) {
+  case CallEnd::returned:
+    break;
+  case CallEnd::no_return_seen:
+    return "<no return seen>";
+  case CallEnd::lost:
+    return "<records were lost>";
+  case CallEnd::run_ended:
+    return "<had not returned>";
+  }
+  return {};
+}
+
 std::string arguments_text(const Event& event) {
   std::string text;
   if (event.typed_arguments) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The values of an event as text.
+// The values of an event, and the end of a call, as text.
 #pragma once
 
-#include "events/events.hpp"
+#include "events/call_tree.hpp"
 
 #include <string>
 
@@ -12,5 +12,8 @@ namespace uprobectl {
 std::string arguments_text(const Event& event);
 // "= -1 ENOENT", "returned", or "left by a tail call".
 std::string return_text(const Event& event);
+// "<no return seen>": the end of a call without a return. `exception`: the type of the thrown
+// object if one has left it, empty if that is not known; else null.
+std::string end_text(CallEnd end, const std::string* exception);
 
 } // namespace uprobectl

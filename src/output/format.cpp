@@ -332,9 +332,13 @@ void append_json_buckets(std::string& out, const Histogram& histogram) {
   out += ']';
 }
 
+// As columns and cells have them.
+constexpr std::array shown_causes = {WAIT_SLEPT, WAIT_BLOCKED, WAIT_PREEMPTED};
+
 std::vector<std::string_view> summary_columns(const CallSummaryRecord& record) {
   std::vector<std::string_view> names = {"CALLS", "TOTAL", "SELF"};
   if (record.has_cpu) names.insert(names.end(), {"CPU", "SELF CPU"});
+  if (record.has_causes) names.insert(names.end(), {"SLEPT", "BLOCKED", "PREEMPTED"});
   names.insert(names.end(), {"MIN", "AVG", "MAX", "P50", "P99", "FUNCTION"});
   return names;
 }
@@ -356,6 +360,9 @@ std::vector<std::string> summary_cells(const CallSummaryRecord& record, std::str
     add(function.timed > 0, function.on_cpu_ns);
     add(function.timed > 0, function.self_on_cpu_ns);
   }
+  for (const wait_cause cause : shown_causes)
+    if (record.has_causes)
+      add(function.caused_ns.has_value(), function.caused_ns.value_or(WaitCauses())[cause]);
   for (const std::int64_t each :
        {durations.min, static_cast<std::int64_t>(function.average_ns()), durations.max,
         percentile(durations, 50), percentile(durations, 99)})
@@ -366,18 +373,18 @@ std::vector<std::string> summary_cells(const CallSummaryRecord& record, std::str
   return cells;
 }
 
-std::vector<std::string> cause_cells(const Event& event) {
+std::vector<std::string> cause_cells(const std::optional<WaitCauses>& caused) {
   std::vector<std::string> cells;
-  for (const wait_cause cause : {WAIT_SLEPT, WAIT_BLOCKED, WAIT_PREEMPTED})
-    if (event.caused_ns && (*event.caused_ns)[cause] > 0) {
+  for (const wait_cause cause : shown_causes)
+    if (caused && (*caused)[cause] > 0) {
       std::string& cell = cells.emplace_back(to_string(cause));
       cell += ' ';
-      append_short_duration(cell, (*event.caused_ns)[cause]);
+      append_short_duration(cell, (*caused)[cause]);
     }
   return cells;
 }
 
-std::string describe_wait(const CallWait& wait) {
+std::string wait_text(const CallWait& wait) {
   std::string text;
   append_short_duration(text, wait.duration_ns);
   text.append(": ").append(to_string(wait.cause));

@@ -2,6 +2,8 @@
 // Formats numbers, times, histograms and untrusted names as text for a terminal or JSON.
 #pragma once
 
+#include "events/events.hpp"
+
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -11,11 +13,9 @@ namespace uprobectl {
 
 struct ClockJump;
 struct ClockReading;
-struct Event;
 struct Histogram;
 struct CallSummaryRecord;
 struct HistogramRecord;
-struct CallWait;
 
 // A number that JSON has as a string, "0x…": offsets, addresses and register values.
 struct Hex {
@@ -40,9 +40,9 @@ void append_decimal(std::string& out, std::uint64_t value); // 42
 // Appends a duration with at most three significant digits: "830ns", "12.4us", "3.05ms", "1.2s".
 void append_short_duration(std::string& out, std::uint64_t nanoseconds);
 // Returns the parts of a call's waiting, "slept 1.2ms", without those that are 0.
-std::vector<std::string> cause_cells(const Event& event);
+std::vector<std::string> cause_cells(const std::optional<WaitCauses>& caused);
 // Returns "1.2ms: slept, woken by 'worker' (123)".
-std::string describe_wait(const CallWait& wait);
+std::string wait_text(const CallWait& wait);
 
 // Converts CLOCK_MONOTONIC times to the time of day. Each time is converted by the clocks of its
 // own instant: times before a later set() keep their time of day.

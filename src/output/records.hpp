@@ -227,8 +227,9 @@ std::string_view to_string(CallEnd end); // "returned", "no_return_seen", "lost"
 // The calls of a function (`call_summary`), and those by one caller (`call_edge`).
 struct CallSummaryRecord {
   const FunctionSummary* function = nullptr;
-  bool is_first = false; // of a table
-  bool has_cpu = false;  // the table has times on a CPU
+  bool is_first = false;   // of a table
+  bool has_cpu = false;    // the table has times on a CPU
+  bool has_causes = false; // it has waiting times by their cause
 };
 struct CallEdgeRecord {
   const CallEdge* edge = nullptr;

@@ -270,12 +270,12 @@ public:
       cell(latency, 0, last_width_);
     }
     add_on_cpu(on_cpu_ns(event));
-    for (const std::string& each : cause_cells(event)) cell(each, 0, last_width_);
+    add_causes(event.caused_ns);
     add_registers(event);
     if (event.caller != nullptr) cell("<- " + display_frame(*event.caller), 0, last_width_);
     line_ += '\n';
     add_dumps(event);
-    if (event.wait) line_ += fmt::format("    longest wait {}\n", describe_wait(*event.wait));
+    if (event.wait) line_ += fmt::format("    longest wait {}\n", wait_text(*event.wait));
     add_stack(event.stack);
     out_.append(line_);
     out_.end_event();
@@ -313,8 +313,10 @@ public:
     line_.append(std::size_t{2} * std::min<std::uint32_t>(record.depth, max_indent), ' ');
     append_printable(line_, tree_text(record));
     if (coloured) line_ += "\x1b[0m";
-    if (is_closed && record.end == CallEnd::returned)
+    if (is_closed && record.end == CallEnd::returned) {
       add_on_cpu(on_cpu_ns(*record.call, record.end_ns));
+      add_causes(record.call->caused_ns);
+    }
     line_ += '\n';
     out_.append(line_);
     for (int i = 0; i < (record.entry != nullptr) + (record.exit != nullptr); ++i) out_.end_event();
@@ -556,7 +558,11 @@ private:
     if (style_.aligned || style_.header) table_.row(names);
   }
 
-  // How long the thread ran during a call, if the run has asked for it.
+  // Why the thread waited during a call, if the run has asked for it.
+  void add_causes(const std::optional<WaitCauses>& caused) {
+    for (const std::string& each : cause_cells(caused)) cell(each, 0, last_width_);
+  }
+  // How long it ran, likewise.
   void add_on_cpu(std::optional<std::uint64_t> on_cpu) {
     if (on_cpu) cell("cpu " + short_duration(*on_cpu), 0, last_width_);
   }
@@ -577,27 +583,7 @@ private:
                    colours.size()];
   }
 
-  static std::string_view end_text(CallEnd end) {
-    switch (end) {
-    case CallEnd::returned:
-      break;
-    case CallEnd::no_return_seen:
-      return "  <no return seen>";
-    case CallEnd::lost:
-      return "  <records were lost>";
-    case CallEnd::run_ended:
-      return "  <had not returned>";
-    }
-    return {};
-  }
-
   // As in a program: f(n=1) {, } f = 7, or f(n=1) = 7;
-  // `type`: of the thrown object, empty if it is not known.
-  static std::string exception_text(const std::string& type) {
-    return type.empty() ? "  <left by an exception>"
-                        : fmt::format("  <left by an exception: {}>", type);
-  }
-
   std::string tree_text(const CallRecord& record) {
     const ProbePoint& point = record.call != nullptr ? *record.call->point : *record.exit->point;
     const bool begins =
@@ -613,8 +599,7 @@ private:
     }
     if (record.kind == CallRecord::Kind::opened) return text + " {";
     if (record.exit == nullptr)
-      text += record.call->exception ? exception_text(*record.call->exception)
-                                     : std::string(end_text(record.end));
+      text += "  " + end_text(record.end, record.call->exception.get());
     else if (record.exit->left_by == ExitKind::tail_call)
       text += "  <left by a tail call>";
     else if (!record.exit->returns_nothing)
@@ -637,7 +622,7 @@ private:
   // FUNCTION waited DURATION: CAUSE[, woken by 'THREAD' (TID)]
   void write_wait(const Event& event) {
     cell(names_.name(*event.point), 15, last_width_);
-    cell("waited " + describe_wait(*event.wait), 24, last_width_);
+    cell("waited " + wait_text(*event.wait), 24, last_width_);
     line_ += '\n';
     add_stack(event.stack);
     out_.append(line_);
@@ -660,6 +645,7 @@ private:
     append_short_duration(duration, begin.latency_ns.value_or(begin.time_ns - span.begin_ns));
     cell(duration, 0, last_width_);
     add_on_cpu(on_cpu_ns(begin));
+    add_causes(begin.caused_ns);
     if (end != nullptr && end->tid != begin.tid)
       cell(fmt::format("in thread {}", end->tid), 0, last_width_);
     line_ += '\n';

@@ -34,20 +34,21 @@ void add_times(std::vector<DataMember>& values, std::optional<std::uint64_t> on_
   if (waiting) values.push_back({.name = "waiting_ns", .value = {.value = *waiting}});
 }
 
-// The same of the parts of waiting, and the longest wait.
-void add_causes(std::vector<DataMember>& values, const Event& event) {
+// The same of the parts of waiting.
+void add_causes(std::vector<DataMember>& values, const std::optional<WaitCauses>& caused) {
+  if (!caused) return;
+  for (const wait_cause cause : {WAIT_PREEMPTED, WAIT_SLEPT, WAIT_BLOCKED})
+    values.push_back(
+        {.name = std::string(to_string(cause)) + "_ns", .value = {.value = (*caused)[cause]}});
+}
+
+void add_longest_wait(std::vector<DataMember>& values, const CallWait& wait) {
   const auto add = [&](std::string_view name, auto value) {
     values.push_back({.name = std::string(name), .value = {.value = std::move(value)}});
   };
-  if (event.caused_ns) {
-    add("preempted_ns", (*event.caused_ns)[WAIT_PREEMPTED]);
-    add("slept_ns", (*event.caused_ns)[WAIT_SLEPT]);
-    add("blocked_ns", (*event.caused_ns)[WAIT_BLOCKED]);
-  }
-  if (!event.wait) return;
-  add("longest_wait_ns", event.wait->duration_ns);
-  add("longest_wait_cause", std::string(to_string(event.wait->cause)));
-  if (!event.wait->waker_comm.empty()) add("waker_comm", event.wait->waker_comm);
+  add("longest_wait_ns", wait.duration_ns);
+  add("longest_wait_cause", std::string(to_string(wait.cause)));
+  if (!wait.waker_comm.empty()) add("waker_comm", wait.waker_comm);
 }
 
 std::string_view reason_of(CallEnd end) {
@@ -82,7 +83,8 @@ public:
     std::vector<DataMember> values = argument_values(event);
     std::ranges::move(other_values(event), std::back_inserter(values));
     add_times(values, on_cpu_ns(event), event.waiting_ns);
-    add_causes(values, event);
+    add_causes(values, event.caused_ns);
+    if (event.wait) add_longest_wait(values, *event.wait);
     if (event.span != nullptr) return add_span(event, std::move(values));
     const bool is_call = event.kind == EventKind::on_return && event.latency_ns;
     const TimelineItem item{.name = name_of(event, is_call),
@@ -178,6 +180,7 @@ public:
     std::vector<DataMember> values;
     if (exit != nullptr) values = other_values(*exit);
     add_times(values, on_cpu_ns(call, end_ns), call.waiting_ns);
+    add_causes(values, call.caused_ns);
     if (end != CallEnd::returned)
       values.push_back({.name = "ended", .value = text_value(std::string(reason_of(end)))});
     if (call.exception)

@@ -364,6 +364,7 @@ void describe(auto& io, Described<OpenCall> auto& call) {
   io(12, "exception", call.exception);
   io(13, "waiting_ns", call.waiting_ns);
   io(14, "children_on_cpu_ns", call.children_on_cpu_ns);
+  io(15, "caused_ns", call.caused_ns);
 }
 void describe(auto& io, Described<CallChange> auto& change) {
   io.always(1, "kind", change.kind);

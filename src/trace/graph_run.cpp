@@ -55,7 +55,7 @@ RootTrees::Decision RootCondition::decide(const Event& entry, const Event* exit,
     call.has_arguments = entry.has_arguments;
     call.arguments = entry.arguments;
     call.latency_ns = latency_ns;
-    call.waiting_ns = waited_between(entry, *exit);
+    set_waits(call, entry, *exit);
     if (!call.typed_arguments) // otherwise those that the call has written
       call.typed_arguments = entry.typed_arguments;
     else if (entry.typed_arguments)

@@ -85,6 +85,7 @@ void RootTrees::closed(const OpenCall& call, CallEnd end, std::uint64_t end_ns, 
                 .children = call.children,
                 .children_on_cpu_ns = call.children_on_cpu_ns,
                 .waiting_ns = call.waiting_ns,
+                .caused_ns = call.caused_ns,
                 .exception = call.exception};
   take(tree,
        {.kind = CallChange::Kind::closed,
@@ -179,6 +180,7 @@ void RootTrees::read(const Tree& tree, const Visit& visit) {
         change.call.children = end.children;
         change.call.exception = end.exception;
         change.call.waiting_ns = end.waiting_ns;
+        change.call.caused_ns = end.caused_ns;
         change.call.children_on_cpu_ns = end.children_on_cpu_ns;
       }
       if (!visit(change, event ? &*event : nullptr)) return;

@@ -178,7 +178,7 @@ public:
     last_ns_ = std::max(last_ns_, event.time_ns);
     if (event.latency_ns) has_latencies_ = true;
     if (event.waiting_ns || event.waited_ns) has_waits_ = true;
-    if (event.caused_ns) has_causes_ = true;
+    if (event.caused_ns || event.waited_causes_ns) has_causes_ = true;
     if (event.stack != nullptr) has_stacks_ = true;
     if (counted_.aggregates.interval && event.record != nullptr && event.time_ns == 0) {
       problem_ = refuse("--interval", "its records have no time").error();

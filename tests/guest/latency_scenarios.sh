@@ -290,6 +290,7 @@ wait_scenarios() {
       scenario "$buffer, $at: a function that rests has slept, and its longest wait has a stack" tells_waits --buffer "$buffer" --return-at "$at"
       scenario "$buffer, $at: each wait of a function is shown with its stack" tells_each_wait --buffer "$buffer" --return-at "$at"
     done
+    scenario "$buffer: a function that rests has slept, as calls nest and as a span" tells_waits_of_others --buffer "$buffer"
   done
 }
 
@@ -317,8 +318,23 @@ tells_each_wait() { # OPTION…
   expect_equal 'calls' 25 "$(count_records event)"
   slept=$(records wait cause=slept | field duration_ns | awk '$1 >= 195000000' | wc -l)
   [ "$slept" -ge 3 ] || fail "$slept of 5 long waits: $(records wait)"
-  expect_equal 'waits without the function and its caller in their stack' 0 \
-    "$(records wait | grep -vc '"stack":.*"symbol": *"nap".*"symbol": *"main"')"
+  expect_equal 'sleeps without the function and its caller in their stack' '' \
+    "$(records wait cause=slept | grep -v '"stack":.*"symbol": *"nap".*"symbol": *"main"' | sed 's/.*"cause"//; s/"mapping"/\n&/g')"
+}
+
+tells_waits_of_others() { # OPTION…
+  case $* in *ring*) kernel_is_at_least 5.8 || skip "Linux $(uname -r) has no ring buffers" ;; esac
+  start_frames nap
+  start_attach -j -d 120 -p "$started_pid" --off-cpu --graph --report "$@" "$FIXTURES/frames" nap main
+  end_frames
+  slept=$(records event kind=return | field slept_ns | awk '$1 >= 195000000' | wc -l)
+  [ "$slept" -ge 3 ] || fail "$slept of 5 calls of the tree slept for 195 ms"
+  [ "$(records call_summary symbol=nap | field slept_ns)" -ge 585000000 ] || fail "$(records call_summary)"
+  start_frames nap
+  start_attach -j -d 120 -p "$started_pid" --off-cpu --span 'nap=nap..nap%return' "$@" "$FIXTURES/frames"
+  end_frames
+  slept=$(records span | field slept_ns | awk '$1 >= 195000000' | wc -l)
+  [ "$slept" -ge 3 ] || fail "$slept of 5 spans slept for 195 ms: $(records span)"
 }
 
 leaves_fast_out() {

@@ -232,7 +232,7 @@ static __always_inline void send(struct registers* regs, const struct capture_pl
   fill_values(record, regs, plan, phase);
   fill_registers(record, regs);
   fill_position(record, regs, plan, popped);
-  if (settings.waits_offset) note_waits(record, now);
+  if (settings.waits_offset) note_waits(record);
   init_stack(record, regs, plan, phase, left_by);
   walk_stack(record, regs);
 #ifdef IN_CALLS
@@ -270,10 +270,9 @@ static __always_inline void count_no_return(__u64 number) {
 static __noinline int complete_with_waits(struct probe_record* record, struct call_key* key) {
   struct thread_waits* waits = find_thread_waits();
   complete_call(record, key);
-  if (settings.flags & TRACKS_CAUSES)
-    begin_causes((struct thread_causes*)waits, record, key->probe);
-  else
-    waits_of(record)->waited_ns = waited_at(waits, record->time_ns);
+  store_waits(waits, record);
+  if (settings.kept_wait_size && waits)
+    open_call_level((struct thread_causes*)waits, record, key->probe);
   return 0;
 }
 
@@ -429,7 +428,7 @@ static __always_inline int at_span_entry(struct registers* regs, const struct ca
   fill_values(record, regs, plan, PHASE_ENTRY);
   fill_registers(record, regs);
   record->time_ns = now;
-  if (settings.waits_offset) note_waits(record, now);
+  if (settings.waits_offset) note_waits(record);
   run_roles(regs, plan, record, WALK(mode, PHASE_ENTRY, LEFT_UNKNOWN));
   if (!keeps) {
     close_call(&key);
@@ -468,7 +467,7 @@ static __always_inline int at_span_return(struct registers* regs, const struct c
   fill_header(record, number, RECORD_CALL, left_by);
   record->latency_ns = now - record->time_ns;
   record->time_ns = now;
-  if (settings.waits_offset) note_waits(record, now);
+  if (settings.waits_offset) note_waits(record);
   run_roles(regs, plan, record, WALK(mode, PHASE_RETURN, left_by));
   close_call(&key);
   return 0;

@@ -125,49 +125,6 @@ static __noinline int end_report(void) {
   return 0;
 }
 
-/* Adds the waits of the thread up to a time that it has just read, or subtracts those stored
- * before. `came_ns` is last: the thread may be preempted meanwhile. Returns their sum. */
-static __always_inline __u64 take_causes(const volatile struct thread_causes* thread,
-                                         struct call_waits* waits, __u64 time_ns, int subtract) {
-  __u64 preempted = 0;
-  __u64 slept = 0;
-  __u64 blocked = 0;
-#pragma clang loop unroll(disable)
-  for (__u32 attempt = 0; attempt < 4; attempt++) {
-    __u64 came = thread->waits.came_ns;
-    preempted = thread->caused_ns[WAIT_PREEMPTED];
-    slept = thread->caused_ns[WAIT_SLEPT];
-    blocked = thread->caused_ns[WAIT_BLOCKED];
-    if (came > time_ns) {
-      __u64 later = came - thread->waits.left_ns;
-      __u32 cause = thread->cause;
-      if (cause == WAIT_PREEMPTED) preempted -= later;
-      if (cause == WAIT_SLEPT) slept -= later;
-      if (cause == WAIT_BLOCKED) blocked -= later;
-    }
-    if (came == thread->waits.came_ns) break;
-  }
-  if (subtract) {
-    preempted -= waits->caused_ns[WAIT_PREEMPTED];
-    slept -= waits->caused_ns[WAIT_SLEPT];
-    blocked -= waits->caused_ns[WAIT_BLOCKED];
-  }
-  waits->caused_ns[WAIT_PREEMPTED] = preempted;
-  waits->caused_ns[WAIT_SLEPT] = slept;
-  waits->caused_ns[WAIT_BLOCKED] = blocked;
-  return preempted + slept + blocked;
-}
-
-/* At the entry of a call, when its record is complete but for them. */
-static __always_inline void begin_causes(struct thread_causes* thread, struct probe_record* record,
-                                         __u32 probe) {
-  struct call_waits* waits = waits_of(record);
-  waits->waited_ns = WAITS_UNKNOWN;
-  if (!thread) return;
-  waits->waited_ns = take_causes(thread, waits, record->time_ns, 0);
-  if (settings.kept_wait_size) open_call_level(thread, record, probe);
-}
-
 /* As end_waits(), with the causes and the longest wait. A function of its own, for the stack of its
  * callers. */
 static __noinline int end_causes(struct probe_record* record, __u64 now) {

@@ -66,7 +66,7 @@ static __always_inline int find_key(struct probe_record* record, const struct sp
  * the map counts it: all that began have ended, begun again, or are open. */
 static __always_inline void begin_span(struct probe_record* record, struct span_key* key) {
   record->time_ns = bpf_ktime_get_ns();
-  if (settings.waits_offset) note_waits(record, record->time_ns);
+  if (settings.waits_offset) note_waits(record);
   /* Before Linux 6.4 (d7ba4cc900bf) the result is not sign-extended to 64 bits. */
   int error = (int)bpf_map_update_elem(&spans, key, record, BPF_NOEXIST);
   if (error == -17) { /* EEXIST */
@@ -100,13 +100,19 @@ static __always_inline int take_begin(struct probe_record* record, struct span_k
 static __always_inline void measure_span(__u32 span, struct probe_record* record, __u64 duration) {
   __u64 waited = WAITS_UNKNOWN;
   __u64 time = 0;
+  __u32 which = settings.measured_time;
   if (settings.waits_offset && record->tid == get_begin(record)->tid) {
-    __u64 began = waits_of(get_begin(record))->waited_ns;
-    __u64 ended = waits_of(record)->waited_ns;
-    if (began != WAITS_UNKNOWN && ended != WAITS_UNKNOWN)
-      waited = ended - began < duration ? ended - began : duration;
+    struct call_waits* began = waits_of(get_begin(record));
+    struct call_waits* ended = waits_of(record);
+    int is_known = began->waited_ns != WAITS_UNKNOWN && ended->waited_ns != WAITS_UNKNOWN;
+    if (is_known) waited = ended->waited_ns - began->waited_ns;
+    if (is_known && which >= TIME_PREEMPTED && (settings.flags & TRACKS_CAUSES)) {
+      waited = ended->caused_ns[which - TIME_PREEMPTED] - began->caused_ns[which - TIME_PREEMPTED];
+      which = TIME_WAITING; /* it is a part of it */
+    }
+    if (is_known && waited > duration) waited = duration;
   }
-  if (find_time(settings.measured_time, duration, waited, &time)) measure(span, time);
+  if (find_time(which, duration, waited, &time)) measure(span, time);
 }
 
 /* Ends a span with the hit in `record`, and measures it. `decision`: about the conditions on the

@@ -60,10 +60,54 @@ static __always_inline __u64 waited_at(const volatile struct thread_waits* waits
   return waited;
 }
 
-/* Stores how long the thread had waited at a hit. A function of its own, for the stack of its
- * callers. */
-static __noinline int note_waits(struct probe_record* record, __u64 time_ns) {
-  waits_of(record)->waited_ns = waited_at(find_thread_waits(), time_ns);
+/* With TRACKS_CAUSES: stores the waits of the thread up to a time that it has just read, or
+ * subtracts those stored before from them. `came_ns` is last: the thread may be preempted
+ * meanwhile. Returns their sum. */
+static __always_inline __u64 take_causes(const volatile struct thread_causes* thread,
+                                         struct call_waits* waits, __u64 time_ns, int subtract) {
+  __u64 preempted = 0;
+  __u64 slept = 0;
+  __u64 blocked = 0;
+#pragma clang loop unroll(disable)
+  for (__u32 attempt = 0; attempt < 4; attempt++) {
+    __u64 came = thread->waits.came_ns;
+    preempted = thread->caused_ns[WAIT_PREEMPTED];
+    slept = thread->caused_ns[WAIT_SLEPT];
+    blocked = thread->caused_ns[WAIT_BLOCKED];
+    if (came > time_ns) {
+      __u64 later = came - thread->waits.left_ns;
+      __u32 cause = thread->cause;
+      if (cause == WAIT_PREEMPTED) preempted -= later;
+      if (cause == WAIT_SLEPT) slept -= later;
+      if (cause == WAIT_BLOCKED) blocked -= later;
+    }
+    if (came == thread->waits.came_ns) break;
+  }
+  if (subtract) {
+    preempted -= waits->caused_ns[WAIT_PREEMPTED];
+    slept -= waits->caused_ns[WAIT_SLEPT];
+    blocked -= waits->caused_ns[WAIT_BLOCKED];
+  }
+  waits->caused_ns[WAIT_PREEMPTED] = preempted;
+  waits->caused_ns[WAIT_SLEPT] = slept;
+  waits->caused_ns[WAIT_BLOCKED] = blocked;
+  return preempted + slept + blocked;
+}
+
+/* Stores how long the thread had waited at a hit. `thread`: null if it is not known. */
+static __always_inline void store_waits(struct thread_waits* thread, struct probe_record* record) {
+  struct call_waits* waits = waits_of(record);
+  if (!(settings.flags & TRACKS_CAUSES))
+    waits->waited_ns = waited_at(thread, record->time_ns);
+  else if (thread)
+    waits->waited_ns = take_causes((struct thread_causes*)thread, waits, record->time_ns, 0);
+  else
+    waits->waited_ns = WAITS_UNKNOWN;
+}
+
+/* The same of the running thread. A function of its own, for the stack of its callers. */
+static __noinline int note_waits(struct probe_record* record) {
+  store_waits(find_thread_waits(), record);
   return 0;
 }
 

@@ -295,8 +295,7 @@ CapturePlan plan_of_waits(std::span<const ProbePoint> points,
   return std::move(*plan);
 }
 
-void put_wait(std::string& bytes, std::uint64_t duration, std::uint32_t cause,
-              std::uint64_t size) {
+void put_wait(std::string& bytes, std::uint64_t duration, std::uint32_t cause, std::uint64_t size) {
   put(bytes, 5000, 8); // when it began
   put(bytes, duration, 8);
   put(bytes, cause, 4);

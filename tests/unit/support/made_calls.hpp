@@ -28,6 +28,11 @@ public:
     event_.waited_ns = nanoseconds;
     return *this;
   }
+  // The same by cause.
+  Thread& waited(const WaitCauses& causes) {
+    event_.waited_causes_ns = causes;
+    return waited(causes[WAIT_PREEMPTED] + causes[WAIT_SLEPT] + causes[WAIT_BLOCKED]);
+  }
   // The time of the last hit of any thread, in ns.
   static std::uint64_t now() { return clock; }
   Thread& goroutine(std::uint64_t address) {

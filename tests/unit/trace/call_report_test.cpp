@@ -80,6 +80,22 @@ TEST_CASE("the time on a CPU excludes what the thread waited, and that of the di
   CHECK(summary_of(functions, 'a').self_on_cpu_ns == 18);
 }
 
+TEST_CASE("waiting times by cause are those of the total time") {
+  CallTree tree;
+  CallReport report;
+  tree.add(report);
+  Thread thread(tree, 1);
+  thread.waited(WaitCauses{100, 50, 7}).enter('a', stack).enter('a', stack - 32);
+  thread.waited(WaitCauses{101, 55, 7}).leave('a', stack - 32);
+  thread.waited(WaitCauses{101, 57, 8}).enter('b', stack - 64);
+  thread.waited(WaitCauses{101, 57, 11}).leave('b', stack - 64).leave('a', stack);
+  thread.enter('c', stack);
+  const auto functions = report.functions(ReportColumn::name);
+  CHECK(summary_of(functions, 'a').caused_ns == WaitCauses{1, 7, 4}); // of the outer call
+  CHECK(summary_of(functions, 'b').caused_ns == WaitCauses{0, 0, 3});
+  CHECK_FALSE(summary_of(functions, 'c').caused_ns);
+}
+
 TEST_CASE("a call that was in another thread meanwhile has no time on a CPU") {
   CallTree tree;
   CallReport report;
@@ -87,12 +103,13 @@ TEST_CASE("a call that was in another thread meanwhile has no time on a CPU") {
   tree.set_is_running([](std::uint32_t, std::uint32_t) { return true; });
   Thread one(tree, 1);
   Thread other(tree, 2);
-  one.waited(100).enter('a', stack);
+  one.waited(WaitCauses{0, 100, 0}).enter('a', stack);
   other.waited(7).enter('b', stack - 64).waited(9).leave('b', stack - 64);
-  one.waited(105).leave('a', stack);
+  one.waited(WaitCauses{0, 105, 0}).leave('a', stack);
   const auto functions = report.functions(ReportColumn::total);
   CHECK(summary_of(functions, 'a').total_ns == 30);
   CHECK(summary_of(functions, 'a').timed == 0);
+  CHECK_FALSE(summary_of(functions, 'a').caused_ns);
   CHECK(summary_of(functions, 'b').on_cpu_ns == 8);
 }
 

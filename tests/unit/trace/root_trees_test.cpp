@@ -87,13 +87,16 @@ TEST_CASE("calls of a tree that was kept have their times on a CPU") {
   CallReport report;
   run.trees.add(report);
   Thread thread(run.tree, 1);
-  thread.waited(100).enter('a', stack).enter('b', stack - 64);
-  thread.waited(107).leave('b', stack - 64).waited(109).leave('a', stack);
+  thread.waited(WaitCauses{0, 60, 40}).enter('a', stack).enter('b', stack - 64);
+  thread.waited(WaitCauses{0, 62, 45}).leave('b', stack - 64);
+  thread.waited(WaitCauses{0, 63, 46}).leave('a', stack);
   const auto functions = report.functions(ReportColumn::total);
   REQUIRE(functions.size() == 2);
   CHECK(functions[0].on_cpu_ns == 21);
   CHECK(functions[0].self_on_cpu_ns == 18);
+  CHECK(functions[0].caused_ns == WaitCauses{0, 3, 6});
   CHECK(functions[1].on_cpu_ns == 3);
+  CHECK(functions[1].caused_ns == WaitCauses{0, 2, 5});
 }
 
 TEST_CASE("the condition gets the entry and the return of the root") {
@@ -251,6 +254,7 @@ TEST_CASE("what waits is whole when it is shown") {
       ++seen;
       CHECK(call.pid == 7);
       CHECK(call.waiting_ns == 6);
+      CHECK(call.caused_ns == WaitCauses{1, 2, 3});
       CHECK(call.children_on_cpu_ns == 4);
       REQUIRE(exit != nullptr);
       CHECK(exit->return_value == 42);
@@ -273,6 +277,7 @@ TEST_CASE("what waits is whole when it is shown") {
                    .left_by = ExitKind::return_instruction,
                    .return_value = 42};
   call.waiting_ns = 6; // known when it is closed
+  call.caused_ns = WaitCauses{1, 2, 3};
   call.children_on_cpu_ns = 4;
   trees.closed(call, CallEnd::returned, 20, &exit);
   CHECK(check.seen == 2);
