@@ -193,11 +193,15 @@ void StreamedFile::flush() {
     set_error({ErrorKind::io, path_ + ": nothing reads it, so the rest is not written"});
 }
 
-Result<void> StreamedFile::finish() {
+void StreamedFile::drain() {
   flush();
   while (!error_ && written_ < pending_.size())
     if (!write_ready(reader_timeout_ms))
       set_error({ErrorKind::io, path_ + ": nothing reads it, so the rest is not written"});
+}
+
+Result<void> StreamedFile::finish() {
+  drain();
   if (error_) return fail(*error_);
   return {};
 }

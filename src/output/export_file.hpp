@@ -42,7 +42,10 @@ public:
   // Writes what is waiting. A FIFO or device that accepts nothing fails when max_pending is
   // reached.
   void flush();
-  // Writes the rest, and waits for the reader of a FIFO as long as it reads something every 5 s.
+  // Writes what is waiting, and waits for the reader of a FIFO as long as it reads something every
+  // 5 s.
+  void drain();
+  // Writes the rest, as drain() does.
   Result<void> finish();
 
 private:

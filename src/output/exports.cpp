@@ -3,10 +3,12 @@
 
 #include "uprobectl/path.hpp"
 #include "util/clock.hpp"
+#include "util/protobuf_reader.hpp"
 #include "util/text.hpp"
 
 #include <filesystem>
 #include <fmt/format.h>
+#include <limits>
 #include <sys/stat.h>
 
 namespace uprobectl {
@@ -26,6 +28,7 @@ constexpr FormatName format_names[] = {
     {ExportFormat::pprof, "pprof", ".pb.gz", open_pprof_profile},
     {ExportFormat::folded, "folded", ".folded", open_folded_stacks},
     {ExportFormat::flame_graph, "flamegraph", ".svg", open_flame_graph},
+    {ExportFormat::page, "html", ".html", open_page},
 };
 
 // Returns nullopt if the path is not a regular file: pipes and devices can receive several outputs.
@@ -167,6 +170,21 @@ void Exports::take(const HistogramRecord& histogram) {
 
 void Exports::note_clocks(const ClockReading& clocks) {
   for (const auto& each : exports_) each->add_clocks(clocks);
+}
+
+// perfetto/trace/trace.proto: a Trace is a sequence of fields 1, `packet`.
+std::uint64_t Exports::add_trace(Bytes trace) {
+  constexpr std::uint32_t packet_field = 1;
+  ProtobufReader reader(trace, std::numeric_limits<std::size_t>::max());
+  std::uint64_t at = 0;
+  while (at < trace.size()) {
+    const std::uint64_t begin = at;
+    const auto packet = reader.take(at, trace.size());
+    if (!packet || packet->number != packet_field || packet->type != WireType::bytes) return begin;
+    for (const auto& each : exports_)
+      each->add_packet(as_text(trace.subspan(begin, packet->end - begin)));
+  }
+  return at;
 }
 
 void Exports::flush() {

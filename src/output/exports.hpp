@@ -14,11 +14,12 @@
 
 namespace uprobectl {
 
-enum class ExportFormat { perfetto, chrome, pprof, folded, flame_graph };
+enum class ExportFormat { perfetto, chrome, pprof, folded, flame_graph, page };
 // Returns the format of a file by the end of its name: ".pftrace", ".trace.json", ".pb.gz",
-// ".folded", ".svg". nullopt for all other names.
+// ".folded", ".svg", ".html". nullopt for all other names.
 std::optional<ExportFormat> export_format_of(std::string_view path);
-// Returns the format by its name: "perfetto", "chrome", "pprof", "folded", "flamegraph".
+// Returns the format by its name: "perfetto", "chrome", "pprof", "folded", "flamegraph",
+// "html".
 std::optional<ExportFormat> parse_export_format(std::string_view name);
 // Whether the file has only stacks: it is empty without them.
 constexpr bool has_only_stacks(ExportFormat format) {
@@ -79,6 +80,8 @@ public:
   virtual void add_count(const CountRecord& /*count*/) {}
   virtual void add_histogram(const HistogramRecord& /*histogram*/) {}
   virtual void add_clocks(const ClockReading& /*clocks*/) {}
+  // A packet of another Perfetto trace, with its tag and length.
+  virtual void add_packet(std::string_view /*packet*/) {}
   // Writes what is ready without waiting for a reader.
   virtual void flush() {}
   // Writes the rest. The error has the path; of several the first one.
@@ -107,6 +110,9 @@ public:
   void take(const CountRecord& count);
   void take(const HistogramRecord& histogram);
   void note_clocks(const ClockReading& clocks) override;
+  // Adds the packets of a Perfetto trace, until one is not complete, to the files in this format.
+  // Returns their size.
+  std::uint64_t add_trace(Bytes trace);
   void flush(); // call it often: writes what is ready without waiting for a reader
   // Writes the rest. Returns the errors of all files, or not_found if no hit had the value that
   // stacks weigh.
@@ -133,6 +139,7 @@ Result<std::unique_ptr<Export>> open_perfetto_trace(const std::string& path,
                                                     Workstation& workstation);
 Result<std::unique_ptr<Export>> open_chrome_trace(const std::string& path,
                                                   Workstation& workstation);
+Result<std::unique_ptr<Export>> open_page(const std::string& path, Workstation& workstation);
 Result<std::unique_ptr<Export>> open_pprof_profile(const std::string& path,
                                                    Workstation& workstation);
 Result<std::unique_ptr<Export>> open_folded_stacks(const std::string& path,

@@ -219,6 +219,8 @@ public:
     writer.end(packet);
   }
 
+  bool takes_packets() const override { return true; }
+
 private:
   static std::string clean(std::string_view text) { return valid_utf8(text, max_timeline_text); }
 

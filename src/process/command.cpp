@@ -2,7 +2,7 @@
 #include "process/command.hpp"
 
 #include "process/child.hpp"
-#include "util/ignored_signals.hpp"
+#include "process/spawn.hpp"
 
 #include <algorithm>
 #include <array>
@@ -11,14 +11,11 @@
 #include <cstdlib>
 #include <fcntl.h>
 #include <poll.h>
-#include <spawn.h>
 #include <sys/signalfd.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <utility>
-
-extern char** environ;
 
 namespace uprobectl {
 
@@ -27,57 +24,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t max_output = 1U << 20;
-
-// Owns the file actions and attributes of posix_spawn.
-class SpawnOptions {
-public:
-  SpawnOptions(int output, int errors) {
-    ::posix_spawn_file_actions_init(&actions_);
-    ::posix_spawn_file_actions_addopen(&actions_, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-    ::posix_spawn_file_actions_adddup2(&actions_, output, STDOUT_FILENO);
-    ::posix_spawn_file_actions_adddup2(&actions_, errors, STDERR_FILENO);
-    // Reset the signals that this process ignores or blocks. A process group of its own allows
-    // killing the child together with its children.
-    sigset_t none;
-    const sigset_t ignored = ignored_signal_set();
-    sigemptyset(&none);
-    ::posix_spawnattr_init(&attributes_);
-    ::posix_spawnattr_setsigmask(&attributes_, &none);
-    ::posix_spawnattr_setsigdefault(&attributes_, &ignored);
-    ::posix_spawnattr_setpgroup(&attributes_, 0);
-    ::posix_spawnattr_setflags(&attributes_, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF |
-                                                 POSIX_SPAWN_SETPGROUP);
-  }
-  SpawnOptions(const SpawnOptions&) = delete;
-  SpawnOptions& operator=(const SpawnOptions&) = delete;
-  ~SpawnOptions() {
-    ::posix_spawn_file_actions_destroy(&actions_);
-    ::posix_spawnattr_destroy(&attributes_);
-  }
-
-  // `path` replaces PATH unless it is empty.
-  Result<pid_t> start(const std::vector<std::string>& words, const std::string& path) const {
-    std::vector<char*> arguments;
-    for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
-    arguments.push_back(nullptr);
-    std::string own_path = "PATH=" + path;
-    std::vector<char*> variables;
-    for (char** variable = environ; *variable != nullptr; ++variable)
-      if (path.empty() || !std::string_view(*variable).starts_with("PATH="))
-        variables.push_back(*variable);
-    if (!path.empty()) variables.push_back(own_path.data());
-    variables.push_back(nullptr);
-    pid_t child = -1;
-    const int failed = ::posix_spawnp(&child, arguments[0], &actions_, &attributes_,
-                                      arguments.data(), variables.data());
-    if (failed != 0) return fail(system_error(failed, "cannot run " + words.front()));
-    return child;
-  }
-
-private:
-  posix_spawn_file_actions_t actions_{};
-  posix_spawnattr_t attributes_{};
-};
 
 using ChunkHandler = std::function<bool(std::string_view chunk)>;
 
@@ -205,7 +151,8 @@ Result<CommandResult> run(const std::vector<std::string>& words, std::chrono::mi
   auto err = make_pipe();
   if (!out || !err) return fail(out ? err.error() : out.error());
   const BlockedSignals signals;
-  const auto child = SpawnOptions(out->write_end.get(), err->write_end.get()).start(words, path);
+  const auto child = SpawnOptions({.output = out->write_end.get(), .errors = err->write_end.get()})
+                         .start(words, path);
   if (!child) return fail(child.error());
   RunningCommand program(*child);
   out->write_end.reset();
@@ -247,20 +194,13 @@ Result<CommandResult> run_and_keep(const std::vector<std::string>& words,
   return result;
 }
 
-// The directory of Android's commands; tests override it.
-std::string android_command_directory() {
-  const char* chosen = std::getenv("UPROBECTL_ANDROID_COMMANDS");
-  return chosen != nullptr && *chosen == '/' ? chosen : "/system/bin";
-}
-
 } // namespace
 
 Result<CommandResult> run_android_command(std::vector<std::string> words,
                                           std::chrono::milliseconds timeout) {
   const std::string directory = android_command_directory();
   words.front() = directory + "/" + words.front();
-  // The system directories are in PATH too, because pm is a script that runs other commands.
-  return run_and_keep(words, timeout, directory + ":/system/bin:/usr/bin:/bin", {});
+  return run_and_keep(words, timeout, android_path(), {});
 }
 
 Result<CommandResult> run_command(const std::vector<std::string>& words,

@@ -19,6 +19,7 @@
 #include "trace/span_report.hpp"
 #include "trace/stopped_processes.hpp"
 #include "trace/suspended_child.hpp"
+#include "trace/system_trace.hpp"
 #include "util/clock.hpp"
 #include "util/mapped_file.hpp"
 #include "util/text.hpp"
@@ -138,6 +139,10 @@ public:
     auto processes = FilteredProcesses::start(filter_, request_.probes.target_options.app,
                                               std::move(*running), output_);
     if (!processes) return fail(std::move(processes).error());
+    // Before the probes, so that it has all of their time.
+    auto system_trace = start_system_trace(request_, [&] { return signals->arrived(); });
+    if (!system_trace) return fail(std::move(system_trace).error());
+    system_trace_ = std::move(*system_trace);
     auto attached = load_and_attach(*processes, *signals);
     if (!attached) return fail(std::move(attached).error());
     return watch(*processes, *attached, *signals);
@@ -624,6 +629,10 @@ private:
       report_stacks(*stacks, request_.capture, request_.stacks, output_);
     report_without_stack(program_.without_stack(), !request_.spans.empty(), output_);
     report_invisible(program_.invisible_hits(), output_);
+    if (system_trace_) {
+      const auto before = signals.count();
+      system_trace_->finish(exports_, [&] { return signals.count() > before; }, output_);
+    }
     const auto clocks = ClockReading::now();
     output_.write_copy(ClockRecord{.clocks = clocks, .at_end = true});
     const std::vector<Error> errors = exports_.finish(
@@ -718,6 +727,7 @@ private:
   Output& output_;
   ResolvedProbes resolved_;
   std::optional<RootCondition> root_condition_;
+  std::unique_ptr<SystemTrace> system_trace_;
   std::optional<Result<KernelFeatures>> features_;
   Mechanism mechanism_ = Mechanism::multi; // set before the probes are attached
   std::optional<ProcessHistory> history_;  // set when the probes are attached

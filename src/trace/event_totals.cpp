@@ -162,6 +162,10 @@ void EventTotals::measure_call(const OpenCall& call, std::uint64_t end_ns) {
   std::optional<std::uint64_t> time = call.waiting_ns;
   if (spec_.measured_time == TIME_LATENCY) time = duration_of(call, end_ns);
   if (spec_.measured_time == TIME_ON_CPU) time = on_cpu_ns(call, end_ns);
+  if (needs_causes(spec_.measured_time)) {
+    time.reset();
+    if (call.caused_ns) time = (*call.caused_ns)[spec_.measured_time - TIME_PREEMPTED];
+  }
   if (time) add_duration(interval_at(end_ns).histograms[{first, {}}], *time);
 }
 

@@ -393,6 +393,12 @@ private:
                            fmt::format("'{}' is also a value: a condition compares it, for "
                                        "example: --until '{}'",
                                        function, *example));
+    // Its first colon has ended a TARGET.
+    if (!probe_request.roles.empty() && is_missing && !probe_request.static_probes &&
+        probe_request.target != selection_.target)
+      error.hints.insert(error.hints.begin(),
+                         fmt::format("a static probe has 'usdt:' before it: 'usdt:{}:{}'",
+                                     probe_request.target, function));
     resolved_.failures.push_back(
         {.target = probe_request.target,
          .function = function,

@@ -184,6 +184,12 @@ public:
       problem_ = refuse("--interval", "its records have no time").error();
       return;
     }
+    if (event.kind == EventKind::wait && request_.min_latency) {
+      problem_ = refuse("--min-latency", "its waits are apart from the calls: --if 'slept > 1ms' "
+                                         "compares them")
+                     .error();
+      return;
+    }
     const bool is_shown = shows(event);
     if (is_shown && waiting_) take_waiting_stack(event);
     waiting_.reset();

@@ -153,6 +153,13 @@ struct OpenSpans {
   std::optional<std::size_t> top = {}; // only the oldest, or the largest sums
 };
 
+// What else the Perfetto files of the run have (trace/system_trace.hpp).
+struct SystemTraceSpec {
+  std::vector<std::string> categories = {}; // those of atrace, and frames_category
+};
+// The times of frames, as SurfaceFlinger has them (Android 12).
+inline constexpr std::string_view frames_category = "frames";
+
 // What ends a run, or makes it fail.
 struct RunLimits {
   std::optional<std::chrono::nanoseconds> duration = {}; // nullopt: no limit
@@ -176,6 +183,7 @@ struct AttachRequest {
   std::optional<GraphSpec> graph = {};
   std::optional<KeepSpec> keep = {}; // nullopt: events are written as they come
   std::vector<ExportRequest> exports = {};
+  std::optional<SystemTraceSpec> system_trace = {};
   std::string title = {}; // of exports: the command line
   RunLimits limits;
   std::optional<UserProgramRequest> program; // nullopt: the built-in one
