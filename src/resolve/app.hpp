@@ -35,6 +35,9 @@ public:
   // that are not in that folder, the compiled code.
   Result<Targets> all() const;
 
+  // The files with compiled Java code.
+  std::span<const BinaryPath> compiled() const { return compiled_; }
+
 private:
   struct Archive {
     std::string path;

@@ -11,9 +11,11 @@
 #include "util/text.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <fmt/format.h>
 #include <set>
 #include <sys/stat.h>
+#include <unistd.h>
 
 namespace uprobectl {
 
@@ -23,7 +25,7 @@ constexpr std::size_t least_build_id = 16; // digits
 
 bool is_build_id(std::string_view text) {
   return text.size() >= least_build_id && text.size() % 2 == 0 &&
-         text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+         text.find_first_not_of("0123456789abcdefABCDEF") == std::string_view::npos;
 }
 
 std::optional<FileIdentity> identity_at(const std::string& path) {
@@ -61,7 +63,12 @@ std::set<std::string> library_folders(const std::string& root) {
 class CopySearch {
 public:
   CopySearch(std::string_view name, const std::string& root)
-      : name_(name), by_build_id_(is_build_id(name)), root_(root) {}
+      : name_(name), by_build_id_(is_build_id(name)), root_(root) {
+    if (by_build_id_) // as images have it
+      std::ranges::transform(name_, name_.begin(), [](char c) {
+        return c >= 'A' && c <= 'F' ? static_cast<char>(c - 'A' + 'a') : c;
+      });
+  }
 
   Result<Targets> run() {
     if (root_.empty()) search_processes();
@@ -71,12 +78,18 @@ public:
     for (const std::string& folder : android_folders(root_))
       for (const char* const apps : {"app", "priv-app"})
         search_apps(fmt::format("{}/{}", folder, apps));
-    search_apps(root_ + "/data/app");
-    if (targets_.files.empty())
-      return fail(ErrorKind::not_found,
-                  fmt::format("{}: no process maps a library of this {}, and no library folder and "
-                              "no app has one",
-                              name_, by_build_id_ ? "build id" : "name"));
+    const std::string apps = root_ + "/data/app";
+    search_apps(apps);
+    if (::access(apps.c_str(), R_OK) != 0 && errno == EACCES)
+      targets_.warnings.push_back(apps + ": cannot be searched: not permitted");
+    if (targets_.files.empty()) {
+      Error error{ErrorKind::not_found,
+                  fmt::format("{}: {}no library folder and no app has a library of this {}", name_,
+                              root_.empty() ? "no process maps, and " : "",
+                              by_build_id_ ? "build id" : "name")};
+      for (const std::string& warning : targets_.warnings) error.hints.push_back(warning);
+      return fail(std::move(error));
+    }
     if (unreadable_ != 0)
       targets_.warnings.push_back(
           fmt::format("{}: {} not be searched: not permitted", name_,

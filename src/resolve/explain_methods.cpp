@@ -200,7 +200,7 @@ Error no_method_code(const Query& query, const art::OatFile& oat,
                                    : " is not compiled in this file";
   return Error{ErrorKind::no_code, subject + why + compiler_filter_note(oat)}
       .hint("it runs in the interpreter, or as code that is compiled at run time and is in no file")
-      .hint("compile an app with: adb shell cmd package compile -m speed -f PACKAGE");
+      .hint("let Android compile an app with: --app PACKAGE --compile");
 }
 
 Error no_method_matches(const Query& query, const art::OatFile& oat) {

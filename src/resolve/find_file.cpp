@@ -395,15 +395,20 @@ Result<Targets> find_targets(std::string_view text, const TargetOptions& options
     if (::stat(place.c_str(), &status) != 0)
       return fail(system_error(errno, place).within("--debug-dir"));
   }
-  if (options.everywhere) return find_everywhere(text);
+  if (options.everywhere) {
+    tolerate_all_shrinking(); // as all_files()
+    return find_everywhere(text);
+  }
   if (text == "*") return all_files(options);
   auto found = find_file(text, options);
   if (!found) return fail(std::move(found).error());
   if (found->path.entry && is_pattern(*found->path.entry))
     return expand_entries(std::move(*found), text, options.app_dir ? std::nullopt : options.abi);
   if (options.abi && !options.app_dir && !is_of_abi(found->path.entry.value_or(""), options.abi))
-    return fail(ErrorKind::usage, fmt::format("{}: --abi {}: not a library of an archive for it",
-                                              to_string(found->path), *options.abi));
+    return fail(
+        Error{ErrorKind::usage, fmt::format("{}: --abi {}: not a library of an archive for it",
+                                            to_string(found->path), *options.abi)}
+            .hint("it chooses among the libraries of an archive: 'app.apk!lib*.so'"));
   Targets targets{.text = std::string(text), .several = false, .files = {}, .warnings = {}};
   targets.files.push_back(std::move(*found));
   return targets;
