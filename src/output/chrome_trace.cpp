@@ -64,7 +64,7 @@ public:
     out += "\":" + std::to_string(value) + "}}";
   }
 
-  void end(std::string& out) override { out += "\n]\n"; }
+  void end(std::string& out, const ExportedEnd& /*end*/) override { out += "\n]\n"; }
 
 private:
   // Whether calls of the track are asynchronous: they do not nest with the others of a thread.

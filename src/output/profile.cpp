@@ -10,12 +10,6 @@ namespace uprobectl {
 
 namespace {
 
-// The name of a frame; the names live while a stack is added.
-struct NamedFrame {
-  std::string name;
-  std::string_view module;
-};
-
 // Frames without a function are named after their mapping or file.
 NamedFrame name_frame(const unwind::Frame& frame) {
   if (!frame.place) return {"[unknown]", {}};
@@ -41,14 +35,9 @@ public:
 
 private:
   void add_stack(const StackSample& sample, const SampleWeight& weight) override {
-    const std::span<const unwind::Frame> frames = sample.stack->frames;
-    std::vector<NamedFrame> names;
-    names.reserve(frames.size());
-    for (std::size_t i = frames.size(); i-- > 0;) names.push_back(name_frame(frames[i]));
+    const std::vector<NamedFrame> names = name_frames(sample);
     std::vector<DrawnFrame> drawn;
-    drawn.reserve(names.size() + 1);
-    const std::string_view rest = missing_frames_label(sample.completeness);
-    if (!rest.empty()) drawn.push_back({.name = rest, .module = {}});
+    drawn.reserve(names.size());
     for (const NamedFrame& each : names)
       drawn.push_back({.name = each.name, .module = each.module});
     tree_.add(drawn, drawn_weight(weight));
@@ -88,6 +77,16 @@ Result<std::unique_ptr<Export>> open_drawing(const std::string& path, ExportForm
 }
 
 } // namespace
+
+std::vector<NamedFrame> name_frames(const StackSample& sample) {
+  const std::span<const unwind::Frame> frames = sample.stack->frames;
+  std::vector<NamedFrame> names;
+  names.reserve(frames.size() + 1);
+  const std::string_view rest = missing_frames_label(sample.completeness);
+  if (!rest.empty()) names.push_back({.name = std::string(rest), .module = {}});
+  for (std::size_t i = frames.size(); i-- > 0;) names.push_back(name_frame(frames[i]));
+  return names;
+}
 
 const std::string& Profile::find_name(const ProbePoint& point) {
   std::string& name = names_[&point];

@@ -15,6 +15,15 @@ struct SampleWeight {
   std::optional<std::uint64_t> measured = {}; // nullopt: nothing
 };
 
+// The name of a frame in a drawing. Functions have theirs; other code that of its mapping or file.
+struct NamedFrame {
+  std::string name;
+  std::string_view module; // base name of the file; may be empty
+};
+// Returns the frames of a stack, outermost first. What stands for missing ones is the first. The
+// sample must outlive them.
+std::vector<NamedFrame> name_frames(const StackSample& sample);
+
 // A function of the path of a call, or of a hit without a stack.
 struct PathFrame {
   std::string_view name;             // with its signature, if it has one

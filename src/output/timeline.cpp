@@ -16,6 +16,7 @@ namespace {
 
 constexpr std::size_t max_threads = 1 << 16;
 constexpr std::size_t max_stacks = 64; // of one thread
+constexpr std::size_t max_waiting_packets = 1 << 20;
 
 Value text_value(std::string text) { return {.value = std::move(text)}; }
 
@@ -90,7 +91,9 @@ public:
     const TimelineItem item{.name = name_of(event, is_call),
                             .category = event.point != nullptr ? module_name(*event.point)
                                                                : std::string_view(),
-                            .values = values};
+                            .values = values,
+                            .point = event.point,
+                            .failed = event.return_errno != 0 || event.failed.value_or(false)};
     if (is_call) return add_slice(event, item, *event.latency_ns);
     encoder_->instant(file_.draft(), find_thread(event).track, item,
                       event.time_ns != 0 ? event.time_ns : last_ns_);
@@ -105,10 +108,12 @@ public:
       values.push_back({.name = "waker_comm", .value = text_value(wait.waker_comm)});
       values.push_back({.name = "waker_tid", .value = {.value = std::uint64_t{wait.waker_tid}}});
     }
-    add_slice(
-        event,
-        {.name = to_string(wait.cause), .category = module_name(*event.point), .values = values},
-        wait.duration_ns);
+    add_slice(event,
+              {.name = to_string(wait.cause),
+               .category = module_name(*event.point),
+               .values = values,
+               .is_wait = true},
+              wait.duration_ns);
   }
 
   // A slice of the thread that ends with the event.
@@ -154,6 +159,7 @@ public:
   }
 
   void add_loss(const LostRecord& lost) override {
+    if (encoder_->loss(file_.draft(), lost)) return file_.end_piece();
     const std::vector<DataMember> values = {
         {.name = "count", .value = {.value = lost.count}},
         {.name = "reason", .value = text_value(std::string(lost.reason))}};
@@ -166,10 +172,12 @@ public:
     last_ns_ = std::max(last_ns_, call.begin_ns);
     Thread& thread = find_thread(entry);
     const std::vector<DataMember> values = argument_values(entry);
-    encoder_->call_begin(
-        file_.draft(), track_of(thread, paths_.open(call).stack),
-        {.name = find_name(*call.point), .category = module_name(*call.point), .values = values},
-        call.begin_ns);
+    encoder_->call_begin(file_.draft(), track_of(thread, paths_.open(call).stack),
+                         {.name = find_name(*call.point),
+                          .category = module_name(*call.point),
+                          .values = values,
+                          .point = call.point},
+                         call.begin_ns);
     file_.end_piece();
   }
 
@@ -185,10 +193,21 @@ public:
       values.push_back({.name = "ended", .value = text_value(std::string(reason_of(end)))});
     if (call.exception)
       values.push_back({.name = "exception", .value = text_value(*call.exception)});
-    encoder_->call_end(
-        file_.draft(), {.pid = call.pid, .tid = call.tid, .stack = place->stack},
-        {.name = find_name(*call.point), .category = module_name(*call.point), .values = values},
-        end_ns);
+    const bool failed =
+        end != CallEnd::returned || call.exception ||
+        (exit != nullptr && (exit->return_errno != 0 || exit->failed.value_or(false)));
+    encoder_->call_end(file_.draft(), {.pid = call.pid, .tid = call.tid, .stack = place->stack},
+                       {.name = find_name(*call.point),
+                        .category = module_name(*call.point),
+                        .values = values,
+                        .point = call.point,
+                        .failed = failed},
+                       end_ns);
+    file_.end_piece();
+  }
+
+  void add_sample(const StackSample& sample) override {
+    encoder_->stack(file_.draft(), sample);
     file_.end_piece();
   }
 
@@ -205,11 +224,18 @@ public:
 
   void add_histogram(const HistogramRecord& record) override {
     if (record.histogram.count == 0) return;
+    const std::string_view measured = record.point == nullptr ? record.map
+                                      : record.span.empty()
+                                          ? std::string_view(find_name(*record.point))
+                                          : record.span;
+    encoder_->histogram(
+        file_.draft(),
+        {.name = measured,
+         .category = record.point != nullptr ? module_name(*record.point) : std::string_view(),
+         .point = record.span.empty() ? record.point : nullptr},
+        record);
+    file_.end_piece();
     for (const unsigned percent : {50U, 99U}) {
-      const std::string_view measured = record.point == nullptr ? record.map
-                                        : record.span.empty()
-                                            ? std::string_view(find_name(*record.point))
-                                            : record.span;
       const std::string name = fmt::format("{} p{}", measured, percent);
       write_counter({.name = name, .in_nanoseconds = record.in_nanoseconds}, record.time_ns,
                     percentile(record.histogram, percent));
@@ -222,6 +248,13 @@ public:
     file_.end_piece();
   }
 
+  void add_packet(std::string_view packet) override {
+    if (!encoder_->takes_packets()) return;
+    file_.draft() += packet;
+    file_.end_piece();
+    if (file_.draft().size() >= max_waiting_packets) file_.drain();
+  }
+
   void flush() override { file_.flush(); }
 
   Result<void> finish(const ExportedEnd& end) override {
@@ -229,7 +262,7 @@ public:
     for (const std::uint32_t pid : unnamed_)
       if (const auto name = run_->find_process_name(pid))
         encoder_->process(file_.draft(), pid, *name);
-    encoder_->end(file_.draft());
+    encoder_->end(file_.draft(), end);
     file_.end_piece();
     return file_.finish();
   }

@@ -20,6 +20,9 @@ struct TimelineItem {
   std::string_view name;
   std::string_view category; // base name of the probed file
   std::span<const DataMember> values = {};
+  const ProbePoint* point = nullptr; // null: of no function
+  bool is_wait = false;              // of the call around it
+  bool failed = false;               // it is known to have failed, or was left without a return
 };
 
 struct TimelineCounter {
@@ -53,7 +56,15 @@ public:
   virtual void counter(std::string& out, const TimelineCounter& counter, std::uint64_t time_ns,
                        std::int64_t value) = 0;
   virtual void clocks(std::string& /*out*/, const ClockReading& /*clocks*/) {}
-  virtual void end(std::string& /*out*/) {}
+  virtual void stack(std::string& /*out*/, const StackSample& /*sample*/) {}
+  // Measured since the last call of this name.
+  virtual void histogram(std::string& /*out*/, const TimelineItem& /*measured*/,
+                         const HistogramRecord& /*record*/) {}
+  // Returns false if it shall be shown as an instant.
+  virtual bool loss(std::string& /*out*/, const LostRecord& /*lost*/) { return false; }
+  virtual void end(std::string& /*out*/, const ExportedEnd& /*end*/) {}
+  // Whether the pieces of a file are packets of a Perfetto trace.
+  virtual bool takes_packets() const { return false; }
 };
 
 Result<std::unique_ptr<Export>> open_timeline(const std::string& path, Workstation& workstation,

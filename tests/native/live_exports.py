@@ -50,9 +50,23 @@ def differences(found, expected):
     return [f"{len(missing)} are missing: {list(missing)[:3]}", f"{len(more)} are too many: {list(more)[:3]}"] if missing or more else []
 
 
+def page_calls(path):
+    """The calls of a page (src/output/page.cpp describes its lines)."""
+    names, tids, calls = {}, {}, []
+    for line in path.read_text().split('<script type="text/plain" id="run">\n')[1].splitlines():
+        kind, *fields = line.split("\t")
+        if kind == "n":
+            names[fields[0]] = json.loads(fields[1])
+        elif kind == "t":
+            tids[fields[0]] = int(fields[2])
+        elif kind == "c":
+            calls.append((tids[fields[0]], names[fields[1]], int(fields[2]), int(fields[3]), json.loads(fields[4])))
+    return calls
+
+
 def check_latency(tap, uprobectl, fixtures, folder):
     workload = fixtures / "workload"
-    records = attach(uprobectl, folder, ["--latency", "-o", "a.pftrace", "-o", "a.trace.json", "-o", "a.pb.gz"], workload,
+    records = attach(uprobectl, folder, ["--latency", "-o", "a.pftrace", "-o", "a.trace.json", "-o", "a.pb.gz", "-o", "a.html"], workload,
                      ["work_six", "work_count"], [workload, "--calls", str(CALLS), "--threads", str(THREADS)])
     events = [each for each in records if each["type"] == "event"]
     attached = next(each for each in records if each["type"] == "attached")
@@ -68,6 +82,11 @@ def check_latency(tap, uprobectl, fixtures, folder):
     tap.check("the events of a Chrome trace are the events, one by one",
               differences(chrome, [(each["tid"], each["symbol"], each["time_ns"] - each["latency_ns"], each["latency_ns"],
                                     {**arguments_of(each), "return_value": each["return_value"]}) for each in events]))
+    start = clocks["monotonic"]
+    tap.check("the calls of a page are the events, one by one",
+              differences(page_calls(folder / "a.html"),
+                          [(each["tid"], each["symbol"], each["time_ns"] - each["latency_ns"] - start, each["latency_ns"],
+                            {**arguments_of(each), "return_value": each["return_value"]}) for each in events]))
     if not shutil.which("go"):
         tap.skip("pprof shows the sums of the events", "no program 'go'")
         return

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+// The lines of a page. Their fields are separated by tabs; texts are JSON strings, times are
+// nanoseconds since the beginning of the run. page_run.js reads them:
+//   r TITLE REALTIME                   the run: its command, its beginning in ns since 1970
+//   p PID NAME                         a process
+//   t TRACK PID TID NAME               a track of calls that nest
+//   n NUMBER NAME MODULE [ADDRESS]     a function, a span or a frame
+//   c TRACK FUNCTION BEGIN DURATION [VALUES]
+//   b TRACK FUNCTION BEGIN [VALUES]    a call that begins
+//   e TRACK END [VALUES]               the innermost one of the track that ends
+//   i TRACK FUNCTION TIME [VALUES]     a hit without a duration
+//   w                                  as c: a wait of the call around it
+//   C, E, I                            the same of calls that have failed
+//   s HITS MEASURED FUNCTION…          a stack, outermost frame first; MEASURED may be empty
+//   h FUNCTION UNIT BUCKETS            measured, as JSON's histogram records have it
+//   l COUNT REASON                     lost records
+//   u UNIT                             of what stacks have measured
+//   z SUMMARY DURATION                 the end of the run
+#include "output/page.hpp"
+
+#include "output/format.hpp"
+#include "output/profile.hpp"
+#include "output/timeline.hpp"
+#include "output/values.hpp"
+
+#include <fmt/format.h>
+#include <map>
+
+namespace uprobectl {
+
+namespace {
+
+class PageEncoder final : public TimelineEncoder {
+public:
+  void begin(std::string& out, const ExportedRun& run) override {
+    start_ns_ = run.start.monotonic_ns;
+    out += as_text(page_head());
+    out += "r\t";
+    append_text(out, run.title);
+    out += fmt::format("\t{}\n", run.start.realtime_ns);
+    if (run.value_unit || run.timed) {
+      out += "u\t";
+      append_text(out, run.value_unit.value_or("ns"));
+      out += '\n';
+    }
+  }
+
+  void process(std::string& out, std::uint32_t pid, std::string_view name) override {
+    out += fmt::format("p\t{}\t", pid);
+    append_text(out, name);
+    out += '\n';
+  }
+
+  void thread(std::string& out, const TimelineTrack& track, std::string_view name) override {
+    out += fmt::format("t\t{}\t{}\t{}\t", number_of(track), track.pid, track.tid);
+    append_text(out, name);
+    out += '\n';
+  }
+
+  void call(std::string& out, const TimelineTrack& track, const TimelineItem& item,
+            std::uint64_t begin_ns, std::uint64_t end_ns) override {
+    const std::size_t function = define(out, item);
+    out += fmt::format("{}\t{}\t{}\t{}\t{}",
+                       item.is_wait  ? 'w'
+                       : item.failed ? 'C'
+                                     : 'c',
+                       number_of(track), function, since_start(begin_ns), end_ns - begin_ns);
+    end_line(out, item);
+  }
+  void call_begin(std::string& out, const TimelineTrack& track, const TimelineItem& item,
+                  std::uint64_t time_ns) override {
+    const std::size_t function = define(out, item);
+    out += fmt::format("b\t{}\t{}\t{}", number_of(track), function, since_start(time_ns));
+    end_line(out, item);
+  }
+  void call_end(std::string& out, const TimelineTrack& track, const TimelineItem& item,
+                std::uint64_t time_ns) override {
+    out +=
+        fmt::format("{}\t{}\t{}", item.failed ? 'E' : 'e', number_of(track), since_start(time_ns));
+    end_line(out, item);
+  }
+  void instant(std::string& out, const TimelineTrack& track, const TimelineItem& item,
+               std::uint64_t time_ns) override {
+    const std::size_t function = define(out, item);
+    out += fmt::format("{}\t{}\t{}\t{}", item.failed ? 'I' : 'i', number_of(track), function,
+                       since_start(time_ns));
+    end_line(out, item);
+  }
+
+  // They are drawn from the calls.
+  void counter(std::string& /*out*/, const TimelineCounter& /*counter*/, std::uint64_t /*time_ns*/,
+               std::int64_t /*value*/) override {}
+
+  void stack(std::string& out, const StackSample& sample) override {
+    numbers_of_frames_.clear();
+    for (const NamedFrame& frame : name_frames(sample))
+      numbers_of_frames_ +=
+          fmt::format("\t{}", define(out, {.name = frame.name, .category = frame.module}));
+    const auto measured = sample.value ? sample.value : sample.latency_ns;
+    out += fmt::format("s\t{}\t{}{}\n", sample.hits,
+                       measured ? fmt::format("{}", *measured) : std::string(), numbers_of_frames_);
+  }
+
+  void histogram(std::string& out, const TimelineItem& measured,
+                 const HistogramRecord& record) override {
+    const std::size_t function = define(out, measured);
+    out += fmt::format("h\t{}\t\"{}\"\t", function, record.in_nanoseconds ? "ns" : "");
+    append_json_buckets(out, record.histogram);
+    out += '\n';
+  }
+
+  bool loss(std::string& out, const LostRecord& lost) override {
+    out += fmt::format("l\t{}\t", lost.count);
+    append_text(out, lost.reason);
+    out += '\n';
+    return true;
+  }
+
+  void end(std::string& out, const ExportedEnd& end) override {
+    out += "z\t";
+    append_text(out, end.summary);
+    out += fmt::format("\t{}\n", since_start(end.time.monotonic_ns));
+  }
+
+private:
+  // A JSON string in which nothing can end the page's script.
+  static void append_text(std::string& out, std::string_view text) {
+    out += '"';
+    const std::size_t begin = out.size();
+    append_json(out, text.size() > max_timeline_text ? valid_utf8(text, max_timeline_text) : text);
+    escape(out, begin);
+    out += '"';
+  }
+
+  static void escape(std::string& out, std::size_t begin) {
+    for (std::size_t at = out.find('<', begin); at != std::string::npos; at = out.find('<', at))
+      out.replace(at, 1, "\\u003c");
+  }
+
+  static void end_line(std::string& out, const TimelineItem& item) {
+    if (!item.values.empty()) {
+      out += '\t';
+      const std::size_t begin = out.size();
+      for (const DataMember& value : item.values) {
+        out += out.size() == begin ? '{' : ',';
+        append_text(out, value.name);
+        out += ':';
+        append_json_value(out, value.value);
+      }
+      out += '}';
+      escape(out, begin);
+    }
+    out += '\n';
+  }
+
+  std::int64_t since_start(std::uint64_t time_ns) const {
+    return static_cast<std::int64_t>(time_ns - start_ns_);
+  }
+
+  std::size_t number_of(const TimelineTrack& track) {
+    return tracks_
+        .try_emplace({std::uint64_t{track.pid} << 32U | track.tid,
+                      std::uint64_t{track.span} << 32U | track.stack},
+                     tracks_.size())
+        .first->second;
+  }
+
+  // Returns the number of a function, which a line before has defined. Several may have one name.
+  std::size_t define(std::string& out, const TimelineItem& item) {
+    key_.assign(item.name).append(1, '\0').append(item.category);
+    const auto [found, is_new] = names_.try_emplace({item.point, key_}, names_.size());
+    if (is_new) {
+      out += fmt::format("n\t{}\t", found->second);
+      append_text(out, item.name);
+      out += '\t';
+      append_text(out, item.category);
+      if (item.point != nullptr) out += fmt::format("\t{:#x}", item.point->address.value);
+      out += '\n';
+    }
+    return found->second;
+  }
+
+  std::uint64_t start_ns_ = 0;
+  std::map<std::pair<std::uint64_t, std::uint64_t>, std::size_t> tracks_;
+  std::map<std::pair<const ProbePoint*, std::string>, std::size_t> names_;
+  std::string key_;
+  std::string numbers_of_frames_;
+};
+
+} // namespace
+
+Result<std::unique_ptr<Export>> open_page(const std::string& path, Workstation& workstation) {
+  return open_timeline(path, workstation, std::make_unique<PageEncoder>());
+}
+
+} // namespace uprobectl
