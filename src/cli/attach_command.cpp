@@ -19,6 +19,7 @@
 #include <fmt/format.h>
 #include <limits>
 #include <memory>
+#include <ranges>
 
 namespace uprobectl::cli {
 
@@ -69,6 +70,7 @@ struct AttachOptions {
   bool forward_exit = false;
   std::optional<std::string> command_output;
   std::optional<std::string> save;
+  std::optional<std::string> system_trace; // categories
   PlanOptions plan;
   ProgramOptions program;
   CaptureOptions capture;
@@ -258,6 +260,7 @@ AttachLine::AttachLine(ProbeKind kind, Workstation& workstation)
   bind_instruction_option(parser, options.instruction);
   parser.bind("--dry-run", options.dry_run);
   parser.bind("--save", options.save);
+  parser.bind("--with-system-trace", options.system_trace);
   bind_program_options(parser, options.program);
   bind_debug_options(parser, options.debug_places, common);
   parser.bind("--everywhere", options.everywhere);
@@ -286,6 +289,31 @@ Result<void> set_command(const AttachLine& line, const Arguments& arguments,
   else if (options.command_output)
     processes.command_output = {.destination = Destination::file, .path = *options.command_output};
   return {};
+}
+
+// Categories are names for a configuration in text.
+Result<std::optional<SystemTraceSpec>> read_system_trace(const AttachLine& line,
+                                                         std::span<const ExportRequest> exports) {
+  const auto& categories = line.options.system_trace;
+  if (!categories) return std::nullopt;
+  const auto wrong = [&](const std::string& what) {
+    return fail(line.parser.usage_error("--with-system-trace" + what));
+  };
+  if (std::ranges::find(exports, ExportFormat::perfetto, &ExportRequest::format) == exports.end())
+    return wrong(" needs a Perfetto file: -o FILE.pftrace");
+  if (line.options.stack.unwind_on == "host")
+    return wrong(" needs --unwind-on device: what perfetto records is not in saved runs");
+  SystemTraceSpec spec;
+  constexpr std::size_t most = 32; // so that the configuration fits into max_input
+  for (const auto part : std::views::split(std::string_view(*categories), ',')) {
+    const std::string_view name(part.begin(), part.end());
+    if (name.empty() || name.size() > most ||
+        !std::ranges::all_of(name, [](char c) { return is_ascii_letter_or_digit(c) || c == '_'; }))
+      return wrong(": expected categories such as 'sched,gfx', not '" + *categories + "'");
+    spec.categories.emplace_back(name);
+  }
+  if (spec.categories.size() > most) return wrong(": there are too many categories");
+  return spec;
 }
 
 // Text of known functions reads like that of strace, unless something else was asked for. The kind
@@ -336,6 +364,9 @@ Result<AttachRequest> make_attach_request(const AttachLine& line, const Argument
     return fail(std::move(applied).error());
   if (auto applied = apply(parser, options.stack, line.common, request); !applied)
     return fail(std::move(applied).error());
+  auto system_trace = read_system_trace(line, request.exports);
+  if (!system_trace) return fail(std::move(system_trace).error());
+  request.system_trace = std::move(*system_trace);
   request.probes.keep_going = options.keep_going;
   request.dry_run = options.dry_run;
   request.makes_plan = options.plan.written.has_value();
@@ -398,6 +429,13 @@ ExitCode attach(const AttachLine& line, const AttachRequest& request,
   if (!opened) return finish_with(opened.error(), line.common);
   Output& output = opened->output();
   const DebugFetching fetching(line.common.debuginfod, output);
+  if (options.dex.compile)
+    if (auto compiled =
+            compile_methods(*options.processes.app, request.probes.target_options.dex, output);
+        !compiled) {
+      output.fail(compiled.error());
+      return finish(output);
+    }
   auto outcome = run_attach(request, output);
   if (!outcome) {
     const std::vector<TargetedFunction>& functions = request.probes.functions;

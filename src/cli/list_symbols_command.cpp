@@ -262,9 +262,14 @@ ExitCode run_list_symbols(std::span<const std::string_view> arguments, Workstati
   if (!parsed) return parsed.error();
   if (listing.check) return check_targets(parser, options, parsed->words(), std::move(where));
   const ListFilter filter = make_filter(listing);
+  const bool compiles = where.dex.compile;
   return run_listing(parser, options, *parsed, WordKind::patterns, std::move(where),
                      [&](std::span<const Requests::Line> lines, const TargetOptions& found_by,
                          const DebugFetching& /*fetching*/, Output& output) {
+                       if (compiles)
+                         if (auto compiled = compile_methods(*found_by.app, found_by.dex, output);
+                             !compiled)
+                           return output.fail(compiled.error());
                        for (const Requests::Line& line : lines)
                          list({line, found_by, filter}, lines.size() > 1, output);
                      });

@@ -10,6 +10,7 @@
 #include "verify/details.hpp"
 
 #include <filesystem>
+#include <set>
 #include <system_error>
 
 namespace uprobectl::cli {
@@ -81,8 +82,12 @@ private:
       for (ProbePoint& point : points) details_->read(point);
     output_.gather_warnings(points);
     output_.report_repeated(); // before the records that it refers to
+    // A record has each name of a function; a probe is at its address once.
+    std::set<std::pair<const ProbedBinary*, std::uint64_t>> shown;
     for (const ProbePoint& point : points)
-      if (emitter_ != nullptr)
+      if (keeps_points_ && !shown.emplace(point.binary.get(), point.address.value).second)
+        continue;
+      else if (emitter_ != nullptr)
         emit_point(*emitter_, point, output_);
       else
         output_.write(point);
@@ -175,6 +180,7 @@ ExitCode run_resolve(std::span<const std::string_view> arguments, Workstation& w
     return finish_with(checked.error(), options);
   if (tasks.config && !parsed->words().empty())
     return finish_with(parser.usage_error("--config cannot be combined with TARGET"), options);
+  const bool compiles = where.dex.compile;
   const auto target_options = make_target_options(parser, std::move(where), workstation);
   if (!target_options) return finish_with(target_options.error(), options);
   const auto emitter = make_emitter(parser, std::move(emit));
@@ -199,6 +205,12 @@ ExitCode run_resolve(std::span<const std::string_view> arguments, Workstation& w
   const auto output = open_output(options, style);
   if (!output) return finish_with(output.error(), options);
   const DebugFetching fetching(options.debuginfod, **output);
+  if (compiles)
+    if (const auto compiled = compile_methods(*target_options->app, target_options->dex, **output);
+        !compiled) {
+      (*output)->fail(compiled.error());
+      return finish(**output);
+    }
   if (tasks.config) return resolve_task_file(tasks, *target_options, how, **output);
   if (verify.record) return run_verify(verify, *parsed, *target_options, **output);
   TargetResolver resolving(*target_options, how, emitter->get(), record.has_value(),

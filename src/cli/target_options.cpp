@@ -5,6 +5,7 @@
 #include "console.hpp"
 #include "host/agent_files.hpp"
 #include "option_values.hpp"
+#include "resolve/app_compiling.hpp"
 
 #include <filesystem>
 #include <fmt/format.h>
@@ -34,6 +35,7 @@ void bind_dex_options(OptionParser& parser, DexArguments& words) {
   parser.bind("--dex", words.files);
   parser.bind("--root", words.root);
   parser.bind("--mapping", words.mapping);
+  parser.bind("--compile", words.compile);
 }
 
 void bind_oatdump_option(OptionParser& parser, std::optional<std::string>& oatdump) {
@@ -57,6 +59,27 @@ Result<art::DexSearch> make_dex_search(DexArguments words, Workstation& workstat
   if (where.root && !std::filesystem::is_directory(*where.root, error))
     return fail(ErrorKind::not_found, fmt::format("--root: {}: no such folder", *where.root));
   return where;
+}
+
+Result<void> compile_methods(const std::string& app, const art::DexSearch& search, Output& output) {
+  output.status(fmt::format("compiling {}, which can take minutes", app));
+  const auto files = compile_app(app, search);
+  if (!files) return fail(files.error());
+  if (files->empty())
+    output.warn(fmt::format("--compile: {} has no file with compiled code now, either", app));
+  const auto described = [](const std::string& filter, std::size_t methods) {
+    if (filter.empty()) return std::string("nothing");
+    return fmt::format("'{}' with {} compiled method{}", filter, methods, methods == 1 ? "" : "s");
+  };
+  for (const CompiledFile& file : *files)
+    output.status(fmt::format("compiled {}: {} before, {} now", file.path,
+                              described(file.filter_before, file.methods_before),
+                              described(file.filter_after, file.methods_after)));
+  output.status(
+      fmt::format("processes of {0} that run keep the code that they have: start it again "
+                  "(am force-stop {0}); undo with: cmd package compile --reset {0}",
+                  app));
+  return {};
 }
 
 Result<TargetOptions> make_target_options(const OptionParser& parser, TargetArguments words,

@@ -13,6 +13,7 @@ struct DexArguments {
   std::vector<std::string> files;
   std::optional<std::string> root;
   std::optional<std::string> mapping;
+  bool compile = false;
 };
 
 struct TargetArguments {
@@ -36,12 +37,15 @@ std::vector<std::string> places_here(const std::vector<std::string>& places,
 // --everywhere binds it.
 void bind_target_options(OptionParser& parser, TargetArguments& words, CommonOptions& options);
 
-// --dex, --root and --mapping.
+// --dex, --root, --mapping and --compile.
 void bind_dex_options(OptionParser& parser, DexArguments& words);
 // Fails if a file or folder does not exist, even if the target is not an OAT file, and if the
 // mapping is not valid.
 // The workstation, which has the files, must outlive the search.
 Result<art::DexSearch> make_dex_search(DexArguments words, Workstation& workstation);
+
+// Lets Android compile the app, and says what that has changed (--compile).
+Result<void> compile_methods(const std::string& app, const art::DexSearch& search, Output& output);
 
 void bind_oatdump_option(OptionParser& parser, std::optional<std::string>& oatdump);
 

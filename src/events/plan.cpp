@@ -500,11 +500,12 @@ Result<CapturePlan> CapturePlan::make(const CaptureSpec& capture,
     return each.filters[PHASE_RETURN] != 0;
   };
   if (capture.stack == StackWalk::each_wait && std::ranges::any_of(plan.plans_, waits_for_return))
-    return fail(Error{ErrorKind::usage,
-                      "with --off-cpu=all a condition cannot compare what is known "
-                      "when the call returns: its waits are written before"}
-                    .hint("compare values of the entry, or save the run: report --if selects calls")
-                    .hint("--off-cpu has the longest wait of the calls that it selects"));
+    return fail(
+        Error{ErrorKind::usage, "with --off-cpu=all a condition cannot compare what is known "
+                                "when the call returns: its waits are written before"}
+            .hint("compare values of the entry, or save the run: report --if selects calls, "
+                  "without their waits")
+            .hint("--off-cpu has the longest wait of the calls that it selects"));
   if (plan.plans_.empty()) plan.plans_.emplace_back();
   plan.settings_ = planner.make_settings(plan.plans_, *filters);
   plan.filters_ = filters->tables();

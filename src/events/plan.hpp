@@ -70,7 +70,7 @@ struct CaptureSpec {
   std::optional<SummedValue> measured = {};
   bool tracks_waits = false; // hits tell how long their thread has waited: Event::waiting_ns
   // Paired calls also tell why: Event::caused_ns. With StackWalk::longest_wait also
-  // Event::longest_wait, with StackWalk::each_wait each wait is an event.
+  // Event::wait, with StackWalk::each_wait each wait is an event.
   bool tracks_causes = false;
   // A number that is the weight of each event: Event::weight. What the event has anyway is not
   // read again.

@@ -60,7 +60,7 @@ private:
       return true;
     // arm64: "add x0, x0, #lo12" and "ldr x1, [x0, #lo12]" with a scaled, unsigned offset.
     const bool has_offset = name == "ADDXri" || name.ends_with("ui");
-    return has_offset && index > 0 && pages_.contains(register_at(index - 1));
+    return has_offset && index > 0 && pages_.contains(whole_register(register_at(index - 1)));
   }
 
   void track(const Decoder::Decoded& decoded) {
@@ -69,13 +69,20 @@ private:
     for (unsigned i = 0; i < description.getNumDefs(); ++i) {
       const llvm::MCOperand& defined = decoded.instruction.getOperand(i);
       if (!defined.isReg()) continue;
-      pages_.erase(defined.getReg());
-      if (sets_page(decoded)) pages_.insert(defined.getReg());
+      pages_.erase(whole_register(defined.getReg()));
+      if (sets_page(decoded)) pages_.insert(whole_register(defined.getReg()));
     }
   }
 
+  // arm64: "X8" of "W8", its lower half.
+  std::string whole_register(unsigned number) const {
+    std::string name(decoder_.register_name(number));
+    if (name.starts_with('W')) name.front() = 'X';
+    return name == "X29" ? "FP" : name == "X30" ? "LR" : name;
+  }
+
   const Decoder& decoder_;
-  std::set<unsigned> pages_;
+  std::set<std::string> pages_; // registers with the page of an adrp
 };
 
 // Returns the bytes that an instruction may have, with zeros behind the end of the code.

@@ -65,8 +65,8 @@ std::optional<std::string> abi_of(const std::optional<std::string>& entry);
 // bundle "base/lib/arm64-v8a/libfoo.so" is "lib/arm64-v8a/libfoo.so" of the APK.
 std::string library_key(std::string_view entry);
 
-// Removes matches that are other names of a recorded function: a pattern probes it once, so they
-// are not new.
+// Removes matches that are other names of a recorded function: records of earlier versions have one
+// name of each, so they are not new.
 void drop_other_names(std::span<const RecordedMatch> recorded, std::vector<ProbePoint>& current,
                       Pairing pairing);
 

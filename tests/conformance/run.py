@@ -123,6 +123,8 @@ def pair_cases(suite, options):
         try:
             found, problems = compare(suite.program, *arguments)
             suite.tap.check(f"pair {found}", problems)
+        except AssertionError as error:
+            suite.tap.check(title, [str(error)])
         except Unavailable as error:
             suite.tap.skip(title, f"cannot be had: {error}")
 

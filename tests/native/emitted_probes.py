@@ -163,6 +163,10 @@ def check_libbpf(program, folder):
 
 
 def main():
+    if os.geteuid() == 0 and not (TRACEFS / "uprobe_events").exists() and "HAS_TRACEFS" not in os.environ:
+        # In a mount namespace of its own, so that nothing is left of it.
+        script = 'mount -t tracefs tracefs /sys/kernel/tracing; exec "$@"'
+        os.execvpe("unshare", ["unshare", "-m", "sh", "-c", script, "sh", sys.executable, *sys.argv], {**os.environ, "HAS_TRACEFS": ""})
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         program = shutil.copy(sys.argv[2], folder / "probes")

@@ -2,9 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """off_cpu.py UPROBECTL [CALLS]
 Why calls wait, also as they nest and in spans, and the stack of their longest wait (--off-cpu) or of all waits
-(--off-cpu=all), against a program that knows both: it sleeps, waits
-for a mutex and for a condition variable that named threads release, for the child of a vfork(), and contends for one
-CPU; calls are nested, and left by longjmp(). Stacks are also compared with those that gdb finds. Needs root. Prints
+(--off-cpu=all), against a program that knows both: it sleeps, waits for a mutex and for a condition variable that
+named threads release, for the child of a vfork(), and contends for one CPU; calls are nested, and left by longjmp(). Stacks are also compared with those that gdb finds. Needs root. Prints
 TAP."""
 
 import collections
@@ -337,10 +336,10 @@ def check_each_saved(program, folder):
     TAP.check("folded stacks have the nanoseconds of all waits, also of a saved run",
               [] if waits and sums == folded_sums(later) and sum(sums.values()) == total and total >= 9 * CALLS * 2 * MS
               else [done.stderr, read.stderr, sum(sums.values()), total])
-    for condition, expected in (("blocked > 1ms", {"vforks"}), ("slept > 1ms && pid == 1", set())):
+    for condition, is_expected in (("blocked > 1ms", mostly_vforks), ("slept > 1ms && pid == 1", lambda found: not found)):
         read = subprocess.run([UPROBECTL, "report", "-j", "--if", condition, file], capture_output=True, text=True, timeout=60)
-        found = {each["symbol"] for each in records_of(read.stdout)["wait"]}
-        TAP.check(f"report --if '{condition}' selects waits", [] if found == expected else [found, read.stderr])
+        found = [each["symbol"] for each in records_of(read.stdout)["wait"]]
+        TAP.check(f"report --if '{condition}' selects waits", [] if is_expected(found) else [collections.Counter(found), read.stderr])
     read = subprocess.run([UPROBECTL, "report", "-j", "--count", file], capture_output=True, text=True, timeout=60)
     counts = {each["symbol"]: each["count"] for each in records_of(read.stdout)["count"]}
     TAP.check("report --count counts calls, not waits", [] if counts.get("sleeps") == 3 * CALLS else [counts, read.stderr])
@@ -374,8 +373,8 @@ def check_trees(program, folder):
     TAP.check("calls of a tree have the causes of their waits, which add up",
               [str(each) for each in calls if "slept_ns" not in each or not adds_up(each)][:3] if calls else ["no calls"])
     TAP.check("the sums in a tree are those of the program's own sleeps",
-              [] if slept["sleeps"] >= 2 * CALLS * 12 * MS and slept["around"] >= CALLS * 13 * MS and
-              sum(each["blocked_ns"] for each in calls if each["symbol"] == "vforks") >= CALLS * 2 * MS else [dict(slept)])
+              [] if slept["sleeps"] >= 2 * CALLS * 11 * MS and slept["around"] >= CALLS * 12 * MS and
+              sum(each["blocked_ns"] for each in calls if each["symbol"] == "vforks") >= 0.9 * CALLS * 2 * MS else [dict(slept)])
     summaries = {each["symbol"]: each for each in records["call_summary"]}
     wrong = [str(each) for name, each in summaries.items() if each.get("slept_ns") != slept[name] or
              each["slept_ns"] + each["blocked_ns"] + each["preempted_ns"] > each["total_ns"] - each["on_cpu_ns"]]
@@ -383,11 +382,15 @@ def check_trees(program, folder):
     read = subprocess.run([UPROBECTL, "report", "-j", "--report", file], capture_output=True, text=True, timeout=60)
     again = {each["symbol"]: each for each in records_of(read.stdout)["call_summary"]}
     TAP.check("and so does the report of a saved run", [] if again == summaries else [again, read.stderr])
+    read = subprocess.run([UPROBECTL, "report", "-j", "--histogram", "--measure", "slept", file], capture_output=True, text=True, timeout=60)
+    totals = {each["symbol"]: each["total"] for each in records_of(read.stdout)["histogram"]}
+    TAP.check("the histogram of a cause of a saved tree has its time alone",
+              [] if totals and all(totals[name] == slept[name] for name in functions if slept[name]) else [totals, dict(slept), read.stderr])
     done = attach("--off-cpu", "--graph", "--report", "--command-output", f"{program}.log", program, "sleeps", "--", program, "3", str(2 * MS))
     TAP.check("text of a tree has the causes", [] if "\tslept " in done.stdout and "\tcpu " in done.stdout else [done.stdout, done.stderr])
     records = run(program, "--off-cpu", "--graph", "--root-if", "blocked > 1ms", functions=functions)
-    roots = {each["symbol"] for each in records["event"]}
-    TAP.check("--root-if compares a cause", [] if roots == {"vforks"} else [roots])
+    roots = [each["symbol"] for each in records["event"] if each["kind"] == "return" and each["depth"] == 0]
+    TAP.check("--root-if compares a cause", [] if mostly_vforks(roots) else [collections.Counter(roots)])
 
 
 def check_spans(program, folder):
@@ -406,11 +409,18 @@ def check_spans(program, folder):
               sum(time < 11 * MS for time in slept) <= 3 * few and sum(time < 19 * MS // 10 for time in blocked) <= few
               else [sorted(slept)[:8], sorted(blocked)[:8]])
     read = subprocess.run([UPROBECTL, "report", "-j", "--if", "blocked > 1ms", file], capture_output=True, text=True, timeout=60)
-    names = {each["name"] for each in records_of(read.stdout)["span"]}
-    TAP.check("report selects spans by a cause", [] if names == {"vforks"} else [names, read.stderr])
+    names = [each["name"] for each in records_of(read.stdout)["span"]]
+    TAP.check("report selects spans by a cause", [] if mostly_vforks(names) else [collections.Counter(names), read.stderr])
     records = run(program, "--histogram", "--measure", "slept", spans[0], functions=())
     TAP.check("the histogram of a cause of spans", [] if records["histogram"] and records["histogram"][0]["count"] == 3 * CALLS and
-              records["histogram"][0]["total"] >= 3 * CALLS * 12 * MS else [records["histogram"]])
+              records["histogram"][0]["total"] >= 3 * CALLS * 11 * MS else [records["histogram"]])
+
+
+def mostly_vforks(found):
+    """Whether all of vforks() is among the selected, and little else: a page that comes from a disk blocks, too.
+    found: names, one for each."""
+    names = collections.Counter(found)
+    return names["vforks"] >= CALLS - CALLS // 10 and names.total() - names["vforks"] <= CALLS // 4
 
 
 def check_gdb(program, folder):
@@ -455,8 +465,8 @@ def check_values(program, folder):
               [] if [[each.get(key) for key in keys] for each in events] == [[each.get(key) for key in keys] for each in again]
               else [read.stderr, len(events), len(again)])
     read = subprocess.run([UPROBECTL, "report", "-j", "--if", "blocked > 1ms", file], capture_output=True, text=True, timeout=60)
-    symbols = {each["symbol"] for each in records_of(read.stdout)["event"]}
-    TAP.check("report selects by a cause", [] if symbols == {"vforks"} else [symbols, read.stderr])
+    symbols = [each["symbol"] for each in records_of(read.stdout)["event"]]
+    TAP.check("report selects by a cause", [] if mostly_vforks(symbols) else [collections.Counter(symbols), read.stderr])
     folded = os.path.join(folder, "waits.folded")
     done = attach("--off-cpu", "--folded", folded, "--command-output", f"{program}.log", program, "sleeps", "--", program, str(CALLS), str(2 * MS))
     sums = collections.Counter()
@@ -470,7 +480,7 @@ def check_values(program, folder):
     total = sum(each["total"] for each in records["histogram"])
     TAP.check("the histogram of a cause", [] if total >= CALLS * 2 * MS and records["histogram"][0]["count"] == CALLS else [records])
     records = run(program, "--count", "--by", "tid", "--measure", "slept", functions=("sleeps",))
-    TAP.check("the sum of a cause by thread", [] if records["count"] and records["count"][0]["sum"] >= 3 * CALLS * 12 * MS and
+    TAP.check("the sum of a cause by thread", [] if records["count"] and records["count"][0]["sum"] >= 3 * CALLS * 11 * MS and
               records["count"][0]["count"] == 3 * CALLS else [records["count"]])
     done = attach("--off-cpu", "--command-output", f"{program}.log", program, "locks", "--", program, "3", str(2 * MS))
     text = done.stdout

@@ -68,6 +68,9 @@ TEST_CASE("arm64: other instructions, registers and constants are other code") {
   // adrp x8; ldr x8, [x8, #0x10]; ldr w0, [x8, #N]: x8 is not a page any more
   CHECK_FALSE(
       same_arm64({0xb0000008, 0xf9400908, 0xb9400900}, {0xb0000008, 0xf9400908, 0xb9400d00}));
+  // adrp x8; ldr w8, [x8, #0x10]; add x0, x8, #N: nor is it after a write to its lower half
+  CHECK_FALSE(
+      same_arm64({0xb0000008, 0xb9401108, 0x91004100}, {0xb0000008, 0xb9401108, 0x91008100}));
   // adrp x0; bl; ldr x1, [x0, #N]: the call has changed x0
   CHECK_FALSE(
       same_arm64({0xb0000000, 0x94000004, 0xf9400401}, {0xb0000000, 0x94000004, 0xf9400801}));

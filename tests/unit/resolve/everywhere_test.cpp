@@ -68,8 +68,8 @@ TEST_CASE("every copy of a library is found in partitions, modules and apps, eac
             "/vendor/lib/libssl.so",
         });
   CHECK(device.copies_of("libnone.so") ==
-        std::vector<std::string>{"libnone.so: no process maps a library of this name, and no "
-                                 "library folder and no app has one"});
+        std::vector<std::string>{"libnone.so: no library folder and no app has a library of "
+                                 "this name"});
 }
 
 TEST_CASE("a path is not the name of a library everywhere") {
