@@ -6,6 +6,7 @@
 #include "host/agent_files.hpp"
 #include "option_values.hpp"
 #include "resolve/app_compiling.hpp"
+#include "util/text.hpp"
 
 #include <filesystem>
 #include <fmt/format.h>
@@ -69,7 +70,8 @@ Result<void> compile_methods(const std::string& app, const art::DexSearch& searc
     output.warn(fmt::format("--compile: {} has no file with compiled code now, either", app));
   const auto described = [](const std::string& filter, std::size_t methods) {
     if (filter.empty()) return std::string("nothing");
-    return fmt::format("'{}' with {} compiled method{}", filter, methods, methods == 1 ? "" : "s");
+    return fmt::format("'{}' with {}", filter,
+                       counted(methods, "compiled method", "compiled methods"));
   };
   for (const CompiledFile& file : *files)
     output.status(fmt::format("compiled {}: {} before, {} now", file.path,

@@ -16,7 +16,7 @@ struct ChangeTraits {
   std::string_view name;
   std::size_t VerdictCounts::* count; // that a change of a recorded match adds to
   bool is_of_library;
-  // Where there is no room for all findings, those of a lower rank are kept.
+  // If there are more findings than may be shown, those of a lower rank are shown.
   unsigned rank;
 };
 

@@ -16,8 +16,8 @@ public:
   // Starts a program from the directory of Android's commands if it is there, else from PATH,
   // without a shell. `input` is its stdin; its stdout is dropped. `temporary`: a file and then the
   // folder that was made for it, if one was, which are removed if this process ends before the
-  // command. Fails with not_found if there is no such program, with usage if the input is larger
-  // than max_input.
+  // command. Errors: not_found for a program that does not exist, usage for an input of more than
+  // max_input bytes.
   static Result<BackgroundCommand> start(std::vector<std::string> words, std::string_view input,
                                          const std::vector<std::string>& temporary);
 

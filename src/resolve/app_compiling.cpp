@@ -42,14 +42,14 @@ Result<std::vector<CompiledFile>> compile_app(const std::string& package,
   constexpr std::chrono::minutes compiling_timeout{10};
   const auto before = read_states(package, search);
   if (!before) return fail(before.error());
-  const std::string command = "cmd package compile -m speed -f " + package;
-  const auto done = run_android_command({"cmd", "package", "compile", "-m", "speed", "-f", package},
-                                        compiling_timeout);
+  const std::vector<std::string> command = {"cmd",   "package", "compile", "-m",
+                                            "speed", "-f",      package};
+  const auto done = run_android_command(command, compiling_timeout);
   if (!done) return fail(Error(done.error()).within("--compile"));
   // It prints "Success", also behind a list of results, and ends with 0 even if it has failed.
   if (done->exit_code != 0 || !done->output.contains("Success")) {
     const std::string_view printed = first_line(done->errors.empty() ? done->output : done->errors);
-    return fail(Error{ErrorKind::io, fmt::format("--compile: `{}` failed: {}", command,
+    return fail(Error{ErrorKind::io, fmt::format("--compile: `{}` failed: {}", joined(command, " "),
                                                  printed.empty() ? "it printed nothing" : printed)}
                     .hint("what it says in the log: logcat -d -s artd dex2oat installd"));
   }

@@ -6,7 +6,6 @@
 #include "resolve/in_process.hpp"
 #include "resolve/locate.hpp"
 #include "uprobectl/arch.hpp"
-#include "util/mapped_file.hpp"
 #include "util/rooted_path.hpp"
 #include "util/text.hpp"
 
