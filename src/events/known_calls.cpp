@@ -84,8 +84,7 @@ KnownCall make_known_call(const Prototype& prototype, std::string function,
   limit_bytes(made.arguments, capture.max_string_bytes);
   made.shown = made.arguments.size();
   std::ranges::move(addresses, std::back_inserter(made.arguments));
-  if (prototype.sets_errno && error && phases.paired && capture.thread.address != 0)
-    add_errno(made.arguments, *error);
+  if (prototype.sets_errno && error && phases.paired) add_errno(made.arguments, *error);
   return made;
 }
 

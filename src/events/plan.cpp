@@ -34,9 +34,13 @@ struct PlannedKey {
 // Makes the value plans, plans and settings of the points.
 class Planner {
 public:
-  Planner(const CaptureSpec& capture, std::span<const CapturePoint> points, TypeSource* types)
-      : capture_(capture), points_(points), lists_(capture.arguments),
-        context_{.capture = capture, .points = points.size(), .types = types} {}
+  Planner(const CaptureSpec& capture, const CaptureEnvironment& environment,
+          std::span<const CapturePoint> points, TypeSource* types)
+      : capture_(capture), environment_(environment), points_(points), lists_(capture.arguments),
+        context_{.capture = capture,
+                 .layouts = environment.layouts,
+                 .points = points.size(),
+                 .types = types} {}
 
   Result<void> check() const {
     std::set<std::size_t> used;
@@ -156,7 +160,7 @@ public:
                                  const FilterCompiler& filters) const {
     builtin_settings settings{};
     settings.flags = flags();
-    settings.user = capture_.user;
+    settings.user = environment_.user;
     settings.min_latency_ns = static_cast<std::uint64_t>(capture_.min_latency.count());
     if (capture_.max_duration)
       settings.max_duration_ns = static_cast<std::uint64_t>(capture_.max_duration->count());
@@ -169,16 +173,16 @@ public:
                           : capture_.stack == StackWalk::frame_pointers
                               ? MAX_FRAMES * sizeof(std::uint64_t)
                               : capture_.stack_bytes;
-    settings.returns = capture_.return_instances;
-    settings.process_name = capture_.process_name;
+    settings.returns = environment_.layouts.return_instances;
+    settings.process_name = environment_.layouts.process_name;
     settings.group_by = group_features();
     settings.measured_time =
         capture_.measured_time.value_or(capture_.groups.measured_time.value_or(TIME_LATENCY));
     filters.describe(settings);
-    if (capture_.by_uretprobe) settings.nesting = capture_.nesting;
-    settings.thread = capture_.thread;
-    settings.ids = capture_.ids;
-    settings.task_state = capture_.task_state;
+    if (environment_.by_uretprobe) settings.nesting = environment_.layouts.nesting;
+    settings.thread = environment_.layouts.thread;
+    settings.ids = environment_.ids;
+    settings.task_state = environment_.layouts.task_state;
     const bool registers = std::ranges::any_of(
         plans, [&](const capture_plan& plan) { return has_registers(plan.flags); });
     const KeptWaits waits = capture_.stack == StackWalk::longest_wait ? KeptWaits::longest
@@ -253,7 +257,7 @@ private:
   }
 
   unsigned flags() const {
-    unsigned flags = capture_.filters;
+    unsigned flags = environment_.filters;
     const bool has_spans = !capture_.spans.empty();
     // Unwound stacks are counted in user space.
     const bool counts_spans = capture_.counts_span_values() && !capture_.lists_open_spans;
@@ -264,7 +268,7 @@ private:
     if (capture_.stops_process) flags |= STOPS_PROCESS;
     if (has_spans) flags |= SPANS;
     if (has_spans && !capture_.end_conditions.empty()) flags |= SPAN_CONDITIONS;
-    if (capture_.by_uretprobe) flags |= BY_TRAMPOLINE;
+    if (environment_.by_uretprobe) flags |= BY_TRAMPOLINE;
     if (capture_.count_by_process) flags |= COUNT_BY_PROCESS;
     if (capture_.count_stacks) flags |= COUNT_STACKS;
     if (capture_.stack == StackWalk::frame_pointers) flags |= has_spans ? SPAN_STACKS : WALK_STACK;
@@ -365,6 +369,7 @@ private:
   }
 
   const CaptureSpec& capture_;
+  const CaptureEnvironment& environment_;
   std::span<const CapturePoint> points_;
   ArgumentListIndex lists_;
   ValueContext context_;
@@ -404,8 +409,9 @@ CapturePhases phases_of(const CaptureSpec& capture) {
 }
 
 Result<CapturePlan> CapturePlan::make(const CaptureSpec& capture,
-                                      std::span<const CapturePoint> points, TypeSource* types) {
-  Planner planner(capture, points, types);
+                                      std::span<const CapturePoint> points, TypeSource* types,
+                                      const CaptureEnvironment& environment) {
+  Planner planner(capture, environment, points, types);
   if (auto checked = planner.check(); !checked) return fail(std::move(checked).error());
   auto filters = FilterCompiler::make(capture);
   if (!filters) return fail(std::move(filters).error());
@@ -419,7 +425,7 @@ Result<CapturePlan> CapturePlan::make(const CaptureSpec& capture,
     const ProbePoint& point = *probed.point;
     const CodeAbi& code = probed.code;
     const std::size_t list = planner.find_list(point);
-    const auto builder = ReadingBuilder::make(capture, probed);
+    const auto builder = ReadingBuilder::make(capture, environment.by_uretprobe, probed);
     if (!builder) return fail(builder.error());
     auto offered = planner.offer(list, probed, *builder);
     if (!offered) return fail(std::move(offered).error());

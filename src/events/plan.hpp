@@ -6,6 +6,7 @@
 #include "bpf/builtin.hpp"
 #include "bpf/record.h"
 #include "events/arguments.hpp"
+#include "events/capture_environment.hpp"
 #include "events/event_values.hpp"
 #include "events/events.hpp"
 #include "events/filter.hpp"
@@ -47,7 +48,7 @@ constexpr std::uint32_t default_stack_bytes = 16384; // measured in docs/stacks.
 constexpr std::uint32_t default_waiting_stack_bytes = 8192;
 constexpr std::uint32_t max_waiting_stack_bytes = 32768;
 
-// What a run captures, counts and measures at each hit.
+// What a run is asked to capture, count and measure at each hit.
 struct CaptureSpec {
   bool on_entry = true;
   bool on_return = false;
@@ -99,23 +100,6 @@ struct CaptureSpec {
   bool shows_stacks = true;  // events have the stack, not only the caller
   bool raw_stacks = false;   // with frame_data: another machine unwinds the stacks
   bool source_lines = false; // frames of stacks have source lines, inlined functions have frames
-  // With frame_data: where the kernel keeps the return addresses that uretprobes replaced. Zero if
-  // it is not known.
-  return_instance_layout return_instances = {};
-  bool by_uretprobe = false; // returns are probed by uretprobes
-  // Where the kernel keeps the number of the thread's pending uretprobes. Zero if it is not known.
-  nesting_layout nesting = {};
-  // Where the kernel keeps the name of the process. Zero if it is not known.
-  process_name_layout process_name = {};
-  // Where the kernel keeps the thread pointer. Zero if it is not known.
-  thread_layout thread = {};
-  // With tracks_causes: where the kernel keeps the state of a task.
-  task_state_layout task_state = {};
-  // In which pid namespace the program reports ids.
-  id_namespace ids = {};
-
-  unsigned filters = 0; // FILTER_… of bpf/record.h
-  std::uint32_t user = 0;
 
   // Whether arguments and results are captured, for events or to count by them.
   bool captures_values() const {
@@ -240,7 +224,8 @@ public:
   // information; the plan borrows its types. Fails with `usage`, `not_found` or `unsupported` and
   // names the value that cannot be read.
   static Result<CapturePlan> make(const CaptureSpec& capture, std::span<const CapturePoint> points,
-                                  TypeSource* types = nullptr);
+                                  TypeSource* types = nullptr,
+                                  const CaptureEnvironment& environment = {});
 
   const builtin_settings& settings() const { return settings_; }
   const std::vector<capture_plan>& plans() const { return plans_; }

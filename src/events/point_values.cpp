@@ -430,7 +430,7 @@ Error PointValues::unknown_errno() const {
   if (!context_.capture.pair_calls)
     return Error{ErrorKind::usage, "errno is known only of calls"}.hint(
         "add --latency, which makes an entry and its return one event");
-  if (context_.capture.thread.address == 0)
+  if (context_.layouts.thread.address == 0)
     return Error{
         ErrorKind::unsupported,
         "this kernel does not tell where it keeps the thread pointer, which errno is found "
@@ -502,7 +502,7 @@ ConditionResult<PreparedTerm> PointValues::compare_built_in(const ConditionSpec&
       return fail(Error{ErrorKind::usage, "the latency is known only of calls"}.hint(
           "add --latency, which makes an entry and its return one event"));
   }
-  if (subject == COMPARE_PROCESS_NAME && capture.process_name.group_leader == 0)
+  if (subject == COMPARE_PROCESS_NAME && context_.layouts.process_name.group_leader == 0)
     return fail(Error{ErrorKind::unsupported, "this kernel does not tell where it keeps the names "
                                               "of processes"}
                     .hint("it needs BTF (CONFIG_DEBUG_INFO_BTF); use -p NAME instead"));

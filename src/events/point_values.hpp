@@ -35,6 +35,7 @@ inline bool uses_debug_info(const CaptureSpec& capture) {
 // What does not depend on the point.
 struct ValueContext {
   const CaptureSpec& capture;
+  const KernelLayouts& layouts;
   std::size_t points = 1;
   TypeSource* types = nullptr; // optional
 

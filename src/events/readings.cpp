@@ -299,18 +299,18 @@ std::string source_text(const ArgumentSource& source) {
   return source.register_name;
 }
 
-Result<ReadingBuilder> ReadingBuilder::make(const CaptureSpec& capture,
+Result<ReadingBuilder> ReadingBuilder::make(const CaptureSpec& capture, bool by_uretprobe,
                                             const CapturePoint& probed) {
   const auto convention = calling_convention(probed.code.kind);
   if (!convention)
     return fail(ErrorKind::unsupported, "the kernel of this machine cannot probe 32-bit code");
-  return ReadingBuilder(capture, probed, *convention);
+  return ReadingBuilder(capture, by_uretprobe, probed, *convention);
 }
 
-ReadingBuilder::ReadingBuilder(const CaptureSpec& capture, const CapturePoint& probed,
-                               const CallingConvention& convention)
-    : capture_(capture), phases_(phases_of(capture, probed)), convention_(convention),
-      abi_(probed.code), at_start_(probed.point->symbol_offset == 0),
+ReadingBuilder::ReadingBuilder(const CaptureSpec& capture, bool by_uretprobe,
+                               const CapturePoint& probed, const CallingConvention& convention)
+    : capture_(capture), by_uretprobe_(by_uretprobe), phases_(phases_of(capture, probed)),
+      convention_(convention), abi_(probed.code), at_start_(probed.point->symbol_offset == 0),
       is_inlined_(probed.point->inlined_into != nullptr), is_java_(probed.point->java != nullptr),
       location_{.probe = probed.point->static_probe.get(),
                 .address = uprobe_address(*probed.point)} {
@@ -652,14 +652,14 @@ Result<reading> ReadingBuilder::caller() const {
     return fail(ErrorKind::unsupported,
                 "the return address is known only at the first instruction of a function and "
                 "where it returns");
-  if (capture_.by_uretprobe && phases_.entry && phases_.exit && !phases_.paired)
+  if (by_uretprobe_ && phases_.entry && phases_.exit && !phases_.paired)
     return fail(Error{ErrorKind::unsupported, "with --return-at trampoline, entries and returns "
                                               "have the return address in different places"}
                     .hint("add --latency, or probe with --return-at ret"));
   reading address{};
   address.size = static_cast<record_u8>(convention_.pointer_size);
   const std::uint8_t link = host_arch_info().unwind->link_register;
-  if (capture_.by_uretprobe && only_returns) {
+  if (by_uretprobe_ && only_returns) {
     address.base = static_cast<record_u8>(instruction_pointer());
   } else if (link != no_register) {
     address.base = static_cast<record_u8>(host_arch_info().find_dwarf_register(link).value());

@@ -100,8 +100,10 @@ std::string source_text(const ArgumentSource& source); // "arg0", "this", "ret",
 // prototype, a static probe or a Java signature declares.
 class ReadingBuilder {
 public:
-  // Borrows both. Fails with `unsupported` if the kernel of this machine cannot probe such code.
-  static Result<ReadingBuilder> make(const CaptureSpec& capture, const CapturePoint& probed);
+  // Borrows the references. `by_uretprobe`: see CaptureEnvironment. Fails with `unsupported` if the
+  // kernel of this machine cannot probe such code.
+  static Result<ReadingBuilder> make(const CaptureSpec& capture, bool by_uretprobe,
+                                     const CapturePoint& probed);
 
   const StaticProbeLocation& location() const { return location_; }
   std::uint32_t pointer_size() const { return convention_.pointer_size; }
@@ -137,7 +139,7 @@ public:
   reading load_bias() const;
 
 private:
-  ReadingBuilder(const CaptureSpec& capture, const CapturePoint& probed,
+  ReadingBuilder(const CaptureSpec& capture, bool by_uretprobe, const CapturePoint& probed,
                  const CallingConvention& convention);
 
   Result<reading_form> string_form(std::string_view name, ArgumentType type) const;
@@ -157,6 +159,7 @@ private:
   Result<record_u8> read_phase(const ArgumentSource& source) const;
 
   const CaptureSpec& capture_;
+  bool by_uretprobe_;
   CapturePhases phases_;
   CallingConvention convention_;
   CodeAbi abi_;

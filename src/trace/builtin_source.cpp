@@ -83,31 +83,17 @@ public:
   Result<void> prepare(const KernelFeatures& features) override {
     const auto ids = find_id_namespace();
     if (!ids) return fail(ids.error());
-    ids_ = *ids;
+    environment_.ids = *ids;
     const auto buffer = choose_buffer(request_.buffer, features);
     if (!buffer) return fail(buffer.error());
     buffer_ = *buffer;
     // Their programs are for kernels that do not have the helper.
-    if (buffer_ == RecordBuffer::perf && ids_.inode != 0 && ids_.thread_pid == 0)
+    if (buffer_ == RecordBuffer::perf && ids->inode != 0 && ids->thread_pid == 0)
       return fail(Error{ErrorKind::unsupported,
                         "in a container perf buffers need a kernel with type information (BTF)"}
                       .hint("use --buffer ring (Linux 5.8)"));
     features_ = features;
-    if (copies_stacks(request_.capture.stack)) return_instances_ = find_return_instance_layout();
-    if (by_uretprobe()) nesting_ = find_nesting_layout();
-    if (request_.capture.tracks_causes) {
-      const auto layout = find_task_state_layout();
-      if (!layout)
-        return fail(Error{ErrorKind::unsupported,
-                          "why threads wait is not known: this kernel has no type information "
-                          "(BTF), or programs may not read its memory"}
-                        .hint("--cpu needs neither: it shows how long threads wait"));
-      task_state_ = *layout;
-    }
-    if (std::ranges::find(request_.capture.filter.terms, COMPARE_PROCESS_NAME,
-                          &ConditionSpec::built_in) != request_.capture.filter.terms.end())
-      process_name_ = find_process_name_layout();
-    return {};
+    return find_layouts();
   }
   std::optional<ProgramKind> kind() const override { return std::nullopt; }
   void set_filter(const ProgramFilter& filter) override { filter_ = filter; }
@@ -125,7 +111,7 @@ public:
                         .is_recorded = probe.is_recorded,
                         .is_trigger = is_trigger(probe),
                         .roles = probe.roles});
-    KnownFunctions(request_.capture, points.size(), binaries_).add_to(points);
+    KnownFunctions(request_.capture, points.size(), binaries_).add_to(points, false);
     types.prefer_variables(points, groups);
     std::vector<const ProbePoint*> moved;
     for (Probe& probe : resolved.probes) {
@@ -161,19 +147,13 @@ public:
                         .is_recorded = probe.is_recorded,
                         .is_trigger = is_trigger(probe),
                         .roles = probe.roles});
-    CaptureSpec capture = request_.capture;
     add_return_addresses(points);
-    add_known(points, capture);
-    capture.filters = filter_.filters;
-    capture.user = filter_.user;
-    capture.return_instances = return_instances_.value_or(return_instance_layout{});
-    capture.by_uretprobe = by_uretprobe();
-    capture.nesting = nesting_.value_or(nesting_layout{});
-    capture.process_name = process_name_.value_or(process_name_layout{});
-    capture.ids = ids_;
-    capture.task_state = task_state_;
+    add_known(points);
+    environment_.by_uretprobe = by_uretprobe();
+    environment_.filters = filter_.filters;
+    environment_.user = filter_.user;
     prepare_types(cookies);
-    auto plan = CapturePlan::make(capture, points, &*typed_);
+    auto plan = CapturePlan::make(request_.capture, points, &*typed_, environment_);
     for (const std::string& warning : typed_->warnings()) output_.warn_once(warning);
     if (!plan) return fail(std::move(plan).error());
     plan_ = std::move(*plan);
@@ -435,6 +415,27 @@ public:
   }
 
 private:
+  // Finds the layouts that the request needs. Fails if it cannot be done without one of them.
+  Result<void> find_layouts() {
+    KernelLayouts& layouts = environment_.layouts;
+    if (copies_stacks(request_.capture.stack))
+      layouts.return_instances = find_return_instance_layout().value_or(return_instance_layout{});
+    if (by_uretprobe()) layouts.nesting = find_nesting_layout().value_or(nesting_layout{});
+    if (request_.capture.tracks_causes) {
+      const auto layout = find_task_state_layout();
+      if (!layout)
+        return fail(Error{ErrorKind::unsupported,
+                          "why threads wait is not known: this kernel has no type information "
+                          "(BTF), or programs may not read its memory"}
+                        .hint("--cpu needs neither: it shows how long threads wait"));
+      layouts.task_state = *layout;
+    }
+    if (std::ranges::find(request_.capture.filter.terms, COMPARE_PROCESS_NAME,
+                          &ConditionSpec::built_in) != request_.capture.filter.terms.end())
+      layouts.process_name = find_process_name_layout().value_or(process_name_layout{});
+    return {};
+  }
+
   // Begins to count the stacks that are unwound.
   void count_stacks(const HitProcesses& who) {
     counted_ = {.aggregates = request_.aggregates,
@@ -581,11 +582,13 @@ private:
   }
 
   // Sets what to capture of known functions.
-  void add_known(std::vector<CapturePoint>& points, CaptureSpec& capture) {
+  void add_known(std::vector<CapturePoint>& points) {
+    const CaptureSpec& capture = request_.capture;
     KnownFunctions known(capture, points.size(), binaries_);
-    if (capture.pair_calls && known.needs_thread_pointer(points))
-      capture.thread = find_thread_layout().value_or(thread_layout{});
-    known.add_to(points);
+    thread_layout& thread = environment_.layouts.thread;
+    const bool is_needed = capture.pair_calls && known.needs_thread_pointer(points);
+    thread = is_needed ? find_thread_layout().value_or(thread_layout{}) : thread_layout{};
+    known.add_to(points, thread.address != 0);
     const bool sums_sizes =
         capture.groups.measured == "size" || (capture.measured && capture.measured->text == "size");
     if (!sums_sizes) return;
@@ -736,16 +739,12 @@ private:
   std::optional<GroupCounts> groups_;                       // instead
   std::span<const Probe> probes_;
   ProgramFilter filter_;
-  std::optional<return_instance_layout> return_instances_; // where stacks are unwound
+  CaptureEnvironment environment_;
   NamespacePids namespace_pids_;
-  std::optional<process_name_layout> process_name_; // if it is compared
-  id_namespace ids_{};
-  task_state_layout task_state_{};
-  std::optional<nesting_layout> nesting_; // if return probes of the kernel are used
-  std::uint64_t ended_calls_ = 0;         // removed, with their process or thread
-  std::uint64_t removed_calls_ = 0;       // given up
-  bool gives_up_calls_ = false;           // there are more in the table
-  std::uint64_t lost_calls_ = 0;          // at the last look
+  std::uint64_t ended_calls_ = 0;   // removed, with their process or thread
+  std::uint64_t removed_calls_ = 0; // given up
+  bool gives_up_calls_ = false;     // there are more in the table
+  std::uint64_t lost_calls_ = 0;    // at the last look
   std::chrono::steady_clock::time_point next_look_;
   std::chrono::steady_clock::time_point next_urgent_look_;
   std::uint64_t corrupt_ = 0;

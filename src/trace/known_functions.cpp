@@ -127,12 +127,11 @@ std::optional<ErrnoPlace> KnownFunctions::find_errno(const ProbePoint& point) {
       .thread_pointer_offset = known->second->thread_pointer_offset};
 }
 
-void KnownFunctions::add_to(std::span<CapturePoint> points) {
+void KnownFunctions::add_to(std::span<CapturePoint> points, bool finds_errno) {
   for (CapturePoint& each : points) {
     const Prototype* const prototype = find(each);
     if (prototype == nullptr) continue;
-    const bool has_errno =
-        prototype->sets_errno && capture_.thread.address != 0 && reads_errno(each);
+    const bool has_errno = prototype->sets_errno && finds_errno && reads_errno(each);
     each.known = std::make_shared<const KnownCall>(
         make_known_call(*prototype, *each.point->symbol, capture_, phases_of(capture_, each),
                         scalars_only_, has_errno ? find_errno(*each.point) : std::nullopt));

@@ -34,8 +34,8 @@ public:
   bool can_pair(std::span<const CapturePoint> points) const;
   // Whether any of the points is a known function that sets errno.
   bool needs_thread_pointer(std::span<const CapturePoint> points) const;
-  // Sets CapturePoint::known.
-  void add_to(std::span<CapturePoint> points);
+  // Sets CapturePoint::known. `finds_errno`: the kernel tells where the thread pointer is.
+  void add_to(std::span<CapturePoint> points, bool finds_errno);
 
 private:
   const Prototype* find(const CapturePoint& probed) const;

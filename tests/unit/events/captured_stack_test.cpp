@@ -45,9 +45,9 @@ CapturePlan plan_with(StackWalk walk, std::span<const ProbePoint> points, CodeAb
                       return_instance_layout returns = {}) {
   CaptureSpec inspection;
   inspection.stack = walk;
-  inspection.return_instances = returns;
   inspection.stack_bytes = 256;
-  auto plan = CapturePlan::make(inspection, capture_points(points, facts));
+  auto plan = CapturePlan::make(inspection, capture_points(points, facts), nullptr,
+                                {.layouts = {.return_instances = returns}});
   REQUIRE(plan);
   return std::move(*plan);
 }
@@ -288,9 +288,9 @@ CapturePlan plan_of_waits(std::span<const ProbePoint> points,
   CaptureSpec spec;
   spec.pair_calls = spec.tracks_waits = spec.tracks_causes = true;
   spec.stack = walk;
-  spec.return_instances = some_layout;
   spec.stack_bytes = 256;
-  auto plan = CapturePlan::make(spec, capture_points(points, {}));
+  auto plan = CapturePlan::make(spec, capture_points(points, {}), nullptr,
+                                {.layouts = {.return_instances = some_layout}});
   REQUIRE(plan);
   return std::move(*plan);
 }

@@ -19,15 +19,17 @@ std::string error_of_filter(std::string_view text) {
   return filter ? "no error" : filter.error().message;
 }
 
-Result<CapturePlan> plan_with(std::string_view text, CaptureSpec capture = {}) {
+Result<CapturePlan> plan_with(std::string_view text, CaptureSpec capture = {},
+                              const CaptureEnvironment& environment = {}) {
   capture.filter = *parse_filter(text);
   const std::vector<ProbePoint> probed(1);
   const std::vector<CapturePoint> points = capture_points(probed);
-  return CapturePlan::make(capture, points);
+  return CapturePlan::make(capture, points, nullptr, environment);
 }
 
-std::string error_of_plan(std::string_view text, CaptureSpec capture = {}) {
-  const auto plan = plan_with(text, std::move(capture));
+std::string error_of_plan(std::string_view text, CaptureSpec capture = {},
+                          const CaptureEnvironment& environment = {}) {
+  const auto plan = plan_with(text, std::move(capture), environment);
   return plan ? "no error" : plan.error().message;
 }
 
@@ -559,7 +561,7 @@ TEST_CASE("callers are compared with the return address") {
   CHECK(made.terms[0].value.steps == 0);
 #endif
   CHECK((plan->settings().filter_features & 1U << COMPARE_CALLER) != 0);
-  CHECK(error_of_plan("caller == f", {.on_return = true, .by_uretprobe = true})
+  CHECK(error_of_plan("caller == f", {.on_return = true}, {.by_uretprobe = true})
             .find("different places") != std::string::npos);
   probed[0].symbol_offset = 4;
   CHECK_FALSE(plan_of());
