@@ -23,13 +23,18 @@ void close_unused_files(unwind::LiveProcesses& processes, Output& output) {
                           forgotten == 1 ? "was" : "were"));
 }
 
+void warn_without_stack(std::uint64_t hits, Output& output) {
+  if (hits > 0) output.warn_once("hits are counted without a stack: the kernel could not store it");
+}
+
 KernelAggregates::KernelAggregates(const AggregateSpec& spec, const CaptureSpec& capture,
                                    const TargetOptions& where, bool at_exits,
                                    const BuiltinProgram& program, std::span<const Probe> probes,
-                                   Exports& exports, ProcessNameLookup find_name)
+                                   Exports& exports, ProcessNameLookup find_name, Output& output)
     : spec_(spec), capture_(capture), at_exits_(at_exits), program_(program), exports_(exports),
       probes_(probes), since_ns_(to_monotonic_ns(Time::clock::now())), reported_(probes.size()),
-      processes_({.places = where.debug_places}, where.dex), find_name_(std::move(find_name)) {
+      processes_({.places = where.debug_places}, where.dex), find_name_(std::move(find_name)),
+      output_(output) {
   processes_.keep_unmapped_files();
   if (capture.source_lines) processes_.use_source_lines();
 }
@@ -82,7 +87,7 @@ std::vector<CountRow> KernelAggregates::counts_by_process(std::span<const Proces
   return rows;
 }
 
-void KernelAggregates::report_histograms(const CountedTime& time, Output& output) {
+void KernelAggregates::report_histograms(const CountedTime& time) {
   std::vector<HistogramRecord> records;
   std::vector<Histogram> sums(probes_.size());
   for (const Probe& probe : probes_)
@@ -97,13 +102,13 @@ void KernelAggregates::report_histograms(const CountedTime& time, Output& output
     before = std::move(now);
   }
   for (const HistogramRecord& record : records) exports_.take(record);
-  write_histograms(std::move(records), spec_, time, output);
+  write_histograms(std::move(records), spec_, time, output_);
 }
 
-void KernelAggregates::report(Time now, Output& output) {
+void KernelAggregates::report(Time now) {
   const CountedTime time{.since_ns = since_ns_, .until_ns = to_monotonic_ns(now)};
   if (spec_.counts && capture_.count_stacks) {
-    report_stack_counts(time, output);
+    report_stack_counts(time);
   } else if (spec_.counts && capture_.stack == StackWalk::none) {
     std::vector<ProcessCount> counted =
         capture_.count_by_process ? program_.process_counts() : std::vector<ProcessCount>();
@@ -112,9 +117,9 @@ void KernelAggregates::report(Time now, Output& output) {
     std::vector<CountRow> rows =
         capture_.count_by_process ? counts_by_process(counted) : counts_by_probe();
     for (const CountRow& row : rows) exports_.take(row.record);
-    write_counts(std::move(rows), spec_, time, output);
+    write_counts(std::move(rows), spec_, time, output_);
   }
-  if (spec_.histograms) report_histograms(time, output);
+  if (spec_.histograms) report_histograms(time);
   since_ns_ = time.until_ns;
 }
 
@@ -123,8 +128,7 @@ unwind::Stack KernelAggregates::symbolize_stack(const StackCount& counted) {
                           probes_[counted.probe], at_exits_);
 }
 
-std::vector<KernelAggregates::CountedStack>
-KernelAggregates::take_new_stack_counts(Output& output) {
+std::vector<KernelAggregates::CountedStack> KernelAggregates::take_new_stack_counts() {
   std::vector<StackCount> counted = program_.stack_counts();
   // The code at known addresses may be other code now.
   std::set<std::uint32_t> read;
@@ -162,14 +166,14 @@ KernelAggregates::take_new_stack_counts(Output& output) {
     const StackSample sample{
         .stack = &stack.stack, .completeness = stack.completeness, .hits = stack.count};
     exports_.take(sample);
-    output.write_copy(sample);
+    output_.write_copy(sample);
     result.push_back(std::move(stack));
   }
   return result;
 }
 
-void KernelAggregates::report_stack_counts(const CountedTime& time, Output& output) {
-  const std::vector<CountedStack> stacks = take_new_stack_counts(output);
+void KernelAggregates::report_stack_counts(const CountedTime& time) {
+  const std::vector<CountedStack> stacks = take_new_stack_counts();
   std::vector<CountRow> rows;
   for (const CountedStack& each : stacks)
     rows.push_back({.probe = each.probe,
@@ -181,8 +185,8 @@ void KernelAggregates::report_stack_counts(const CountedTime& time, Output& outp
                                .comm = each.comm,
                                .stack = &each.stack,
                                .rest = missing_frames_label(each.completeness)}});
-  write_counts(std::move(rows), spec_, time, output);
-  close_unused_files(processes_, output);
+  write_counts(std::move(rows), spec_, time, output_);
+  close_unused_files(processes_, output_);
 }
 
 } // namespace uprobectl

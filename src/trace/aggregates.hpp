@@ -6,6 +6,7 @@
 #include "trace/aggregate_rows.hpp"
 #include "trace/hit_stacks.hpp"
 #include "trace/probes.hpp"
+#include "trace/run_part.hpp"
 #include "trace/trace.hpp"
 
 #include <chrono>
@@ -17,30 +18,30 @@ namespace uprobectl {
 // Of stacks that are named when they are reported. Warns once if later ones may lack names.
 void close_unused_files(unwind::LiveProcesses& processes, Output& output);
 
-// The counts, stack counts and histograms of the built-in program.
-class KernelAggregates {
-public:
-  using Time = std::chrono::steady_clock::time_point; // CLOCK_MONOTONIC
+// Warns during a run, once, if hits are counted whose stacks the kernel could not store.
+void warn_without_stack(std::uint64_t hits, Output& output);
 
+// The counts, stack counts and histograms of the built-in program.
+class KernelAggregates final : public RunPart {
+public:
   // Borrows the arguments but `find_name`, which is HitProcesses::find_name. Counting begins now.
   // `where` gives the debug info and DEX files. `at_exits`: returns are probed there.
   KernelAggregates(const AggregateSpec& spec, const CaptureSpec& capture,
                    const TargetOptions& where, bool at_exits, const BuiltinProgram& program,
-                   std::span<const Probe> probes, Exports& exports, ProcessNameLookup find_name);
+                   std::span<const Probe> probes, Exports& exports, ProcessNameLookup find_name,
+                   Output& output);
 
   // Reads the mappings of a process that sent a new stack.
-  void add_process(pid_t pid) { processes_.read_process(pid); }
-
-  // Reports what was counted since the last call. Probes without hits have no count record, but a
-  // histogram.
-  void report(Time now, Output& output);
-  // The number of reported hits whose stacks the kernel could not store.
-  std::uint64_t without_stack() const { return without_stack_; }
+  void add_process(pid_t pid) override { processes_.read_process(pid); }
+  void warn() override { warn_without_stack(without_stack_, output_); }
+  // Probes without hits have no count record, but a histogram.
+  void report(Time now) override;
+  void finish(ProgramResults& results) override { results.without_stack = without_stack_; }
 
 private:
   std::vector<CountRow> counts_by_probe();
   std::vector<CountRow> counts_by_process(std::span<const ProcessCount> counted);
-  void report_stack_counts(const CountedTime& time, Output& output);
+  void report_stack_counts(const CountedTime& time);
   // Counts since the last report; equal stacks of several processes are one, unless processes are
   // counted separately.
   struct CountedStack {
@@ -52,8 +53,8 @@ private:
     std::uint64_t count = 0;
   };
   unwind::Stack symbolize_stack(const StackCount& counted);
-  std::vector<CountedStack> take_new_stack_counts(Output& output);
-  void report_histograms(const CountedTime& time, Output& output);
+  std::vector<CountedStack> take_new_stack_counts();
+  void report_histograms(const CountedTime& time);
 
   const AggregateSpec& spec_;
   const CaptureSpec& capture_;
@@ -70,10 +71,11 @@ private:
   std::vector<Reported> reported_;
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint64_t> by_process_; // by probe and pid
   std::map<std::tuple<std::uint32_t, std::uint32_t, std::vector<std::uint64_t>>, std::uint64_t>
-      by_stack_; // by probe, pid and addresses
-  std::uint64_t without_stack_ = 0;
+      by_stack_;                    // by probe, pid and addresses
+  std::uint64_t without_stack_ = 0; // reported hits whose stacks the kernel could not store
   unwind::LiveProcesses processes_;
   ProcessNameLookup find_name_;
+  Output& output_;
 };
 
 } // namespace uprobectl

@@ -5,6 +5,7 @@
 #include "process/proc.hpp"
 #include "trace/anonymous_copies.hpp"
 #include "trace/binary_cache.hpp"
+#include "trace/builtin_points.hpp"
 #include "trace/diagnosis.hpp"
 #include "trace/graph_run.hpp"
 #include "trace/known_functions.hpp"
@@ -70,7 +71,7 @@ MechanismNeeds mechanism_needs(const AttachRequest& request, std::span<const pid
           .probes = sharing * processes,
           .loaded_by_us = !request.program || !request.program->pinned,
           .semaphores = semaphores,
-          .kind = program.kind()};
+          .kind = program.info().kind};
 }
 
 // Gives the names of processes to the copy of an output, each before the first event of its
@@ -132,7 +133,7 @@ public:
       return outcome;
     }
     if (request_.dry_run) {
-      show_probes(resolved_.probes, program_, output_);
+      show_probes(resolved_.probes, program_.info(), output_);
       return AttachOutcome();
     }
     if (auto mounted = check_proc_mounted(); !mounted) return fail(std::move(mounted).error());
@@ -158,11 +159,11 @@ private:
       options.pids = std::move(*pids);
     }
     if (!request_.processes.command.empty()) options.command = request_.processes.command.front();
-    program_.set_pids(command_ == nullptr ? options.pids : filter_.pids);
+    named_pids_ = command_ == nullptr ? options.pids : filter_.pids;
     // The kernel that a plan is used on decides for itself.
     if (!request_.makes_plan)
       request_.probes.resolve_options.replaced_nops = probe_optimized_nops();
-    std::vector<ProbeRequest> probe_requests = program_.probe_requests();
+    std::vector<ProbeRequest> probe_requests = program_.info().probe_requests;
     if (request_.program) {
       auto meant =
           find_process_targets(std::move(probe_requests), options.pids, request_.processes.command);
@@ -181,11 +182,12 @@ private:
     if (request_.graph)
       if (auto checked = check_graph_size(); !checked) return checked;
     if (request_.pairs_known_calls) pair_known_calls();
-    plan_returns(request_.probes, request_.capture, program_.checks_exits(),
+    plan_returns(request_.probes, request_.capture, program_.info().checks_exits,
                  {.follows = follows_tail_calls(), .pids = options.pids}, binaries_, resolved_,
                  output_);
     skip_unprobeable(resolved_, output_);
-    if (!request_.makes_plan) program_.place(resolved_, request_.capture.groups);
+    if (!request_.makes_plan && !request_.program)
+      move_behind_prologues(request_.capture, binaries_, resolved_, output_);
     compare_with_processes(options.pids);
     // Several programs may ask for one function.
     std::set<std::pair<std::string_view, std::string_view>> functions;
@@ -282,10 +284,10 @@ private:
     for (const Probe& probe : resolved_.probes) places += probe.sites.size();
     std::string text = fmt::format("graph: {} at {}", counted(functions, "function", "functions"),
                                    counted(places, "place", "places"));
-    if (const auto cost = program_.measure_expected_cost()) {
+    if (const auto cost = program_.measure_cost(CostOf::call)) {
       text += ", each call takes about ";
-      append_short_duration(text,
-                            static_cast<std::uint64_t>(std::max<std::int64_t>(cost->count(), 0)));
+      append_short_duration(
+          text, static_cast<std::uint64_t>(std::max<std::int64_t>(cost->each.count(), 0)));
       text += " longer";
     }
     output_.status(text);
@@ -353,7 +355,6 @@ private:
     if (auto prepared = program_.prepare(*features); !prepared)
       return fail(std::move(prepared).error());
     if (auto chosen = choose_filter(processes); !chosen) return fail(std::move(chosen).error());
-    program_.set_filter(processes.filter());
     const std::span<const pid_t> pids = processes.link_pids();
     const auto mechanism = choose_mechanism(request_.mechanism, *features,
                                             mechanism_needs(request_, pids, program_, resolved_));
@@ -370,8 +371,10 @@ private:
     std::vector<pid_t> tasks = processes.choose_link_tasks();
     // Without a task the links would be system-wide.
     if (tasks.empty()) tasks.assign(pids.begin(), pids.end());
-    auto attached = attach_probes(tasks, request_.probes.keep_going, *mechanism, program_,
-                                  resolved_, signals, output_);
+    const LoadRequest load{
+        .mechanism = *mechanism, .filter = processes.filter(), .pids = named_pids_};
+    auto attached = attach_probes(tasks, request_.probes.keep_going, load, program_, resolved_,
+                                  signals, output_);
     if (!attached) return fail(std::move(attached).error());
     Probes& probes = resolved_.probes;
     const bool names_processes =
@@ -404,7 +407,7 @@ private:
     if (auto started = program_.start(hit_processes(processes)); !started)
       return fail(std::move(started).error());
     start_ = Clock::now();
-    output_.write(make_attached_record(*mechanism, attached->probes, program_.name(), clocks));
+    output_.write(make_attached_record(*mechanism, attached->probes, program_.info().name, clocks));
     output_.detail(fmt::format("{} probes through {}, {} parts", attached->probes,
                                to_string(*mechanism),
                                attached->attachment ? attached->attachment->detach_steps() : 0));
@@ -447,7 +450,7 @@ private:
   // Programs of the user that are not attached to probes run for every process.
   HitProcesses hit_processes(const FilteredProcesses& processes) const {
     return {.include_others = filter_.pids.empty() || !filter_.names.empty() || filter_.all ||
-                              program_.other_programs() > 0,
+                              program_.info().other_programs > 0,
             .running = [&processes] { return processes.known_pids(); },
             .find_name = [this](pid_t pid) { return history_->find_name(pid); }};
   }
@@ -514,13 +517,23 @@ private:
                                     process, kernel.release, to_string(mechanism_)));
   }
 
-  // What stacks lack is counted at the end.
-  void warn_about_stacks() const {
-    const StackTotals* const stacks = program_.stacks();
-    if (stacks != nullptr && stacks->lost_mappings > 0)
-      output_.warn_once("mapping records are lost: frames may have no names or outdated ones");
-    if (program_.without_stack() > 0)
-      output_.warn_once("hits are counted without a stack: the kernel could not store it");
+  // Of a user's programs nothing more is known.
+  LossDetails loss_details() {
+    LossDetails details;
+    if (request_.program) return details;
+    if (request_.capture.limits.max_rate)
+      details.count_rate_limited = [this] {
+        program_.count_hits(resolved_.probes);
+        std::uint64_t hits = 0;
+        for (const Probe& probe : resolved_.probes) hits += probe.left_out.rate_limited;
+        return hits;
+      };
+    if (request_.capture.pair_calls)
+      details.list_unreturned = [this] {
+        program_.count_hits(resolved_.probes);
+        return list_unreturned(resolved_.probes);
+      };
+    return details;
   }
 
   // Reports processes that ended, but not the end of a command, which is expected.
@@ -536,7 +549,7 @@ private:
                               SignalWatch& signals) {
     Probes& probes = resolved_.probes;
     show_instructions(probes, output_);
-    output_.announce(start_line(request_, probe_totals(probes), program_.other_programs()) +
+    output_.announce(start_line(request_, probe_totals(probes), program_.info().other_programs) +
                      (command_stdout_.is_stderr ? "; its stdout goes to stderr" : ""));
     if (request_.stacks.hides_events && request_.capture.send_events && !request_.graph)
       output_.announce("events are not shown, only their stacks are written; -j or -o FILE shows "
@@ -572,13 +585,13 @@ private:
       if (!exports_.empty()) graph->add(exports_);
     }
     if (!exports_.empty()) loop.add_sink(exports_);
+    loop.explain_losses(loss_details());
     loop.report_every(request_.aggregates.interval);
     UnhitReporter unhit_reporter(probes, program_, processes, output_, start_);
     CodeWatch code_watch(probes, processes, output_, start_);
     outcome.ending = loop.run(start_, [&](Clock::time_point now) {
       history_->update();
       exports_.flush();
-      warn_about_stacks();
       follow_processes(processes, attached, signals);
       report_ended(processes, now);
       unhit_reporter.report(now);
@@ -618,17 +631,16 @@ private:
     names.finish();
     program_.report_aggregates(end);
     if (graph) graph->write_report();
-    program_.report_spans();
-    program_.show_maps();
+    const ProgramResults results = program_.finish();
     program_.count_hits(probes);
     add_up_hits(probes);
     if (request_.capture.entry_decides) report_left_out();
-    report(processes, loop,
+    report(processes, loop, results,
            {end - start_, stopped, command_end, outcome.ending, code_watch.incomplete()});
-    if (const StackTotals* const stacks = program_.stacks())
-      report_stacks(*stacks, request_.capture, request_.stacks, output_);
-    report_without_stack(program_.without_stack(), !request_.spans.empty(), output_);
-    report_invisible(program_.invisible_hits(), output_);
+    if (results.stacks != nullptr)
+      report_stacks(*results.stacks, request_.capture, request_.stacks, output_);
+    report_without_stack(results.without_stack, !request_.spans.empty(), output_);
+    report_invisible(probes, output_);
     if (system_trace_) {
       const auto before = signals.count();
       system_trace_->finish(exports_, [&] { return signals.count() > before; }, output_);
@@ -636,7 +648,7 @@ private:
     const auto clocks = ClockReading::now();
     output_.write_copy(ClockRecord{.clocks = clocks, .at_end = true});
     const std::vector<Error> errors = exports_.finish(
-        {.summary = flame_graph_subtitle(end - start_, program_.stacks()), .time = clocks});
+        {.summary = flame_graph_subtitle(end - start_, results.stacks), .time = clocks});
     for (const Error& error : errors) output_.fail(error);
     if (request_.limits.expected_hits)
       check_expected_hits(*request_.limits.expected_hits, probes, output_);
@@ -650,7 +662,8 @@ private:
     AttachOutcome::Ending ending = AttachOutcome::Ending::duration;
     std::map<std::size_t, std::string> incomplete; // see CodeWatch
   };
-  void report(const FilteredProcesses& processes, const RunLoop& loop, const RunStop& stop) {
+  void report(const FilteredProcesses& processes, const RunLoop& loop,
+              const ProgramResults& results, const RunStop& stop) {
     const std::vector<pid_t> known = processes.known_pids();
     Probes& probes = resolved_.probes;
     add_surveys(probes, history_->surveys(known, false));
@@ -666,23 +679,16 @@ private:
                .pids = known,
                .no_process_reason = no_process ? processes.explain_no_process() : std::string(),
                .only_counted = !request_.program && !request_.capture.send_events,
-               .counted_records = program_.counted_records(),
+               .results = results,
                .totals = loop.totals(),
                .window = loop.window_totals(),
-               .uncounted_losses = program_.uncounted_losses(),
-               .left_calls = program_.left_calls(),
-               .passed_hits = program_.passed_hits(),
-               .corrupt = program_.corrupt(),
                .duration = stop.duration,
                .detached_cleanly = stop.cleanly,
                .command_end = stop.command_end,
                .follows_children = !processes.excludes_children(),
                .binaries = &binaries_,
-               .open_calls = program_.open_calls(),
-               .has_started = program_.has_started(),
                .incomplete = stop.incomplete,
                .limits = request_.capture.limits,
-               .stacks = program_.stacks(),
                .copies_stacks = request_.capture.stack != StackWalk::frame_pointers &&
                                 request_.capture.stack != StackWalk::caller,
                .unwinds_stacks = !request_.capture.raw_stacks};
@@ -690,7 +696,8 @@ private:
       output_.warn(fmt::format("there were more than {} target processes at a time: further ones "
                                "were not traced",
                                ProcessSet::max_members));
-    if (stop.ending != AttachOutcome::Ending::output_closed) end.cost = program_.measure_cost();
+    if (stop.ending != AttachOutcome::Ending::output_closed)
+      end.cost = program_.measure_cost(CostOf::hit);
     report_end(end, output_);
   }
 
@@ -726,6 +733,7 @@ private:
   const CommandStdout& command_stdout_;
   Output& output_;
   ResolvedProbes resolved_;
+  std::vector<pid_t> named_pids_; // of the filter and of its names
   std::optional<RootCondition> root_condition_;
   std::unique_ptr<SystemTrace> system_trace_;
   std::optional<Result<KernelFeatures>> features_;

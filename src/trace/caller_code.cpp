@@ -146,7 +146,7 @@ void CallerCode::add_to(std::vector<pollfd>& polled) const {
   polled.push_back({.fd = watch_->fd(), .events = POLLIN, .revents = 0});
 }
 
-void CallerCode::update() {
+void CallerCode::update(Time /*now*/) {
   std::set<pid_t> changed;
   watch_->drain([&](const MappingEvent& event) {
     switch (event.kind) {
@@ -313,7 +313,7 @@ std::vector<CallerRange> CallerCode::code_of(const Mapping& mapping,
   return code;
 }
 
-void CallerCode::report_unknown() const {
+void CallerCode::stop() {
   if (!has_described_) return; // what no process was seen to have is not known
   for (const Place& each : places_) {
     if (each.was_found) continue;

@@ -7,6 +7,7 @@
 #include "process/mapping_watch.hpp"
 #include "trace/hit_stacks.hpp"
 #include "trace/probes.hpp"
+#include "trace/run_part.hpp"
 #include "util/file_version.hpp"
 
 #include <map>
@@ -33,7 +34,7 @@ struct CallerMapping {
 // Returns nullopt if there are too many boundaries. Mappings do not overlap.
 std::optional<caller_map> make_caller_map(std::span<const CallerMapping> mappings);
 
-class CallerCode {
+class CallerCode final : public RunPart {
 public:
   // Borrows the arguments but `who`. Watches mappings from now on, and describes the processes that
   // run. Fails if mappings cannot be watched.
@@ -41,11 +42,11 @@ public:
   start(const Filter& filter, std::span<const Probe> probes, const TargetOptions& where,
         const HitProcesses& who, BuiltinProgram& program, Output& output);
 
-  void add_to(std::vector<pollfd>& polled) const;
+  void add_to(std::vector<pollfd>& polled) const override;
   // Reads what was mapped since the last call.
-  void update();
+  void update(Time now) override;
   // Warns of modules and functions that no process had.
-  void report_unknown() const;
+  void stop() override;
 
 private:
   struct Place { // of a term

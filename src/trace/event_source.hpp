@@ -54,6 +54,14 @@ constexpr bool is_unpaired(std::string_view reason) {
 }
 } // namespace loss_reasons
 
+struct SourceState {
+  bool waits = false; // drain() has stopped at a record that is being written
+  // Records that were reserved in a ring buffer for long and are not written. losses() does not
+  // have them.
+  std::uint64_t unsubmitted = 0;
+  bool has_stopped = false; // a hit has ended the run: nothing is sent any more
+};
+
 // Sends the events of a run, and reports what was lost.
 class EventSource {
 public:
@@ -72,21 +80,9 @@ public:
   // Returns the events since the start that were sent but not visited. A reason that was returned
   // once is returned from then on.
   virtual std::vector<Loss> losses() const = 0;
-  // True if drain() has stopped at a record that is being written.
-  virtual bool waits() const = 0;
-  // Records that were reserved in a ring buffer for long and are not written. losses() does not
-  // have them.
-  virtual std::uint64_t unsubmitted() const = 0;
+  virtual SourceState state() const = 0; // after the last drain()
   // Discards all waiting events and returns their number.
   virtual std::uint64_t discard() = 0;
-  // Returns true if a hit has ended the run: nothing is sent any more.
-  virtual bool has_stopped() const { return false; }
-  // Returns the hits since the start that --max-rate left out. They are not lost.
-  virtual std::uint64_t rate_limited() const { return 0; }
-  // Returns the functions whose calls were left without a return, with the numbers: "f (3), g (1)".
-  virtual std::string left_calls() const { return {}; }
-  // Returns the hits at exits of functions that are jumped to (tail calls) which ended no call.
-  virtual std::uint64_t passed_hits() const { return 0; }
   // Reports the requested aggregates.
   virtual void report_aggregates(std::chrono::steady_clock::time_point /*now*/) {}
 };

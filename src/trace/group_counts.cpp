@@ -7,10 +7,11 @@ namespace uprobectl {
 
 GroupCounts::GroupCounts(const AggregateSpec& spec, const CaptureSpec& capture,
                          const TargetOptions& where, bool at_exits, const BuiltinProgram& program,
-                         std::span<const Probe> probes, Exports& exports, Decode decode)
+                         std::span<const Probe> probes, Exports& exports, Decode decode,
+                         Output& output)
     : spec_(spec), capture_(capture), at_exits_(at_exits), program_(program), probes_(probes),
       exports_(exports), decode_(std::move(decode)), since_ns_(to_monotonic_ns(Time::clock::now())),
-      processes_({.places = where.debug_places}, where.dex) {
+      processes_({.places = where.debug_places}, where.dex), output_(output) {
   processes_.keep_unmapped_files();
   if (capture.source_lines) processes_.use_source_lines();
 }
@@ -22,7 +23,7 @@ void GroupCounts::add_stack(GroupRows::Row& row, const GroupCount& group) {
   if (group.frames.size() >= MAX_FRAMES) row.completeness = StackCompleteness::truncated;
 }
 
-GroupRows GroupCounts::take_new_rows(Output& output) {
+GroupRows GroupCounts::take_new_rows() {
   GroupRows rows;
   const auto is_fresh = [&](const std::string& key, const group_sums& sums) {
     if (sums.count == 0) return false; // the kernel counts after it has made the entry
@@ -51,18 +52,18 @@ GroupRows GroupCounts::take_new_rows(Output& output) {
                                .hits = fresh.count,
                                .value = static_cast<std::int64_t>(fresh.sum) < 0 ? 0 : fresh.sum};
       exports_.take(sample);
-      output.write_copy(sample);
+      output_.write_copy(sample);
     }
     rows.add(std::move(row));
   }
   return rows;
 }
 
-void GroupCounts::report(Time now, Output& output) {
-  const GroupRows rows = take_new_rows(output);
+void GroupCounts::report(Time now) {
+  const GroupRows rows = take_new_rows();
   const std::uint64_t now_ns = to_monotonic_ns(now);
-  rows.report(capture_.groups, spec_, {.since_ns = since_ns_, .until_ns = now_ns}, output);
-  close_unused_files(processes_, output);
+  rows.report(capture_.groups, spec_, {.since_ns = since_ns_, .until_ns = now_ns}, output_);
+  close_unused_files(processes_, output_);
   since_ns_ = now_ns;
 }
 

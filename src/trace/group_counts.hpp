@@ -9,9 +9,8 @@
 
 namespace uprobectl {
 
-class GroupCounts {
+class GroupCounts final : public RunPart {
 public:
-  using Time = std::chrono::steady_clock::time_point; // CLOCK_MONOTONIC
   // Decodes the key of a group.
   using Decode = std::function<Result<Event>(Bytes record)>;
 
@@ -19,16 +18,16 @@ public:
   // files. `at_exits`: returns are probed there.
   GroupCounts(const AggregateSpec& spec, const CaptureSpec& capture, const TargetOptions& where,
               bool at_exits, const BuiltinProgram& program, std::span<const Probe> probes,
-              Exports& exports, Decode decode);
+              Exports& exports, Decode decode, Output& output);
 
   // Reads the mappings of a process that sent a new stack.
-  void add_process(pid_t pid) { processes_.read_process(pid); }
-  // Reports what was counted since the last call, the highest count first.
-  void report(Time now, Output& output);
-  std::uint64_t without_stack() const { return without_stack_; } // reported hits
+  void add_process(pid_t pid) override { processes_.read_process(pid); }
+  void warn() override { warn_without_stack(without_stack_, output_); }
+  void report(Time now) override; // the highest count first
+  void finish(ProgramResults& results) override { results.without_stack = without_stack_; }
 
 private:
-  GroupRows take_new_rows(Output& output);
+  GroupRows take_new_rows();
   void add_stack(GroupRows::Row& row, const GroupCount& group);
 
   const AggregateSpec& spec_;
@@ -41,8 +40,9 @@ private:
   EventValues values_;
   std::uint64_t since_ns_ = 0;
   std::unordered_map<std::string, group_sums> reported_; // the sums at the last report, by key
-  std::uint64_t without_stack_ = 0;
+  std::uint64_t without_stack_ = 0;                      // reported hits
   unwind::LiveProcesses processes_;
+  Output& output_;
 };
 
 } // namespace uprobectl

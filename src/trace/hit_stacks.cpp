@@ -146,6 +146,16 @@ void HitStacks::add_to(std::vector<pollfd>& polled) const {
   if (watch_) polled.push_back({.fd = watch_->fd(), .events = POLLIN, .revents = 0});
 }
 
+// What stacks lack is counted at the end.
+void HitStacks::warn() {
+  if (has_stacks_ && totals().lost_mappings > 0)
+    output_.warn_once("mapping records are lost: frames may have no names or outdated ones");
+}
+
+void HitStacks::finish(ProgramResults& results) {
+  if (has_stacks_) results.stacks = &totals();
+}
+
 void HitStacks::queue_mapping_events() {
   events_read_ns_ = clock_ns(CLOCK_MONOTONIC);
   if (!watch_) return;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "output/exports.hpp"
+#include "trace/run_part.hpp"
 #include "trace/trace.hpp"
 #include "unwind/live.hpp"
 
@@ -42,16 +43,21 @@ struct HitProcesses {
 };
 
 // Unwinds or symbolizes the stack of each hit with what its process mapped at the time of the hit.
-class HitStacks {
+class HitStacks final : public RunPart {
 public:
   // Borrows the arguments but `who`. Watches mappings from now on. `where` gives the debug info and
   // DEX files.
   HitStacks(const CaptureSpec& capture, const StackOutputs& outputs, const TargetOptions& where,
             const HitProcesses& who, Exports& exports, Output& output);
 
-  void add_to(std::vector<pollfd>& polled) const;
+  // The run has no stacks of hits, only addresses: nothing is said of stacks.
+  void only_symbolize() { has_stacks_ = false; }
+
+  void add_to(std::vector<pollfd>& polled) const override;
   // Reads the mapping events since the last call. Call it often: the kernel's buffers are bounded.
-  void read_mapping_events();
+  void update(Time /*now*/) override { read_mapping_events(); }
+  void warn() override;
+  void finish(ProgramResults& results) override;
 
   // Returns the stack of the event, valid until the next call. Call it with increasing event times,
   // so that each stack is resolved with what was mapped then. Returns null with
@@ -70,6 +76,7 @@ public:
   const StackTotals& totals();
 
 private:
+  void read_mapping_events();
   void queue_mapping_events();
   void reread_after_loss();
   void apply_first_event();
@@ -87,6 +94,7 @@ private:
   const StackOutputs& outputs_;
   Exports& exports_;
   Output& output_;
+  bool has_stacks_ = true;
   std::optional<MappingWatch> watch_;
   std::uint64_t events_read_ns_ = 0; // CLOCK_MONOTONIC
   std::uint64_t handled_losses_ = 0; // number of lost records at the last reread

@@ -200,12 +200,12 @@ Result<void> attach_again(std::span<const pid_t> pids, Mechanism mechanism, cons
 }
 
 Result<AttachedProbes> attach_probes(std::span<const pid_t> pids, bool keep_going,
-                                     Mechanism mechanism, ProbeProgram& program,
+                                     const LoadRequest& load, ProbeProgram& program,
                                      ResolvedProbes& resolved, SignalWatch& signals,
                                      Output& output) {
+  const Mechanism mechanism = load.mechanism;
   for (;;) {
-    if (auto loaded = program.load(mechanism, resolved); !loaded)
-      return fail(std::move(loaded).error());
+    if (auto loaded = program.load(load, resolved); !loaded) return fail(std::move(loaded).error());
     const std::vector<ProbeSite> sites = collect_sites(resolved.probes);
     if (sites.empty()) return AttachedProbes{};
     const std::size_t probes = sites.size() * std::max<std::size_t>(pids.size(), 1);

@@ -34,12 +34,12 @@ struct AttachedProbes {
   std::size_t probes = 0; // sites, times the number of processes if processes are given
 };
 
-// Loads the program for the mechanism and attaches it to the processes (none: system-wide); the
+// Loads the program as requested and attaches it to the processes (none: system-wide); the
 // program is not started. Sites that the kernel rejects although skip_unprobeable() accepted them
 // are found by bisection. With keep_going their probes are reported and moved to the failures, and
 // the others are attached. Otherwise the first rejection is the error.
 Result<AttachedProbes> attach_probes(std::span<const pid_t> pids, bool keep_going,
-                                     Mechanism mechanism, ProbeProgram& program,
+                                     const LoadRequest& load, ProbeProgram& program,
                                      ResolvedProbes& resolved, SignalWatch& signals,
                                      Output& output);
 

@@ -427,10 +427,7 @@ Result<AttachPlan> plan_target(const AttachRequest& request, const std::string& 
                                const std::string& file, Output& output) {
   const TargetOptions where{.debug_places = request.probes.target_options.debug_places};
   BinaryCache binaries(where.debug_places);
-  auto exports = Exports::open({}, output.workstation());
-  if (!exports) return fail(std::move(exports).error());
-  const auto program = make_builtin_source(request, binaries, **exports, output);
-  std::vector<ProbeRequest> asked = program->probe_requests();
+  std::vector<ProbeRequest> asked = builtin_probe_requests(request);
   std::erase_if(asked, [&](const ProbeRequest& each) { return each.target != target; });
   std::size_t functions = 0;
   for (ProbeRequest& each : asked) {

@@ -6,6 +6,7 @@
 #include "trace/event_source.hpp"
 #include "trace/hit_stacks.hpp"
 #include "trace/probes.hpp"
+#include "trace/run_part.hpp"
 #include "trace/trace.hpp"
 
 namespace uprobectl {
@@ -20,40 +21,53 @@ struct ProgramFilter {
   int cgroup = -1;
 };
 
+// What a run needs to know of its programs.
+struct ProgramInfo {
+  struct Program {
+    std::string name;
+    bool is_session = false; // it runs at entries and at returns
+  };
+
+  std::string name; // as in `attached` records
+  std::vector<ProbeRequest> probe_requests = {};
+  // Those of a user, by ProbeRequest::program; empty: the built-in one.
+  std::vector<Program> programs = {};
+  std::size_t other_programs = 0; // that are not attached to probes
+  bool checks_exits = false;      // at a conditional jump, whether it leaves the function
+  // See MechanismNeeds. Known from prepare() on.
+  std::optional<ProgramKind> kind = {};
+
+  // When a program runs at a site: "entry", "return", "entry and return".
+  std::string_view phase_of(const PlannedSite& site) const {
+    if (!programs.empty() && programs[site.program].is_session) return "entry and return";
+    return site.on_return ? "return" : "entry";
+  }
+};
+
+// What the programs are loaded for.
+struct LoadRequest {
+  Mechanism mechanism = Mechanism::multi;
+  ProgramFilter filter = {};    // a user's programs ignore it
+  std::vector<pid_t> pids = {}; // of the process filter and of its names
+};
+
+// Whose cost is measured.
+enum class CostOf {
+  call, // of the first function, before the run begins, with a copy of the loaded program
+  hit   // of all probes, after the last report of anything else
+};
+
 // The programs that run at the probes of a run and send its events.
 class ProbeProgram : public EventSource {
 public:
-  virtual std::string name() const = 0; // as in `attached` records
-  virtual std::vector<ProbeRequest> probe_requests() const = 0;
-  virtual std::size_t other_programs() const = 0; // programs that are not attached to probes
+  const ProgramInfo& info() const { return info_; }
 
-  // Called before other functions that use the kernel. From then on kind() is known.
+  // Called before other functions that use the kernel.
   virtual Result<void> prepare(const KernelFeatures& features) = 0;
-  virtual std::optional<ProgramKind> kind() const = 0; // see MechanismNeeds
-  // Called before load(). Borrows the descriptors of the filter. A user's programs ignore it.
-  virtual void set_filter(const ProgramFilter& /*filter*/) {}
 
-  // The pids of the process filter and of its names. Called before load().
-  virtual void set_pids(std::span<const pid_t> /*pids*/) {}
-
-  // Returns true if the programs can check at a conditional jump whether it leaves the function.
-  virtual bool checks_exits() const = 0;
-
-  // Moves probes from the first instruction of their functions behind the prologue, if parameters
-  // can be read only there. Names of `groups` that all functions have for a variable are values
-  // from then on. Called before load().
-  virtual void place(ResolvedProbes& /*resolved*/, GroupSpec& /*groups*/) {}
-
-  // Loads the programs for the mechanism and sets the program and cookie of each site. May be
-  // called again with fewer probes. Borrows the probes.
-  virtual Result<void> load(Mechanism mechanism, ResolvedProbes& resolved) = 0;
-
-  // Returns the name of a user's program by ProbeRequest::program; empty of the built-in one.
-  virtual std::string_view program_name(std::size_t /*program*/) const { return {}; }
-  // When that program runs at a site: "entry", "return", "entry and return".
-  virtual std::string_view program_phase(const PlannedSite& site) const {
-    return site.on_return ? "return" : "entry";
-  }
+  // Loads the programs and sets the program and cookie of each site. May be called again with fewer
+  // probes. Borrows the probes and the descriptors of the filter.
+  virtual Result<void> load(const LoadRequest& request, ResolvedProbes& resolved) = 0;
 
   // What the events of a probe have; nullopt for a user's program. Valid after load().
   virtual std::optional<PointDescription> describe(const Probe& /*probe*/) const {
@@ -61,43 +75,28 @@ public:
   }
 
   // Warns about limits of what the probes will show. Called after load().
-  virtual void report_cautions() const {}
+  virtual void report_cautions() const = 0;
 
   // Called when all probes are attached.
   virtual Result<void> start(const HitProcesses& who) = 0;
   virtual Result<void> stop() = 0; // called before the first probe is detached
 
-  // Returns why more events may be lost than losses() has; empty if it has all. Valid after load().
-  virtual std::string uncounted_losses() const { return {}; }
-  virtual std::uint64_t corrupt() const = 0; // records of an unexpected size; they are shown raw
-  // Sets the hits of each probe so far, and Probe::hidden_reason.
+  // Sets the results of each probe so far.
   virtual void count_hits(std::span<Probe> probes) const = 0;
-  // False if a function was to start the recording and was not hit.
-  virtual bool has_started() const { return true; }
-  // Measures what the hits of the run have cost the probed processes, after the last report of
-  // anything else. nullopt if that is not known or not worth it.
-  virtual std::optional<HitCost> measure_cost() const { return std::nullopt; }
-  // Measures what a call of a probed function costs before the run begins, with a copy of the
-  // loaded program. nullopt if that is not known.
-  virtual std::optional<std::chrono::nanoseconds> measure_expected_cost() const {
-    return std::nullopt;
-  }
-  // The totals of the requested stacks; null if none were requested.
-  virtual const StackTotals* stacks() { return nullptr; }
-  // The number of calls that had not returned when the run, or their process, ended; nullopt if
-  // calls are not paired.
-  virtual std::optional<std::uint64_t> open_calls() const { return std::nullopt; }
-  // The number of hits in reported stack counts whose stack the kernel could not store.
-  virtual std::uint64_t without_stack() const { return 0; }
-  // The number of hits that were left out because their process is outside of this pid namespace.
-  virtual std::uint64_t invisible_hits() const { return 0; }
-  // The number of records that were counted instead of shown; nullopt if none are counted.
-  virtual std::optional<std::uint64_t> counted_records() const { return std::nullopt; }
-  // Reports the spans at the end of the run: the open ones, if requested, and the counts of all.
-  virtual void report_spans() {}
-  // Prints the requested maps at the end of the run.
-  virtual void show_maps() {}
+  // Measures what hits cost the probed processes. nullopt if that is not known or not worth it.
+  virtual std::optional<HitCost> measure_cost(CostOf /*what*/) const { return std::nullopt; }
+
+  // Reports what was requested for the end of the run. Called after the last report_aggregates().
+  virtual ProgramResults finish() = 0;
+
+protected:
+  explicit ProbeProgram(ProgramInfo info) : info_(std::move(info)) {}
+
+  ProgramInfo info_;
 };
+
+// What the built-in program is to probe.
+std::vector<ProbeRequest> builtin_probe_requests(const AttachRequest& request);
 
 // Borrows the arguments. `exports`: also receive stacks and counts.
 std::unique_ptr<ProbeProgram> make_builtin_source(const AttachRequest& request,

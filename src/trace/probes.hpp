@@ -18,6 +18,7 @@
 namespace uprobectl {
 
 class BinaryCache;
+class TypedProbes;
 
 // FUNCTIONs of one TARGET, and the index of the program to run there.
 struct ProbeRequest {
@@ -113,6 +114,9 @@ struct Probe {
   std::vector<ProgramHits> programs = {};       // of a user, in the order of the sites
   LeftOut left_out = {};
   std::uint64_t excluded = 0;     // hits, by a filter
+  std::uint64_t unreturned = 0;   // paired calls that were left without a return
+  std::uint64_t passed = 0;       // hits at exits of functions that are jumped to, of no call
+  std::uint64_t invisible = 0;    // hits of processes outside of this pid namespace
   std::uint64_t shown = 0;        // hits that are shown or counted; of calls, their returns
   std::string hidden_reason = {}; // why hits are not shown or cannot happen; or empty
   MappingSurvey survey = {};      // the processes that map the place, or did so during the run
@@ -169,6 +173,8 @@ struct ResolvedProbes {
   std::vector<exit_rule> exit_rules; // the first rule is that of return instructions
   std::vector<ProbeFailure> failures;
   OptimizedNops replaced_nops = {}; // by this kernel
+  // What is known of the files of probes that were moved behind prologues; null: nothing.
+  std::shared_ptr<const TypedProbes> types = {};
 };
 
 // Resolves each FUNCTION in each file that its TARGET stands for. Each warning is printed once;

@@ -112,6 +112,12 @@ void complete_diagnosis_facts(const RunEnd& end) {
   if (!end.follows_children) find_unprobed_children(probes, end.pids);
 }
 
+std::uint64_t sum_over(std::span<const Probe> probes, std::uint64_t Probe::* counter) {
+  std::uint64_t sum = 0;
+  for (const Probe& probe : probes) sum += probe.*counter;
+  return sum;
+}
+
 // Returns the number of events that --max-events suppressed.
 std::uint64_t count_over_max_events(const RunTotals& totals) {
   const auto beyond =
@@ -144,13 +150,13 @@ void warn_about_losses(const RunEnd& end, Output& output) {
     }
     if (loss_reasons::is_unpaired(reason)) {
       output.warn(fmt::format("{} not paired: {}", counted(count, "call", "calls"),
-                              explain_unpaired(reason, end.left_calls)));
+                              explain_unpaired(reason, list_unreturned(end.probes))));
       continue;
     }
     std::string text = fmt::format("{} lost: ", counted(count, "event", "events"));
     if (reason != loss_reasons::buffer_full)
       text += reason;
-    else if (end.stacks != nullptr && end.copies_stacks)
+    else if (end.results.stacks != nullptr && end.copies_stacks)
       text += "the buffer was full; a smaller --stack-size leaves room for more";
     else
       text += "the buffer was full";
@@ -170,20 +176,21 @@ std::string describe_left_out(const EventLimits& limits, const SummaryRecord& su
 
 // ", 2 calls not returned"
 std::string describe_open_calls(const RunEnd& end) {
-  if (end.open_calls.value_or(0) == 0) return {};
-  return fmt::format(", {} not returned", counted(*end.open_calls, "call", "calls"));
+  const std::uint64_t calls = end.results.open_calls.value_or(0);
+  return calls == 0 ? "" : fmt::format(", {} not returned", counted(calls, "call", "calls"));
 }
 
 // "5 events in 1.02s, 0 lost", "80 hits counted in 1.02s", "9 records counted in 1.02s, 0 lost"
 std::string describe_result(const RunEnd& end, const SummaryRecord& summary) {
   const std::string time = format_duration(rounded(end.duration));
   if (!end.only_counted)
-    return fmt::format(
-        "{} in {}, {}",
-        end.counted_records ? counted(*end.counted_records, "record", "records") + " counted"
-                            : counted(summary.events, "event", "events"),
-        time,
-        describe_lost(end.totals.lost() - count_over_max_events(end.totals), end.uncounted_losses));
+    return fmt::format("{} in {}, {}",
+                       end.results.counted_records
+                           ? counted(*end.results.counted_records, "record", "records") + " counted"
+                           : counted(summary.events, "event", "events"),
+                       time,
+                       describe_lost(end.totals.lost() - count_over_max_events(end.totals),
+                                     end.results.uncounted_losses));
   std::uint64_t hits = 0;
   for (const Probe& probe : end.probes)
     if (probe.is_recorded) hits += probe.shown;
@@ -223,17 +230,18 @@ void report_unhit_bound(const Probe& probe, const RunEnd& end, Output& output) {
 // The summary before the probes are counted.
 SummaryRecord begin_summary(const RunEnd& end) {
   SummaryRecord summary{.events = end.totals.events,
-                        .lost = end.uncounted_losses.empty() ? std::optional(end.totals.lost())
-                                                             : std::nullopt,
+                        .lost = end.results.uncounted_losses.empty()
+                                    ? std::optional(end.totals.lost())
+                                    : std::nullopt,
                         .duration_ns = static_cast<std::uint64_t>(end.duration.count()),
                         .probes_hit = 0,
                         .probes_silent = 0,
                         .detached_cleanly = end.detached_cleanly};
-  if (end.stacks != nullptr) {
-    summary.stacks = end.stacks->all;
+  if (const StackTotals* const stacks = end.results.stacks) {
+    summary.stacks = stacks->all;
     if (end.unwinds_stacks) {
-      summary.stacks_truncated = end.stacks->truncated;
-      summary.stacks_failed = end.stacks->failed;
+      summary.stacks_truncated = stacks->truncated;
+      summary.stacks_failed = stacks->failed;
     }
   }
   if (end.command_end && end.command_end->signal != 0)
@@ -241,10 +249,11 @@ SummaryRecord begin_summary(const RunEnd& end) {
   else if (end.command_end)
     summary.command_exit = static_cast<std::uint64_t>(end.command_end->status);
   // The kernel's return probes may miss returns even if calls are not paired.
-  if (const std::uint64_t unpaired = unpaired_calls(end.totals); end.open_calls || unpaired > 0)
+  if (const std::uint64_t unpaired = unpaired_calls(end.totals);
+      end.results.open_calls || unpaired > 0)
     summary.unpaired = unpaired;
-  summary.open = end.open_calls;
-  if (end.open_calls) summary.single_stepped = 0;
+  summary.open = end.results.open_calls;
+  if (end.results.open_calls) summary.single_stepped = 0;
   if (end.cost) summary.hit_cost_ns = static_cast<std::uint64_t>(end.cost->each.count());
   if (end.cost) summary.cost_hits = end.cost->hits;
   if (end.limits.one_in > 1) summary.sampled_out = 0;
@@ -374,10 +383,10 @@ void report_closing_summary(const RunEnd& end, const SummaryRecord& summary, Out
                             describe_left_out(end.limits, summary), summary.probes_hit, probes,
                             unknown > 0 ? fmt::format(", {} unknown", unknown) : "",
                             describe_open_calls(end)));
-  if (end.passed_hits > 0)
+  if (const std::uint64_t hits = sum_over(end.probes, &Probe::passed); hits > 0)
     output.status(fmt::format("{} of functions that are jumped to ended no call (--return-at ret "
                               "does without them)",
-                              counted(end.passed_hits, "more hit at exits", "more hits at exits")));
+                              counted(hits, "more hit at exits", "more hits at exits")));
   if (end.window) {
     const WindowTotals& window = *end.window;
     std::string text = fmt::format("{} kept, {} written around {}, {} dropped as too old",
@@ -440,15 +449,32 @@ std::string start_line(const AttachRequest& request, const ProbeTotals& totals,
   return fmt::format("probing {} in {} until ctrl-c{}", what, where, bounds);
 }
 
-void show_probes(std::span<const Probe> probes, const ProbeProgram& program, Output& output) {
+std::string list_unreturned(std::span<const Probe> probes) {
+  constexpr std::size_t max_named = 3;
+  std::map<std::string, std::uint64_t> calls;
+  for (const Probe& probe : probes)
+    if (probe.unreturned > 0) calls[display_name(probe.point)] += probe.unreturned;
+  std::vector<std::pair<std::string, std::uint64_t>> most(calls.begin(), calls.end());
+  std::ranges::sort(most, [](const auto& a, const auto& b) {
+    return a.second != b.second ? a.second > b.second : a.first < b.first;
+  });
+  std::string text;
+  for (std::size_t i = 0; i < most.size() && i < max_named; ++i)
+    text += fmt::format("{}{} ({})", i == 0 ? "" : ", ", most[i].first, most[i].second);
+  if (most.size() > max_named) text += fmt::format(" and {} more", most.size() - max_named);
+  return text;
+}
+
+void show_probes(std::span<const Probe> probes, const ProgramInfo& programs, Output& output) {
   for (const Probe& probe : probes) {
     const ProbePoint& point = probe.point;
     std::set<std::pair<std::size_t, std::string_view>> shown; // programs and phases
     for (const PlannedSite& site : probe.sites) {
-      const std::string_view phase = program.program_phase(site);
-      if (const std::string_view name = program.program_name(site.program);
-          !name.empty() && shown.emplace(site.program, phase).second)
-        output.write(ProgramPointRecord{.point = &point, .program = name, .phase = phase});
+      if (programs.programs.empty()) break;
+      const std::string_view phase = programs.phase_of(site);
+      if (shown.emplace(site.program, phase).second)
+        output.write(ProgramPointRecord{
+            .point = &point, .program = programs.programs[site.program].name, .phase = phase});
     }
     if (!shown.empty()) continue;
     if (point.static_probe)
@@ -475,9 +501,10 @@ void report_end(const RunEnd& end, Output& output) {
     else
       report_unhit_bound(probe, end, output);
   output.report_repeated();
-  if (end.corrupt > 0)
-    output.warn(fmt::format("{} could not be decoded", counted(end.corrupt, "record", "records")));
-  if (!end.has_started) output.warn("nothing was recorded: no function of --start-on was hit");
+  if (const std::uint64_t corrupt = end.results.corrupt; corrupt > 0)
+    output.warn(fmt::format("{} could not be decoded", counted(corrupt, "record", "records")));
+  if (!end.results.has_started)
+    output.warn("nothing was recorded: no function of --start-on was hit");
   warn_about_losses(end, output);
   report_programs(end, output);
   output.write(summary);
@@ -513,7 +540,8 @@ void report_without_stack(std::uint64_t hits, bool of_spans, Output& output) {
                           of_spans ? "" : " (--count --stack stores stacks in uprobectl)"));
 }
 
-void report_invisible(std::uint64_t hits, Output& output) {
+void report_invisible(std::span<const Probe> probes, Output& output) {
+  const std::uint64_t hits = sum_over(probes, &Probe::invisible);
   if (hits == 0) return;
   output.warn(fmt::format("{} left out: their processes are outside of this container, whose pid "
                           "namespace does not show them",

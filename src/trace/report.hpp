@@ -27,10 +27,13 @@ std::string format_duration(std::chrono::nanoseconds duration);
 std::string describe_lost(std::uint64_t known, std::string_view uncounted);
 
 // Writes the points of a dry run, once for each program of the user that would be attached there.
-void show_probes(std::span<const Probe> probes, const ProbeProgram& program, Output& output);
+void show_probes(std::span<const Probe> probes, const ProgramInfo& programs, Output& output);
 
 // Prints the instruction at each probe that has one (--instruction).
 void show_instructions(std::span<const Probe> probes, Output& output);
+
+// Returns the functions whose calls were left without a return, with the numbers: "f (3), g (1)".
+std::string list_unreturned(std::span<const Probe> probes);
 
 // What the reports at the end of a run need.
 struct RunEnd {
@@ -39,26 +42,19 @@ struct RunEnd {
   std::string no_process_reason = {}; // why there are no target processes; empty if there are some,
                                       // or if the run is system-wide
   bool only_counted = false;          // the run counts hits and sends no events
-  std::optional<std::uint64_t> counted_records = {}; // ProbeProgram::counted_records()
+  ProgramResults results = {};
   RunTotals totals;
   std::optional<WindowTotals> window = {}; // if events waited for a trigger
-  std::string uncounted_losses = {};       // why further losses are not known; empty if they are
-  std::string left_calls = {};             // EventSource::left_calls()
-  std::uint64_t passed_hits = 0;           // EventSource::passed_hits()
-  std::uint64_t corrupt = 0;               // records of an odd size
   std::chrono::nanoseconds duration{};
   bool detached_cleanly = false;
   std::optional<ChildEnd> command_end = {};
   bool follows_children = false;                      // descendants of the pids are probed, too
   BinaryCache* binaries = nullptr;                    // of the run; never null
-  std::optional<std::uint64_t> open_calls = {};       // if calls are paired
-  bool has_started = true;                            // false if --start-on was not hit
   std::map<std::size_t, std::string> incomplete = {}; // why hits may be missing, by probe
   EventLimits limits = {};
   std::optional<HitCost> cost = {};
-  const StackTotals* stacks = nullptr; // null if no stacks were requested
-  bool copies_stacks = false;          // stacks are copied and unwound, not walked by the kernel
-  bool unwinds_stacks = true;          // false if another machine does
+  bool copies_stacks = false; // stacks are copied and unwound, not walked by the kernel
+  bool unwinds_stacks = true; // false if another machine does
 };
 
 // Writes the `probe` records, one line for each unhit probe, and the summary.
@@ -75,8 +71,8 @@ void report_stacks(const StackTotals& totals, const CaptureSpec& capture,
 // store. Prints nothing for 0.
 void report_without_stack(std::uint64_t hits, bool of_spans, Output& output);
 
-// Reports hits in processes outside of this pid namespace. Prints nothing for 0.
-void report_invisible(std::uint64_t hits, Output& output);
+// Reports hits in processes outside of this pid namespace. Prints nothing without any.
+void report_invisible(std::span<const Probe> probes, Output& output);
 
 // Returns the line below a flame graph's title: "10s, 4711 stacks, 2 of them truncated". `totals`
 // is null if the kernel counted the stacks.

@@ -228,12 +228,12 @@ void RunLoop::warn_of_losses(std::vector<Loss> losses, Time now) {
   constexpr std::chrono::seconds interval{1}; // the counts of all probes are read
   if (now >= next_limit_check_) {
     next_limit_check_ = now + interval;
-    rate_limited_ = source_.rate_limited();
+    rate_limited_ = loss_details_.count_rate_limited();
   }
   losses.push_back({.reason = loss_reasons::rate_limited, .count = rate_limited_});
   std::string text = loss_warnings_.take(losses, now);
   if (text.empty()) return;
-  if (const std::string functions = source_.left_calls(); !functions.empty())
+  if (const std::string functions = loss_details_.list_unreturned(); !functions.empty())
     text += fmt::format("; by function: {}", functions);
   output_.warn(text);
 }
@@ -292,7 +292,7 @@ RunLoop::Ending RunLoop::run(Time start, const std::function<void(Time)>& meanwh
 
     if (out_.closed() || out_.error()) return Ending::output_closed;
     if (is_full()) return Ending::max_events;
-    if (source_.has_stopped()) return Ending::stopped;
+    if (source_.state().has_stopped) return Ending::stopped;
     if (signals_.arrived()) return Ending::signal;
     const auto now = Clock::now();
     if (!processes_.look(now)) return Ending::processes_gone;
@@ -316,14 +316,14 @@ RunLoop::Ending RunLoop::run(Time start, const std::function<void(Time)>& meanwh
 }
 
 void RunLoop::warn_of_unsubmitted() {
-  if (source_.unsubmitted() > 0)
+  if (source_.state().unsubmitted > 0)
     output_.warn_once("a record in the ring buffer is reserved and not written: its program was "
                       "stopped in the middle, and the buffer fills up behind it");
 }
 
 // Once no probe is attached, no program goes on writing.
 void RunLoop::report_unsubmitted() {
-  const std::uint64_t count = source_.unsubmitted();
+  const std::uint64_t count = source_.state().unsubmitted;
   if (count == 0) return;
   report_loss({.reason = loss_reasons::unsubmitted, .count = count});
   output_.fail(
@@ -335,7 +335,7 @@ void RunLoop::report_unsubmitted() {
 
 // Waits a little, unless nothing is being written or the time is over.
 bool RunLoop::waits_for_record(Time until) const {
-  if (!source_.waits() || Clock::now() >= until) return false;
+  if (!source_.state().waits || Clock::now() >= until) return false;
   std::this_thread::sleep_for(unsubmitted_interval);
   return true;
 }

@@ -105,6 +105,14 @@ private:
   Time next_;
 };
 
+// What is said of losses besides their numbers.
+struct LossDetails {
+  // Returns the hits since the start that --max-rate left out. They are not lost.
+  std::function<std::uint64_t()> count_rate_limited = [] { return std::uint64_t{0}; };
+  // Returns the functions whose calls were left without a return, as list_unreturned() does.
+  std::function<std::string()> list_unreturned = [] { return std::string(); };
+};
+
 // Reads events and writes them until the run ends.
 class RunLoop {
 public:
@@ -119,6 +127,7 @@ public:
 
   // Also sends each event, and each loss, to the sink, which it borrows.
   void add_sink(EventSink& sink) { sinks_.push_back(&sink); }
+  void explain_losses(LossDetails details) { loss_details_ = std::move(details); }
   // Sets the interval of aggregate reports.
   void report_every(std::optional<std::chrono::nanoseconds> interval) { interval_ = interval; }
   // Events wait in memory for a trigger. Borrows `spec`.
@@ -177,6 +186,7 @@ private:
   std::uint64_t beyond_max_ = 0; // events that a trigger would have written after max_events
   std::uint64_t nothing_lost_since_ns_ = clock_ns(CLOCK_MONOTONIC); // that was not reported
   LossWarnings loss_warnings_;
+  LossDetails loss_details_;
   std::uint64_t rate_limited_ = 0;
   Time next_limit_check_;
   ClockWatch clocks_;

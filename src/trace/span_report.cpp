@@ -14,16 +14,16 @@
 
 namespace uprobectl {
 
+namespace {
+
+constexpr std::size_t max_kept_spans = BuiltinProgram::default_open_spans; // of ended processes
+constexpr std::chrono::milliseconds min_look_interval{100};
+
 std::uint64_t sum_of(std::span<const span_counts> counts, span_counter counter) {
   std::uint64_t sum = 0;
   for (const span_counts& each : counts) sum += each.counters[counter];
   return sum;
 }
-
-namespace {
-
-constexpr std::size_t max_kept_spans = BuiltinProgram::default_open_spans; // of ended processes
-constexpr std::chrono::milliseconds min_look_interval{100};
 
 std::uint64_t time_of(const std::vector<std::byte>& begin) {
   return structure_at<probe_record>(begin, 0)->time_ns;
@@ -101,7 +101,7 @@ std::vector<std::uint64_t> SpanReport::find_frames(Bytes hit) {
   return program_.frames_of(part.stack, part.caller);
 }
 
-void SpanReport::take(Bytes record, Event& begin) {
+bool SpanReport::take(Bytes record, Event& begin) {
   if (stacks_ != nullptr) {
     begin_stack_ = *stacks_->find(begin, {.frames = find_frames(plan_.begin_of(record))});
     begin.stack = &*begin_stack_;
@@ -120,6 +120,13 @@ void SpanReport::take(Bytes record, Event& begin) {
   }
   if (totals_)
     totals_->add(begin, stacks_ != nullptr ? stacks_->completeness() : StackCompleteness::complete);
+  return true;
+}
+
+void SpanReport::add_losses(std::vector<Loss>& losses) const {
+  const std::vector<span_counts> counts = program_.counts_of_spans();
+  losses.push_back({loss_reasons::spans_full, sum_of(counts, SPANS_FULL)});
+  losses.push_back({loss_reasons::span_keys, sum_of(counts, SPANS_NO_KEY)});
 }
 
 // A point that begins the span; there is one.
@@ -130,7 +137,7 @@ const ProbePoint* SpanReport::first_point(std::size_t span) const {
   return nullptr;
 }
 
-void SpanReport::report_aggregates(Time now) {
+void SpanReport::report(Time now) {
   if (totals_) {
     static_cast<void>(totals_->end_interval(to_monotonic_ns(now), output_));
     return;
@@ -177,7 +184,7 @@ bool SpanReport::may_see_several_processes() const {
 }
 
 // This reads the whole table, so it is done for at most 1 % of the time, and 10 % while it is full.
-void SpanReport::look_for_ended(Time now) {
+void SpanReport::update(Time now) {
   if (!may_see_several_processes() || now < next_urgent_look_) return;
   const std::uint64_t without_room = sum_of(program_.counts_of_spans(), SPANS_FULL);
   const bool is_full = without_room > std::exchange(without_room_, without_room);
@@ -204,7 +211,7 @@ void SpanReport::look_for_ended(Time now) {
   next_urgent_look_ = end + std::max<Time::duration>(min_look_interval, 10 * (end - now));
 }
 
-void SpanReport::finish() {
+void SpanReport::finish(ProgramResults& results) {
   for (std::vector<std::byte>& begin : program_.take_open_spans([](auto) { return true; })) {
     if (const span_part part = plan_.read_span_part(begin); part.span < in_table_.size())
       ++in_table_[part.span];
@@ -226,6 +233,7 @@ void SpanReport::finish() {
       sums ? sum_by_stack(now_ns) : list(now_ns);
   }
   summarise();
+  results.without_stack = without_stack_;
 }
 
 std::optional<unwind::Stack> SpanReport::find_stack(Bytes begin, const Event& event) {

@@ -3,16 +3,13 @@
 // summed by the stack of their beginning or by values, and the counts of all.
 #pragma once
 
-#include "trace/aggregate_rows.hpp"
+#include "trace/aggregates.hpp"
 #include "trace/event_totals.hpp"
 #include "trace/hit_stacks.hpp"
 #include "trace/probes.hpp"
 #include "trace/trace.hpp"
 
 namespace uprobectl {
-
-// Returns what lost_reason and SPANS_… count of spans that were not recorded.
-std::uint64_t sum_of(std::span<const span_counts> counts, span_counter counter);
 
 // Fails if nothing begins or ends one of the spans: of the functions of a ready name, such as heap,
 // TARGET may have none.
@@ -22,27 +19,24 @@ Result<void> check_span_points(std::span<const SpanSpec> spans, std::span<const 
 std::vector<ProbeRequest> span_requests(std::span<const SpanSpec> spans);
 
 // Reports what the run has asked for.
-class SpanReport {
+class SpanReport final : public RunPart {
 public:
-  using Time = std::chrono::steady_clock::time_point; // CLOCK_MONOTONIC
-
   // Borrows the arguments. `stacks`: null without stacks. Counting begins now.
   SpanReport(const AttachRequest& request, const BuiltinProgram& program, const CapturePlan& plan,
              std::span<const Probe> probes, HitStacks* stacks, ProcessNameLookup find_name,
              Exports& exports, Output& output);
 
   // Sets the stacks of both hits of a span, valid until the next call, and counts it by its values.
-  void take(Bytes record, Event& begin);
+  bool take(Bytes record, Event& begin) override;
   // Removes the open spans of processes that have ended, now and then. They are reported at the
   // end.
-  void look_for_ended(Time now);
-  // Reports the requested counts and histograms since the last call.
-  void report_aggregates(Time now);
-  // Reports the open spans, if they were requested, and the counts of all. Call it when nothing is
-  // recorded any more.
-  void finish();
-  // Hits whose stack the kernel could not store; after finish() those of open spans, too.
-  std::uint64_t without_stack() const { return without_stack_; }
+  void update(Time now) override;
+  void warn() override { warn_without_stack(without_stack_, output_); }
+  void add_losses(std::vector<Loss>& losses) const override;
+  // The requested counts and histograms.
+  void report(Time now) override;
+  // Reports the open spans, if they were requested, and the counts of all.
+  void finish(ProgramResults& results) override;
 
 private:
   const ProbePoint* first_point(std::size_t span) const;
@@ -83,7 +77,7 @@ private:
   std::uint64_t without_room_ = 0;           // spans that did not begin until the last look
   Time next_look_ = {};
   Time next_urgent_look_ = {};
-  std::uint64_t without_stack_ = 0;
+  std::uint64_t without_stack_ = 0; // hits whose stack the kernel could not store
 };
 
 } // namespace uprobectl

@@ -16,8 +16,8 @@ const std::string& text_of(const Filter& condition) {
 
 } // namespace
 
-Result<EventTriggers> EventTriggers::make(const KeepSpec& spec) {
-  EventTriggers made;
+Result<EventTriggers> EventTriggers::make(const KeepSpec& spec, Output& output) {
+  EventTriggers made(output);
   for (const Filter& each : spec.conditions) {
     auto evaluated = EventFilter::make(each, {.is_live = true});
     if (!evaluated) return fail(std::move(evaluated).error());
@@ -41,30 +41,33 @@ void EventTriggers::add_probe(const Probe& probe, const PointDescription& descri
   }
 }
 
-Result<void> EventTriggers::check(Output& output) const {
+Result<void> EventTriggers::check() const {
   for (const Condition& each : conditions_) {
     if (!each.problem) continue;
     if (each.probes == 0) return fail(*each.problem);
-    output.warn_once(fmt::format("hits of {} are not triggers: {}",
-                                 counted(each.without, "function", "functions"),
-                                 each.problem->message));
+    output_->warn_once(fmt::format("hits of {} are not triggers: {}",
+                                   counted(each.without, "function", "functions"),
+                                   each.problem->message));
   }
   return {};
 }
 
-void EventTriggers::mark(Event& event) {
+bool EventTriggers::take(Bytes /*record*/, Event& event) {
   if (const auto function = functions_.find(event.probe); function != functions_.end()) {
     event.trigger = &function->second;
     event.is_only_trigger = true;
-    return;
+    return false;
   }
   for (const Condition& each : conditions_) {
     const auto decision = each.evaluated.decide(event);
-    if (decision == EventFilter::Decision::undecided) has_undecided_ = true;
+    if (decision == EventFilter::Decision::undecided)
+      output_->warn_once("a value that --until compares could not be read: such hits are not "
+                         "triggers");
     if (decision != EventFilter::Decision::holds) continue;
     event.trigger = &text_of(*each.filter);
-    return;
+    break;
   }
+  return true;
 }
 
 Result<RecordTriggers> RecordTriggers::make(const KeepSpec& spec,

@@ -6,28 +6,29 @@
 #include "events/record_filter.hpp"
 #include "output/output.hpp"
 #include "trace/probes.hpp"
+#include "trace/run_part.hpp"
 #include "trace/trace.hpp"
 
 namespace uprobectl {
 
 // Of the built-in program: events that fulfil a condition, and hits of functions.
-class EventTriggers {
+class EventTriggers final : public RunPart {
 public:
-  // Borrows the specification. Fails as EventFilter::make() does.
-  static Result<EventTriggers> make(const KeepSpec& spec);
+  // Borrows the arguments. Fails as EventFilter::make() does.
+  static Result<EventTriggers> make(const KeepSpec& spec, Output& output);
 
   // Compiles the conditions for the events of a probe.
   void add_probe(const Probe& probe, const PointDescription& description);
   // Call it when all probes are added. Fails if no probe has the values of a condition; warns of
   // those that do not have them.
-  Result<void> check(Output& output) const;
+  Result<void> check() const;
 
   // Sets what of --until the event fulfils.
-  void mark(Event& event);
-  // Whether this was not known of an event: a value that is compared could not be read.
-  bool has_undecided() const { return has_undecided_; }
+  bool take(Bytes record, Event& event) override;
 
 private:
+  explicit EventTriggers(Output& output) : output_(&output) {}
+
   struct Condition {
     const Filter* filter = nullptr;
     EventFilter evaluated;
@@ -35,9 +36,9 @@ private:
     std::size_t without = 0;           // that do not
     std::optional<Error> problem = {}; // of the first of them
   };
+  Output* output_;
   std::vector<Condition> conditions_;
   std::map<std::uint32_t, std::string> functions_; // names of those of --until, by probe
-  bool has_undecided_ = false;
 };
 
 // Of users' programs: records that fulfil a condition.
@@ -46,7 +47,7 @@ public:
   // Borrows the specification. Fails as RecordFilter::make() and check() do.
   static Result<RecordTriggers> make(const KeepSpec& spec, std::span<const ValueType> types);
 
-  // As EventTriggers::mark(). The record is as it was sent.
+  // As EventTriggers::take(). The record is as it was sent.
   void mark(Event& event);
 
 private:

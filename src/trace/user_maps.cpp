@@ -2,6 +2,7 @@
 #include "trace/user_maps.hpp"
 
 #include "output/values.hpp"
+#include "util/clock.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -190,5 +191,28 @@ void UserMapPrinter::print_inner_map(const UserMap& outer, const TableEntry& ent
   if (inner->use == MapUse::map_table) return; // the kernel does not nest them further
   print(*inner, how);
 }
+
+void UserMapReport::print(bool is_interval) {
+  MapPrinting how{.is_interval = is_interval,
+                  .is_interval_run = how_.is_interval_run,
+                  .time_ns = clock_ns(CLOCK_MONOTONIC)};
+  for (const UserMap& map : maps_) {
+    const bool counts_losses =
+        std::ranges::find(counters_, map.id, &UserMap::id) != counters_.end();
+    if (how_.clears && counts_losses)
+      output_.warn_once(
+          fmt::format("map '{}' is not emptied: it has the count of lost records", map.name));
+    how.clears = how_.clears && !counts_losses;
+    printer_.print(map, how);
+  }
+  output_.flush_rows();
+}
+
+// The maps of the whole run are printed by finish().
+void UserMapReport::report(Time /*now*/) {
+  if (!has_ended_) print(true);
+}
+
+void UserMapReport::finish(ProgramResults& /*results*/) { print(false); }
 
 } // namespace uprobectl

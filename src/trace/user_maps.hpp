@@ -4,6 +4,7 @@
 
 #include "bpf/maps.hpp"
 #include "output/output.hpp"
+#include "trace/run_part.hpp"
 #include "trace/user_values.hpp"
 #include "values/btf_types.hpp"
 
@@ -44,6 +45,35 @@ private:
   UserValues& values_;
   Output& output_;
   std::map<std::uint32_t, std::shared_ptr<Shape>> shapes_; // by the id of the map
+};
+
+// Prints the maps that a run has asked for, after each interval and at its end.
+class UserMapReport final : public RunPart {
+public:
+  struct How {
+    bool clears = false; // see MapPrinting
+    bool is_interval_run = false;
+  };
+  // Borrows all but the printer. `counters`: maps with counts of lost records, which are not
+  // emptied.
+  UserMapReport(UserMapPrinter printer, std::span<const UserMap> maps,
+                std::span<const UserMap> counters, const How& how, Output& output)
+      : printer_(std::move(printer)), maps_(maps), counters_(counters), how_(how), output_(output) {
+  }
+
+  void report(Time now) override;
+  void stop() override { has_ended_ = true; }
+  void finish(ProgramResults& results) override;
+
+private:
+  void print(bool is_interval);
+
+  UserMapPrinter printer_;
+  std::span<const UserMap> maps_;
+  std::span<const UserMap> counters_;
+  How how_;
+  Output& output_;
+  bool has_ended_ = false;
 };
 
 // Whether the map has global variables: one value, and a key without a type (Linux commit

@@ -1,109 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
-// The event source for a user's programs.
-#include "bpf/load_error.hpp"
-#include "bpf/tracefs.hpp"
+// The event source for a user's programs: loads them, reads their records, and hands these to the
+// parts that the request asks for.
 #include "events/user_record.hpp"
-#include "trace/event_totals.hpp"
+#include "trace/counted_records.hpp"
 #include "trace/hit_stacks.hpp"
+#include "trace/printk_reader.hpp"
+#include "trace/probe_program.hpp"
 #include "trace/record_selection.hpp"
 #include "trace/triggers.hpp"
 #include "trace/user_maps.hpp"
 #include "trace/user_programs.hpp"
-#include "uprobectl/util.hpp"
-#include "util/clock.hpp"
 #include "util/text.hpp"
 
 #include <algorithm>
-#include <array>
-#include <cerrno>
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <map>
 #include <ranges>
 #include <set>
-#include <unistd.h>
 
 namespace uprobectl {
 
 namespace {
 
-// Reads the output of bpf_printk from tracefs' trace_pipe. There is one for the whole machine, and
-// each line can be read once (Linux Documentation/trace/ftrace.rst).
-class PrintkReader {
-public:
-  // Discards earlier output. Fails with not_permitted or not_found, with hints.
-  static Result<PrintkReader> open();
-
-  int fd() const { return fd_.get(); }
-  // Why there are no lines, with a command that changes it; nullopt if nothing is known.
-  std::optional<std::string> explain_silence() const;
-  // Returns the waiting lines of bpf_printk: "cat-4711 [000] …: bpf_trace_printk: hi".
-  std::vector<std::string> take_lines();
-
-private:
-  UniqueFd fd_;
-  std::string folder_; // with tracefs
-  std::string unfinished_;
-};
-
-// Limits the reads of one call, so that much output does not delay events.
-constexpr int max_reads = 64;
-constexpr std::size_t max_line_length = 8192;
-
-Result<PrintkReader> PrintkReader::open() {
-  PrintkReader reader;
-  int reason = ENOENT;
-  for (const char* const folder : {"/sys/kernel/tracing/", "/sys/kernel/debug/tracing/"}) {
-    reader.folder_ = folder;
-    const std::string path = reader.folder_ + "trace_pipe";
-    reader.fd_ = UniqueFd{::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC)};
-    if (!reader.fd_ && errno != ENOENT) reason = errno;
-    if (reader.fd_) break;
-  }
-  if (!reader.fd_ && reason == ENOENT)
-    return fail(
-        with_lockdown_hint(Error{ErrorKind::not_found, "--printk: trace_pipe does not exist"}.hint(
-            "mount -t tracefs tracefs /sys/kernel/tracing")));
-  if (!reader.fd_ && (reason == EPERM || reason == EACCES))
-    return fail(with_refusal_hints(
-        Error{ErrorKind::not_permitted, "--printk: this user may not read trace_pipe"}.hint(
-            "needs root, or read permission for the file")));
-  if (!reader.fd_) return fail(system_error(reason, "--printk: cannot read trace_pipe"));
-  while (!reader.take_lines().empty()) {
-  }
-  return reader;
-}
-
-// The event exists since Linux 5.9, and loading a program that calls bpf_printk enables it (Linux
-// kernel/trace/bpf_trace.c). Tools that reset tracing disable all events.
-std::optional<std::string> PrintkReader::explain_silence() const {
-  for (const auto& [file, reason] : {std::pair("tracing_on", ", as after a kernel oops"),
-                                     std::pair("events/bpf_trace/bpf_trace_printk/enable", "")})
-    if (is_switched_off(folder_ + file))
-      return fmt::format("--printk: bpf_printk prints nothing: {0}{1} is 0{2} (echo 1 >{0}{1})",
-                         folder_, file, reason);
-  return std::nullopt;
-}
-
-std::vector<std::string> PrintkReader::take_lines() {
-  std::array<char, 4096> buffer{};
-  for (int i = 0; i < max_reads; ++i) {
-    const ssize_t size = ::read(fd_.get(), buffer.data(), buffer.size());
-    if (size <= 0) break;
-    unfinished_.append(buffer.data(), static_cast<std::size_t>(size));
-  }
-  std::vector<std::string> lines;
-  std::size_t begin = 0;
-  for (auto end = unfinished_.find('\n'); end != std::string::npos;
-       begin = end + 1, end = unfinished_.find('\n', begin)) {
-    const std::string_view line = std::string_view(unfinished_).substr(begin, end - begin);
-    const auto text = line.find_first_not_of(' ');
-    if (line.find("bpf_trace_printk: ") != std::string_view::npos)
-      lines.emplace_back(line.substr(text));
-  }
-  unfinished_.erase(0, begin);
-  if (unfinished_.size() > max_line_length) unfinished_.clear();
-  return lines;
+ProgramInfo describe_programs(const UserPrograms& programs) {
+  ProgramInfo info{.name = programs.name(),
+                   .probe_requests = programs.probe_requests(),
+                   .other_programs = programs.other_programs()};
+  for (std::size_t i = 0; i < programs.count(); ++i)
+    info.programs.push_back(
+        {.name = std::string(programs.program_name(i)), .is_session = programs.is_session(i)});
+  return info;
 }
 
 constexpr std::size_t max_discard_rounds = 1024; // of 65,536 records
@@ -111,24 +37,19 @@ constexpr std::size_t max_discard_rounds = 1024; // of 65,536 records
 class UserSource final : public ProbeProgram {
 public:
   UserSource(UserPrograms programs, const AttachRequest& request, Exports& exports, Output& output)
-      : programs_(std::move(programs)), attach_request_(request), request_(*request.program),
-        exports_(exports), output_(output) {}
+      : ProbeProgram(describe_programs(programs)), programs_(std::move(programs)),
+        attach_request_(request), request_(*request.program), exports_(exports), output_(output) {}
 
-  std::string name() const override { return programs_.name(); }
-  std::vector<ProbeRequest> probe_requests() const override { return programs_.probe_requests(); }
-  std::size_t other_programs() const override { return programs_.other_programs(); }
   Result<void> prepare(const KernelFeatures& features) override {
     features_ = features;
-    return programs_.prepare(features);
+    auto prepared = programs_.prepare(features);
+    info_.kind = programs_.kind();
+    return prepared;
   }
-  std::optional<ProgramKind> kind() const override { return programs_.kind(); }
 
-  void set_pids(std::span<const pid_t> pids) override { programs_.set_pids(pids); }
-
-  bool checks_exits() const override { return false; }
-
-  Result<void> load(Mechanism mechanism, ResolvedProbes& resolved) override {
-    if (auto loaded = programs_.load(mechanism, output_); !loaded)
+  Result<void> load(const LoadRequest& request, ResolvedProbes& resolved) override {
+    programs_.set_pids(request.pids);
+    if (auto loaded = programs_.load(request.mechanism, output_); !loaded)
       return fail(std::move(loaded).error());
     if (!streams_)
       if (auto opened = open_maps(); !opened) return opened;
@@ -141,59 +62,44 @@ public:
         site.cookie = request_.cookie;
       }
     return static_probes_.load(spec_tables_, resolved.probes, request_.cookie,
-                               supports_cookies(mechanism, features_));
-  }
-  std::string_view program_name(std::size_t program) const override {
-    return programs_.program_name(program);
-  }
-  std::string_view program_phase(const PlannedSite& site) const override {
-    if (programs_.is_session(site.program)) return "entry and return";
-    return ProbeProgram::program_phase(site);
+                               supports_cookies(request.mechanism, features_));
   }
   void report_cautions() const override { static_probes_.report_cautions(output_); }
 
   Result<void> start(const HitProcesses& who) override {
-    if (has_stacks_ || needs_symbols_)
-      stacks_.emplace(attach_request_.capture, attach_request_.stacks,
-                      attach_request_.probes.target_options, who, exports_, output_);
-    if (stacks_ && attach_request_.keep) stacks_->hold_samples();
-    if (needs_symbols_) values_->start(*stacks_, who);
-    count_records(clock_ns(CLOCK_MONOTONIC));
+    make_parts(who);
     // A saved run filters and counts by them.
     if (output_.is_copied()) output_.write_copy(RecordTypesRecord{decoder_->list_types()});
     auto links = programs_.attach_other_programs(output_);
+    info_.other_programs = programs_.other_programs();
     if (!links) return fail(std::move(links).error());
     other_links_ = std::move(*links);
     return {};
   }
   Result<void> stop() override {
     other_links_.clear();
-    has_ended_ = true;
-    report_silence();
+    parts_.stop();
     return {};
   }
 
   void add_to(std::vector<pollfd>& polled) const override {
     for (const int fd : streams_->poll_fds())
       polled.push_back({.fd = fd, .events = POLLIN, .revents = 0});
-    if (stacks_) stacks_->add_to(polled);
-    if (printk_) polled.push_back({.fd = printk_->fd(), .events = POLLIN, .revents = 0});
+    parts_.add_to(polled);
   }
   bool drain(const Visit& visit) override {
-    if (printk_)
-      for (const std::string& line : printk_->take_lines()) output_.requested_status(line);
-    if (stacks_) stacks_->read_mapping_events();
+    parts_.update(RunPart::Time::clock::now());
     const auto one = [&](std::size_t map, Bytes sent) { return take(map, sent, visit); };
-    return streams_->drain(one);
+    const bool more = streams_->drain(one);
+    parts_.warn();
+    return more;
   }
-  bool waits() const override { return streams_->waits(); }
-  std::uint64_t unsubmitted() const override { return streams_->unsubmitted(); }
-  // Records that cannot be decoded are shown raw.
-  std::uint64_t corrupt() const override { return decoder_ ? decoder_->unknown_layouts() : 0; }
+  SourceState state() const override {
+    return {.waits = streams_->waits(), .unsubmitted = streams_->unsubmitted()};
+  }
   std::vector<Loss> losses() const override {
     return {{loss_reasons::buffer_full, lost_in_buffers()}, {loss_reasons::corrupt, corrupt_}};
   }
-  std::string uncounted_losses() const override { return explain_uncounted_losses(maps_, lost_); }
   std::uint64_t discard() override {
     std::uint64_t events = 0;
     const auto count = [&](std::size_t /*map*/, Bytes /*sent*/) {
@@ -207,12 +113,8 @@ public:
   }
 
   void count_hits(std::span<Probe> probes) const override;
-  const StackTotals* stacks() override { return has_stacks_ ? &stacks_->totals() : nullptr; }
-  std::optional<std::uint64_t> counted_records() const override {
-    return totals_ ? std::optional(counted_records_) : std::nullopt;
-  }
-  void report_aggregates(std::chrono::steady_clock::time_point now) override;
-  void show_maps() override;
+  void report_aggregates(RunPart::Time now) override { parts_.report(now); }
+  ProgramResults finish() override;
 
 private:
   // Before the programs are attached: their records are shown from then on, too.
@@ -249,13 +151,6 @@ private:
     const std::set<std::size_t>& probes = probes_of_[program];
     return static_cast<std::size_t>(std::distance(probes.begin(), probes.find(probe)));
   }
-  // Both when the run begins and when it ends: the kernel may have had an oops meanwhile.
-  void report_silence() {
-    if (is_silent_ || !printk_) return;
-    const auto reason = printk_->explain_silence();
-    is_silent_ = reason.has_value();
-    if (reason) output_.notice(*reason);
-  }
   bool take(std::size_t map, Bytes sent, const Visit& visit);
   Result<void> open_streams();
   std::uint64_t program_lost_count() const {
@@ -286,8 +181,7 @@ private:
   void add_stack(Event& event, const SenderContext& from);
   Result<void> select_maps(std::vector<UserMap> known,
                            const std::shared_ptr<const DataTypes>& types);
-  void print_maps(bool is_interval);
-  void count_records(std::uint64_t now_ns);
+  void make_parts(const HitProcesses& who);
   std::string_view phase_at(const Probe& probe, std::size_t program) const;
 
   UserPrograms programs_;
@@ -302,28 +196,24 @@ private:
   std::vector<UserMap> lost_;           // the program's counts of records that it could not send
   std::uint64_t lost_count_before_ = 0; // a pinned program may have counted before
   std::optional<UserValues> values_;
-  std::optional<UserMapPrinter> printer_;
-  bool needs_symbols_ = false; // values_ does
+  std::shared_ptr<const DataTypes> types_; // of the programs; null: there are none
+  bool needs_symbols_ = false;             // values_ does
   std::optional<UserRecordDecoder> decoder_;
   std::optional<RecordSelection> selection_; // nullopt: all records
   std::optional<RecordTriggers> triggers_;   // if records wait for one
-  TotalsSpec counted_;
-  EventValues members_;               // of records
-  std::optional<EventTotals> totals_; // set if records are counted or measured
-  bool finds_stacks_ = true;          // what is shown or counted has them
-  std::uint64_t counted_records_ = 0;
-  bool has_ended_ = false; // the run, by stop()
+  bool counts_records_ = false;              // instead of showing them
+  bool finds_stacks_ = true;                 // what is shown or counted has them
   std::optional<RecordStreams> streams_;
-  std::optional<PrintkReader> printk_;
-  bool is_silent_ = false; // reported
+  std::unique_ptr<PrintkReader> printk_; // until start()
   ProgramRunCounter counting_;
   // By the program and the index of its probe.
   std::map<std::pair<std::size_t, std::size_t>, std::optional<std::uint64_t>> runs_before_;
   std::vector<std::set<std::size_t>> probes_of_; // by program: the numbers of its probes
   std::vector<ObjectLink> other_links_;
   std::uint64_t corrupt_ = 0;
-  bool has_stacks_ = false;         // records carry stacks
-  std::optional<HitStacks> stacks_; // set by start() if has_stacks_ or needs_symbols_
+  bool has_stacks_ = false;     // records carry stacks
+  HitStacks* stacks_ = nullptr; // set by start() if has_stacks_ or needs_symbols_; a part
+  RunParts parts_;
 };
 
 // A map has these names: its whole name, the first 15 bytes that the kernel keeps, and for global
@@ -407,16 +297,6 @@ Result<void> UserSource::select_maps(std::vector<UserMap> known,
   return {};
 }
 
-// What is counted and measured of records. --count --stack counts them by their stacks.
-TotalsSpec record_totals(const AttachRequest& request) {
-  const CaptureSpec& capture = request.capture;
-  TotalsSpec totals{.aggregates = request.aggregates, .groups = capture.groups, .by_arrival = true};
-  if ((capture.stack != StackWalk::none || capture.count_stacks) && totals.groups.by.empty())
-    totals.groups.by.push_back({.text = "stack", .built_in = BY_STACK});
-  totals.measured = capture.measured;
-  return totals;
-}
-
 bool is_buffer(const UserMap& map) { return uprobectl::is_buffer(map.use); }
 
 // Returns the names of maps that have what a program without buffers has collected.
@@ -464,12 +344,8 @@ bool UserSource::take(std::size_t map, Bytes sent, const Visit& visit) {
                      return values_->show_record(decoded, tags, sender);
                    });
   if (record->from && finds_stacks_) add_stack(event, *record->from);
-  if (totals_) {
-    ++counted_records_;
-    totals_->add(event, stacks_ ? stacks_->completeness() : StackCompleteness::complete);
-    return true;
-  }
-  return visit(event);
+  parts_.take(record->record, event);
+  return counts_records_ || visit(event);
 }
 
 void UserSource::add_stack(Event& event, const SenderContext& from) {
@@ -506,7 +382,7 @@ Result<void> UserSource::open_maps() {
   values_.emplace(request_.shown_as,
                   known ? std::span<const UserMap>(*known) : std::span<const UserMap>(), output_);
   needs_symbols_ = values_->needs_symbols(types.get());
-  printer_.emplace(types, *values_, output_);
+  types_ = types;
   if (known && request_.maps.empty())
     if (const auto names = list_collecting(*known); !names.empty())
       output_.status("the program sends no records: print its maps with --map: " + joined(names));
@@ -528,10 +404,9 @@ Result<void> UserSource::open_maps() {
   if (auto checked = check_record_options(buffers); !checked) return checked;
   lost_count_before_ = program_lost_count();
   if (!request_.printk) return {};
-  auto printk = PrintkReader::open();
+  auto printk = PrintkReader::open(output_);
   if (!printk) return fail(std::move(printk).error());
-  printk_ = std::move(*printk);
-  report_silence();
+  printk_ = std::make_unique<PrintkReader>(std::move(*printk));
   return {};
 }
 
@@ -586,7 +461,7 @@ void UserSource::count_hits(std::span<Probe> probes) const {
         probe.hits.reset();
       else
         *probe.hits += *hits;
-      probe.programs.push_back({.program = std::string(program_name(site.program)),
+      probe.programs.push_back({.program = info_.programs[site.program].name,
                                 .phase = std::string(phase_at(probe, site.program)),
                                 .hits = hits});
     }
@@ -597,47 +472,44 @@ void UserSource::count_hits(std::span<Probe> probes) const {
 std::string_view UserSource::phase_at(const Probe& probe, std::size_t program) const {
   std::set<std::string_view> phases;
   for (const PlannedSite& site : probe.sites)
-    if (site.program == program) phases.insert(program_phase(site));
+    if (site.program == program) phases.insert(info_.phase_of(site));
   return phases.size() == 1 ? *phases.begin() : "entry and return";
 }
 
-void UserSource::print_maps(bool is_interval) {
-  if (request_.maps.empty() || !printer_) return;
-  MapPrinting how{.is_interval = is_interval,
-                  .is_interval_run = attach_request_.aggregates.interval.has_value(),
-                  .time_ns = clock_ns(CLOCK_MONOTONIC)};
-  for (const UserMap& map : maps_) {
-    const bool counts_losses = std::ranges::find(lost_, map.id, &UserMap::id) != lost_.end();
-    if (request_.clears_maps && counts_losses)
-      output_.warn_once(
-          fmt::format("map '{}' is not emptied: it has the count of lost records", map.name));
-    how.clears = request_.clears_maps && !counts_losses;
-    printer_->print(map, how);
+// Makes what the request asks for.
+void UserSource::make_parts(const HitProcesses& who) {
+  const AggregateSpec& aggregates = attach_request_.aggregates;
+  if (printk_) parts_.add(std::move(printk_));
+  if (has_stacks_ || needs_symbols_) {
+    stacks_ = &parts_.add<HitStacks>(attach_request_.capture, attach_request_.stacks,
+                                     attach_request_.probes.target_options, who, exports_, output_);
+    if (!has_stacks_) stacks_->only_symbolize();
+    if (attach_request_.keep) stacks_->hold_samples();
   }
-  output_.flush_rows();
+  if (needs_symbols_) values_->start(*stacks_, who);
+  if (aggregates.counts || aggregates.histograms) {
+    TotalsSpec counted = record_totals(attach_request_);
+    counts_records_ = true;
+    finds_stacks_ = counted.groups.has(BY_STACK) || exports_.need_stacks() ||
+                    attach_request_.stacks.save_dir.has_value();
+    parts_.add<CountedRecords>(std::move(counted), stacks_, output_);
+  }
+  if (!request_.maps.empty())
+    parts_.add<UserMapReport>(
+        UserMapPrinter(types_, *values_, output_), maps_, lost_,
+        UserMapReport::How{.clears = request_.clears_maps,
+                           .is_interval_run = aggregates.interval.has_value()},
+        output_);
 }
 
-void UserSource::report_aggregates(std::chrono::steady_clock::time_point now) {
-  const std::uint64_t now_ns = to_monotonic_ns(now);
-  if (totals_)
-    if (auto reported = totals_->end_interval(now_ns, output_); !reported)
-      output_.warn(reported.error().message);
-  if (!has_ended_) print_maps(true);
-}
-
-// Begins to count.
-void UserSource::count_records(std::uint64_t now_ns) {
-  if (!attach_request_.aggregates.counts && !attach_request_.aggregates.histograms) return;
-  counted_ = record_totals(attach_request_);
-  finds_stacks_ = counted_.groups.has(BY_STACK) || exports_.need_stacks() ||
-                  attach_request_.stacks.save_dir.has_value();
-  totals_.emplace(counted_, members_, nullptr).begin(now_ns);
-}
-
-void UserSource::show_maps() {
-  print_maps(false);
-  if (values_) values_->report_unused();
+ProgramResults UserSource::finish() {
+  // Records that cannot be decoded are shown raw.
+  ProgramResults results{.uncounted_losses = explain_uncounted_losses(maps_, lost_),
+                         .corrupt = decoder_->unknown_layouts()};
+  parts_.finish(results);
+  values_->report_unused();
   if (selection_) selection_->report_unknown();
+  return results;
 }
 
 } // namespace

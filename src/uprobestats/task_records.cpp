@@ -282,15 +282,13 @@ bool TaskRecords::drain(const Visit& visit) {
   return more;
 }
 
-bool TaskRecords::waits() const {
-  return !closed_ && std::ranges::any_of(
-                         streams_, [](const Stream& stream) { return stream.records->waits(); });
-}
-
-std::uint64_t TaskRecords::unsubmitted() const {
-  std::uint64_t sum = 0;
-  for (const Stream& stream : streams_) sum += stream.records->unsubmitted();
-  return sum;
+SourceState TaskRecords::state() const {
+  SourceState state;
+  for (const Stream& stream : streams_) {
+    state.waits |= !closed_ && stream.records->waits();
+    state.unsubmitted += stream.records->unsubmitted();
+  }
+  return state;
 }
 
 std::vector<Loss> TaskRecords::losses() const {

@@ -94,8 +94,7 @@ public:
 
   void add_to(std::vector<pollfd>& polled) const override;
   bool drain(const Visit& visit) override;
-  bool waits() const override;
-  std::uint64_t unsubmitted() const override;
+  SourceState state() const override;
   std::vector<Loss> losses() const override;
   std::uint64_t discard() override;
   std::string uncounted_losses() const; // why more may be lost than losses() has; empty if not

@@ -38,15 +38,17 @@ public:
   std::vector<Loss> losses() const override {
     return {{loss_reasons::buffer_full, full_}, {loss_reasons::no_return, left_}};
   }
-  std::string left_calls() const override {
+  std::string list_unreturned() const {
     return left_ == 0 ? std::string() : "f (" + std::to_string(left_) + ")";
   }
   void leave(std::uint64_t count) { left_ += count; }
   std::uint64_t discard() override { return std::exchange(waiting_, 0); }
   void send(std::uint64_t count) { waiting_ += count; }
   void lose(std::uint64_t count) { full_ += count; }
-  bool waits() const override { return !is_given_up_ && unsubmitted_ > 0; }
-  std::uint64_t unsubmitted() const override { return is_given_up_ ? unsubmitted_ : 0; }
+  SourceState state() const override {
+    return {.waits = !is_given_up_ && unsubmitted_ > 0,
+            .unsubmitted = is_given_up_ ? unsubmitted_ : 0};
+  }
   // So many records are reserved for ever, which is known at the third drain().
   void reserve(std::uint64_t count) { unsubmitted_ = count; }
 
@@ -319,6 +321,7 @@ TEST_CASE("a run names the functions whose calls are left without a return while
   Output output(null.get(), {.json = true, .messages = messages.get()});
   NoProcesses processes;
   RunLoop loop(source, processes, *signals, output, {.max_events = 3});
+  loop.explain_losses({.list_unreturned = [&] { return source.list_unreturned(); }});
   loop.run(std::chrono::steady_clock::now());
   CHECK(content_of(said) == "uprobectl: warning: 2 calls not paired so far: left without a return; "
                             "by function: f (2)\n");

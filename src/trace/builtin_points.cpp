@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trace/builtin_points.hpp"
+
+#include "bpf/kernel_types.hpp"
+#include "trace/known_functions.hpp"
+#include "trace/typed_probes.hpp"
+#include "util/text.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace uprobectl {
+
+namespace {
+
+// Whether the argument `size` is the size of one of `count` elements, as that of calloc().
+bool has_element_size(const KnownCall& call) {
+  const auto has_number = [&](std::string_view name) {
+    return std::ranges::any_of(call.arguments, [&](const ArgumentSpec& spec) {
+      return spec.name == name && spec.type == ArgumentType::u64;
+    });
+  };
+  return has_number("count") && has_number("size");
+}
+
+bool captures_type(const CaptureSpec& capture, ArgumentType type) {
+  return std::ranges::find(capture.filter.terms, type, &ConditionSpec::type) !=
+             capture.filter.terms.end() ||
+         std::ranges::any_of(capture.arguments, [&](const ArgumentList& list) {
+           return std::ranges::find(list.arguments, type, &ArgumentSpec::type) !=
+                  list.arguments.end();
+         });
+}
+
+std::vector<CapturePoint> points_of(std::span<const Probe> probes, bool finds_strings,
+                                    BinaryCache& binaries) {
+  std::vector<CapturePoint> points;
+  points.reserve(probes.size());
+  for (const Probe& probe : probes)
+    points.push_back({.point = &probe.point,
+                      .code = binaries.of(probe.point).code_abi(probe.point, finds_strings),
+                      .is_recorded = probe.is_recorded,
+                      .is_trigger = (probe.bounds & ENDS_WAITING) != 0,
+                      .roles = probe.roles});
+  return points;
+}
+
+void report_moved(std::span<const ProbePoint* const> moved, Output& output) {
+  if (moved.empty()) return;
+  for (const ProbePoint* point : moved)
+    output.detail(fmt::format("{} is probed behind its prologue, at +{:#x}", display_name(*point),
+                              point->uprobe_distance));
+  const ProbePoint& first = *moved.front();
+  const std::string others =
+      moved.size() == 1 ? fmt::format("is probed behind its prologue, at +{:#x}: its parameters "
+                                      "cannot all be read before it",
+                                      first.uprobe_distance)
+                        : fmt::format("and {} are probed behind their prologues: their "
+                                      "parameters cannot all be read before them (-v lists them)",
+                                      counted(moved.size() - 1, "other", "others"));
+  output.status(fmt::format("{} {}", display_name(first), others));
+}
+
+} // namespace
+
+std::vector<CapturePoint> make_capture_points(std::span<const Probe> probes,
+                                              const CaptureSpec& capture, BinaryCache& binaries) {
+  return points_of(probes, captures_type(capture, ArgumentType::cxx_string), binaries);
+}
+
+void find_return_addresses(std::span<CapturePoint> points, const CaptureSpec& capture,
+                           BinaryCache& binaries) {
+  const bool walks = capture.count_stacks || capture.groups.has(BY_STACK) ||
+                     capture.stack == StackWalk::frame_pointers;
+  if (!walks) return;
+  for (CapturePoint& each : points)
+    if (each.point->static_probe || each.point->symbol_offset != 0)
+      each.has_return_address = binaries.of(*each.point).has_return_address(*each.point);
+}
+
+void add_known_calls(std::span<CapturePoint> points, const CaptureSpec& capture,
+                     BinaryCache& binaries, KernelLayouts& layouts, Output& output) {
+  KnownFunctions known(capture, points.size(), binaries);
+  const bool needs_thread = capture.pair_calls && known.needs_thread_pointer(points);
+  layouts.thread = needs_thread ? find_thread_layout().value_or(thread_layout{}) : thread_layout{};
+  known.add_to(points, layouts.thread.address != 0);
+  const bool sums_sizes =
+      capture.groups.measured == "size" || (capture.measured && capture.measured->text == "size");
+  if (!sums_sizes) return;
+  for (const CapturePoint& each : points)
+    if (each.known && has_element_size(*each.known))
+      output.warn_once(fmt::format("{}: 'size' is that of one element, without 'count': to sum "
+                                   "bytes, use --measure 'count*size'",
+                                   each.known->function));
+}
+
+void move_behind_prologues(CaptureSpec& capture, BinaryCache& binaries, ResolvedProbes& resolved,
+                           Output& output) {
+  if (!capture.uses_values()) return;
+  auto types = std::make_shared<TypedProbes>(binaries, capture);
+  std::vector<CapturePoint> points = points_of(resolved.probes, false, binaries);
+  KnownFunctions(capture, points.size(), binaries).add_to(points, false);
+  types->prefer_variables(points, capture.groups);
+  std::vector<const ProbePoint*> moved;
+  for (Probe& probe : resolved.probes) {
+    const bool is_entry_only = probe.bounds == 0 && !probe.is_graph_root &&
+                               probe.sites.size() == 1 && !probe.sites.front().on_return;
+    if (!is_entry_only) continue;
+    const auto end = types->choose_prologue(points[probe.number]);
+    if (!end)
+      output.detail(fmt::format("{}: its parameters are not read behind its prologue: {}",
+                                display_name(probe.point), end.error()));
+    if (!end || !*end) continue;
+    probe.point.uprobe_distance = (*end)->size;
+    probe.point.effect = (*end)->effect;
+    moved.push_back(&probe.point);
+  }
+  report_moved(moved, output);
+  resolved.types = std::move(types);
+}
+
+} // namespace uprobectl

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// The points of the built-in program: what is captured at the probes of a run, and where.
+#pragma once
+
+#include "events/plan.hpp"
+#include "output/output.hpp"
+#include "trace/binary_cache.hpp"
+#include "trace/probes.hpp"
+
+namespace uprobectl {
+
+// Returns a point for each probe. `capture`: of the run.
+std::vector<CapturePoint> make_capture_points(std::span<const Probe> probes,
+                                              const CaptureSpec& capture, BinaryCache& binaries);
+
+// Finds points inside of functions that have no frame yet: frame pointers miss the caller there.
+void find_return_addresses(std::span<CapturePoint> points, const CaptureSpec& capture,
+                           BinaryCache& binaries);
+
+// Sets what to capture of known functions. Finds the thread pointer if that needs it.
+void add_known_calls(std::span<CapturePoint> points, const CaptureSpec& capture,
+                     BinaryCache& binaries, KernelLayouts& layouts, Output& output);
+
+// Moves probes from the first instruction of their functions behind the prologue, if parameters can
+// be read only there. Names of CaptureSpec::groups that all functions have for a variable are
+// values from then on. Sets ResolvedProbes::types.
+void move_behind_prologues(CaptureSpec& capture, BinaryCache& binaries, ResolvedProbes& resolved,
+                           Output& output);
+
+} // namespace uprobectl

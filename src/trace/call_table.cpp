@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trace/call_table.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+
+namespace uprobectl {
+
+// This reads the whole table, so it is done for at most 1 % of the time, and 10 % while calls are
+// lost.
+void CallTable::update(Time now) {
+  const std::uint64_t lost = program_.lost(LOST_CALLS_FULL);
+  const bool is_urgent = lost > lost_ || gives_up_;
+  if (now < (is_urgent ? next_urgent_look_ : next_look_)) return;
+  const auto forgotten = program_.forget_calls([](std::uint32_t process, std::uint32_t thread) {
+    const auto pid = static_cast<pid_t>(process);
+    return (thread == 0 ? ::kill(pid, 0) : ::tgkill(pid, static_cast<pid_t>(thread), 0)) != 0 &&
+           errno == ESRCH;
+  });
+  lost_ = lost;
+  ended_ += forgotten.ended;
+  removed_ += forgotten.given_up;
+  gives_up_ = forgotten.has_more;
+  const Time end = Time::clock::now();
+  next_look_ = end + std::max<Time::duration>(std::chrono::seconds(1), 100 * (end - now));
+  next_urgent_look_ =
+      end + std::max<Time::duration>(std::chrono::milliseconds(100), 10 * (end - now));
+}
+
+// Whether they return after all is not known: nothing is left to recognize their returns by.
+std::uint64_t CallTable::given_up() const {
+  return removed_ + (gives_up_ ? program_.open_calls().given_up : 0);
+}
+
+// Returns whose entry was not seen, without those of calls that were given up, or skipped at their
+// entry. Some of these do not return, so this may hide other missed entries.
+std::uint64_t CallTable::missed_entries(std::uint64_t removed) const {
+  const std::uint64_t unseen = program_.lost(LOST_NO_ENTRY);
+  return unseen - std::min(unseen, program_.lost(SKIPPED_CALLS) + removed);
+}
+
+void CallTable::add_losses(std::vector<Loss>& losses) const {
+  losses.push_back({loss_reasons::calls_full, program_.lost(LOST_CALLS_FULL)});
+  losses.push_back({loss_reasons::no_return, program_.lost(LOST_NO_RETURN)});
+  const std::uint64_t removed = given_up();
+  losses.push_back({loss_reasons::gave_way, removed});
+  losses.push_back({loss_reasons::entry_unseen, missed_entries(removed)});
+}
+
+void CallTable::finish(ProgramResults& results) {
+  results.open_calls = program_.open_calls().waiting + ended_;
+}
+
+} // namespace uprobectl

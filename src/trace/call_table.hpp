@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// The calls that the built-in program has seen begin: pairs of entries and returns. Makes room for
+// new calls, and counts those that could not be paired.
+#pragma once
+
+#include "bpf/builtin.hpp"
+#include "trace/run_part.hpp"
+
+namespace uprobectl {
+
+class CallTable final : public RunPart {
+public:
+  // Borrows the program.
+  explicit CallTable(BuiltinProgram& program) : program_(program) {}
+
+  // Removes open calls that will not return, or that newer ones need the room of.
+  void update(Time now) override;
+  void add_losses(std::vector<Loss>& losses) const override;
+  void finish(ProgramResults& results) override;
+
+private:
+  std::uint64_t given_up() const;
+  std::uint64_t missed_entries(std::uint64_t removed) const;
+
+  BuiltinProgram& program_;
+  std::uint64_t ended_ = 0;   // removed, with their process or thread
+  std::uint64_t removed_ = 0; // given up
+  bool gives_up_ = false;     // there are more in the table
+  std::uint64_t lost_ = 0;    // at the last look
+  Time next_look_;
+  Time next_urgent_look_;
+};
+
+} // namespace uprobectl

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// Shows the output of bpf_printk (--printk).
+#pragma once
+
+#include "output/output.hpp"
+#include "trace/run_part.hpp"
+#include "uprobectl/util.hpp"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace uprobectl {
+
+// Reads it from tracefs' trace_pipe. There is one for the whole machine, and each line can be read
+// once (Linux Documentation/trace/ftrace.rst).
+class PrintkReader final : public RunPart {
+public:
+  // Borrows the output. Discards earlier lines, and warns if there will be none. Fails with
+  // not_permitted or not_found, with hints.
+  static Result<PrintkReader> open(Output& output);
+
+  void add_to(std::vector<pollfd>& polled) const override;
+  // Writes the waiting lines.
+  void update(Time now) override;
+  // Warns if there were none: the kernel may have had an oops meanwhile.
+  void stop() override { report_silence(); }
+
+private:
+  explicit PrintkReader(Output& output) : output_(&output) {}
+  // Why there are no lines, with a command that changes it; nullopt if nothing is known.
+  std::optional<std::string> explain_silence() const;
+  void report_silence();
+  // Returns the waiting lines of bpf_printk: "cat-4711 [000] …: bpf_trace_printk: hi".
+  std::vector<std::string> take_lines();
+
+  Output* output_;
+  UniqueFd fd_;
+  std::string folder_; // with tracefs
+  std::string unfinished_;
+  bool is_silent_ = false; // reported
+};
+
+} // namespace uprobectl

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// The interface to the parts of a run: what one feature adds to its event source, such as stacks,
+// counts or spans. The source makes those that the request asks for, and calls them in their order.
+#pragma once
+
+#include "trace/event_source.hpp"
+
+#include <memory>
+#include <utility>
+
+namespace uprobectl {
+
+struct StackTotals; // trace/hit_stacks.hpp
+
+// What the programs of a run know at its end, besides its events.
+struct ProgramResults {
+  const StackTotals* stacks = nullptr; // of the requested stacks; null if none were. Borrowed
+  // Calls that had not returned when the run, or their process, ended; nullopt if calls are not
+  // paired.
+  std::optional<std::uint64_t> open_calls = {};
+  std::uint64_t without_stack = 0; // hits in reported counts whose stack the kernel did not store
+  // Records that were counted instead of shown; nullopt if none are counted.
+  std::optional<std::uint64_t> counted_records = {};
+  std::string uncounted_losses = {}; // why more may be lost than losses() has; empty if it has all
+  std::uint64_t corrupt = 0;         // records of an unexpected size; they are shown raw
+  bool has_started = true; // false if a function was to start the recording, and was not hit
+};
+
+class RunPart {
+public:
+  using Time = std::chrono::steady_clock::time_point; // CLOCK_MONOTONIC
+
+  RunPart() = default;
+  RunPart(RunPart&&) = default;
+  RunPart& operator=(RunPart&&) = default;
+  RunPart(const RunPart&) = delete;
+  RunPart& operator=(const RunPart&) = delete;
+  virtual ~RunPart() = default;
+
+  // Adds the descriptors that become readable when update() should be called.
+  virtual void add_to(std::vector<pollfd>& /*polled*/) const {}
+  // Called before records are read.
+  virtual void update(Time /*now*/) {}
+  // A process has sent a new stack, which the kernel counts.
+  virtual void add_process(pid_t /*pid*/) {}
+  // Takes the event of a record, and may add to it. Returns false if the parts behind this one are
+  // to leave it alone.
+  virtual bool take(Bytes /*record*/, Event& /*event*/) { return true; }
+  // Warns of what the user should know while the run goes on. Called after records were read, until
+  // stop().
+  virtual void warn() {}
+  virtual void add_losses(std::vector<Loss>& /*losses*/) const {}
+  // Reports what was counted since the last call.
+  virtual void report(Time /*now*/) {}
+  // Called when nothing is recorded any more. Records may still wait.
+  virtual void stop() {}
+  // Called after the last report(): reports what was requested for the end.
+  virtual void finish(ProgramResults& /*results*/) {}
+};
+
+// The parts of an event source. Each function calls that of all parts.
+class RunParts {
+public:
+  template <typename Part, typename... Arguments>
+  Part& add(Arguments&&... arguments) {
+    auto part = std::make_unique<Part>(std::forward<Arguments>(arguments)...);
+    Part& added = *part;
+    parts_.push_back(std::move(part));
+    return added;
+  }
+  void add(std::unique_ptr<RunPart> part) { parts_.push_back(std::move(part)); }
+
+  void add_to(std::vector<pollfd>& polled) const {
+    for (const auto& part : parts_) part->add_to(polled);
+  }
+  void update(RunPart::Time now) {
+    for (const auto& part : parts_) part->update(now);
+  }
+  void add_process(pid_t pid) {
+    for (const auto& part : parts_) part->add_process(pid);
+  }
+  void take(Bytes record, Event& event) {
+    for (const auto& part : parts_)
+      if (!part->take(record, event)) return;
+  }
+  void warn() {
+    if (is_stopped_) return;
+    for (const auto& part : parts_) part->warn();
+  }
+  void add_losses(std::vector<Loss>& losses) const {
+    for (const auto& part : parts_) part->add_losses(losses);
+  }
+  void report(RunPart::Time now) {
+    for (const auto& part : parts_) part->report(now);
+  }
+  void stop() {
+    is_stopped_ = true;
+    for (const auto& part : parts_) part->stop();
+  }
+  void finish(ProgramResults& results) {
+    for (const auto& part : parts_) part->finish(results);
+  }
+
+private:
+  std::vector<std::unique_ptr<RunPart>> parts_;
+  bool is_stopped_ = false;
+};
+
+} // namespace uprobectl
