@@ -44,19 +44,20 @@ Result<UniqueFd> open_saved(const std::string& path, Workstation& workstation) {
 
 saved::RunHeader make_header(const AttachRequest& request) {
   const CaptureSpec& capture = request.capture;
+  const ExportedRun run = describe_exported_run(request);
   return {.version = UPROBECTL_VERSION,
           .arch = host_arch,
-          .command = request.title,
-          .sends_events = capture.send_events,
+          .command = run.title,
+          .sends_events = run.sends_events,
           // A map of the user's program may carry stacks.
           .has_stacks = (capture.stack != StackWalk::none && capture.stack != StackWalk::caller) ||
                         capture.count_stacks || capture.groups.has(BY_STACK) ||
                         request.program.has_value(),
-          .weighs_time = capture.pair_calls && !capture.count_stacks && capture.groups.by.empty(),
+          .weighs_time = run.timed,
           .graph = make_graph_header(request),
-          .value_unit = value_unit(request),
-          .view = request.stacks.view,
-          .sends_latencies = request.aggregates.histograms && capture.measured_time.has_value(),
+          .value_unit = run.value_unit,
+          .view = run.view,
+          .sends_latencies = run.sends_latencies,
           .raw_stacks =
               capture.raw_stacks
                   ? std::optional(saved::RawStackHeader{.stack_bytes = capture.stack_bytes,

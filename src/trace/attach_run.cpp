@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bpf/pid_namespace.hpp"
-#include "events/built_in_variables.hpp"
 #include "output/format.hpp"
 #include "process/proc.hpp"
 #include "trace/anonymous_copies.hpp"
@@ -403,7 +402,12 @@ private:
     if (signals.arrived())
       return fail(ErrorKind::interrupted, "interrupted before the probes were in place");
     const ClockReading clocks = ClockReading::now();
-    exports_.begin(exported_run(clocks));
+    ExportedRun exported = describe_exported_run(request_);
+    exported.start = clocks;
+    exported.find_process_name = [this](std::uint32_t pid) {
+      return history_->find_name(static_cast<pid_t>(pid));
+    };
+    exports_.begin(std::move(exported));
     if (auto started = program_.start(hit_processes(processes)); !started)
       return fail(std::move(started).error());
     start_ = Clock::now();
@@ -412,26 +416,6 @@ private:
                                to_string(*mechanism),
                                attached->attachment ? attached->attachment->detach_steps() : 0));
     return attached;
-  }
-
-  ExportedRun exported_run(const ClockReading& start) const {
-    const CaptureSpec& capture = request_.capture;
-    const GroupSpec& groups = capture.groups;
-    // Kernel counts are numbers of hits, even if latencies are measured.
-    return {.title = request_.title,
-            .start = start,
-            .timed = (capture.pair_calls && !capture.count_stacks && groups.by.empty()) ||
-                     request_.graph || !request_.spans.empty(),
-            .value_unit = value_unit(request_),
-            .view = request_.stacks.view,
-            .sends_calls = request_.graph.has_value(),
-            .sends_stacks =
-                capture.stack != StackWalk::none || capture.count_stacks || groups.has(BY_STACK),
-            .sends_events = capture.send_events,
-            .sends_latencies = request_.aggregates.histograms && capture.measured_time,
-            .find_process_name = [this](std::uint32_t pid) {
-              return history_->find_name(static_cast<pid_t>(pid));
-            }};
   }
 
   // Rejects Java code: session programs use the kernel's return probes.
@@ -743,13 +727,6 @@ private:
 };
 
 } // namespace
-
-std::optional<std::string> value_unit(const AttachRequest& request) {
-  const GroupSpec& groups = request.capture.groups;
-  const auto& value = groups.measured ? groups.measured : request.stacks.weight;
-  if (groups.measured_time || find_time(value)) return "ns";
-  return value ? std::optional(value->text) : std::nullopt;
-}
 
 Result<AttachOutcome> run_attach(const AttachRequest& requested, Output& output) {
   if (auto checked = check_request(requested); !checked) return fail(std::move(checked).error());

@@ -272,6 +272,13 @@ def check_saved(program, folder):
     slices = json.loads(Path(trace).read_text())
     begun = [each for each in slices if each["ph"] == "b" and each["name"] == "job"]
     TAP.check("a timeline has a slice for each span", [] if len(begun) == len(live["span"]) else [str(len(begun))])
+    graphs = [os.path.join(folder, name) for name in ("live.svg.html", "saved.svg.html")]
+    run(program, "--save", file, "--stack=fp", "--flamegraph", graphs[0], *JOB, pairs=100)
+    shown = subprocess.run([UPROBECTL, "report", "--flamegraph", graphs[1], file], capture_output=True, text=True,
+                           timeout=60)
+    live, saved = (Path(each).read_text() for each in graphs)
+    TAP.check("a flame graph of a saved run weighs the durations, as that of the run", [] if
+              live == saved and 'data-unit="ns"' in live else [shown.stderr, live[:300], saved[:300]])
 
 
 def main():
