@@ -6,8 +6,10 @@
 #include "trace/hit_stacks.hpp"
 #include "trace/printk_reader.hpp"
 #include "trace/probe_program.hpp"
+#include "trace/program_runs.hpp"
 #include "trace/record_selection.hpp"
 #include "trace/triggers.hpp"
+#include "trace/user_map_choice.hpp"
 #include "trace/user_maps.hpp"
 #include "trace/user_programs.hpp"
 #include "util/text.hpp"
@@ -53,12 +55,13 @@ public:
       return fail(std::move(loaded).error());
     if (!streams_)
       if (auto opened = open_maps(); !opened) return opened;
-    find_probes(resolved.probes);
-    programs_.load_copies(probe_counts(), output_);
-    start_counting();
+    runs_.emplace(programs_, resolved.probes);
+    programs_.load_copies(runs_->probe_counts(), output_);
+    runs_->begin(); // records are shown from then on, too
     for (Probe& probe : resolved.probes)
       for (PlannedSite& site : probe.sites) {
-        site.loaded = programs_.program(site.program, probe_index(site.program, probe.number));
+        site.loaded =
+            programs_.program(site.program, runs_->probe_index(site.program, probe.number));
         site.cookie = request_.cookie;
       }
     return static_probes_.load(spec_tables_, resolved.probes, request_.cookie,
@@ -112,45 +115,11 @@ public:
     return events;
   }
 
-  void count_hits(std::span<Probe> probes) const override;
+  void count_hits(std::span<Probe> probes) const override { runs_->count_hits(probes, info_); }
   void report_aggregates(RunPart::Time now) override { parts_.report(now); }
   ProgramResults finish() override;
 
 private:
-  // Before the programs are attached: their records are shown from then on, too.
-  void start_counting() {
-    counting_ = ProgramRunCounter::start();
-    for (std::size_t i = 0; i < programs_.count(); ++i)
-      for (std::size_t index = 0; index < programs_.copies(i); ++index)
-        runs_before_[{i, index}] = runs(i, index);
-  }
-
-  std::optional<std::uint64_t> runs(std::size_t program, std::size_t index) const {
-    return counting_.runs(programs_.program(program, index).fd);
-  }
-  // Valid after detaching, too.
-  std::optional<std::uint64_t> runs_since_attaching(std::size_t program, std::size_t index) const {
-    const auto now = runs(program, index);
-    const auto before = runs_before_.find({program, index});
-    if (!now || before == runs_before_.end() || !before->second) return std::nullopt;
-    return *now - *before->second;
-  }
-  // Finds the probes of each program.
-  void find_probes(std::span<const Probe> probes) {
-    probes_of_.assign(programs_.count(), {});
-    for (const Probe& probe : probes)
-      for (const PlannedSite& site : probe.sites) probes_of_[site.program].insert(probe.number);
-  }
-  std::vector<std::size_t> probe_counts() const {
-    std::vector<std::size_t> counts;
-    for (const std::set<std::size_t>& probes : probes_of_) counts.push_back(probes.size());
-    return counts;
-  }
-  // Which of the program's probes this is.
-  std::size_t probe_index(std::size_t program, std::size_t probe) const {
-    const std::set<std::size_t>& probes = probes_of_[program];
-    return static_cast<std::size_t>(std::distance(probes.begin(), probes.find(probe)));
-  }
   bool take(std::size_t map, Bytes sent, const Visit& visit);
   Result<void> open_streams();
   std::uint64_t program_lost_count() const {
@@ -167,7 +136,6 @@ private:
     return has_ring ? streams_->lost() + by_program : std::max(streams_->lost(), by_program);
   }
   Result<void> open_maps();
-  Result<void> check_unusable_maps() const;
   Result<void> check_record_options(std::span<const std::string> buffers);
   // Returns the option that needs records; empty if there is none.
   std::string_view option_for_records() const {
@@ -179,10 +147,7 @@ private:
   }
   bool needs_records() const { return !option_for_records().empty(); }
   void add_stack(Event& event, const SenderContext& from);
-  Result<void> select_maps(std::vector<UserMap> known,
-                           const std::shared_ptr<const DataTypes>& types);
   void make_parts(const HitProcesses& who);
-  std::string_view phase_at(const Probe& probe, std::size_t program) const;
 
   UserPrograms programs_;
   const AttachRequest& attach_request_;
@@ -205,10 +170,7 @@ private:
   bool finds_stacks_ = true;                 // what is shown or counted has them
   std::optional<RecordStreams> streams_;
   std::unique_ptr<PrintkReader> printk_; // until start()
-  ProgramRunCounter counting_;
-  // By the program and the index of its probe.
-  std::map<std::pair<std::size_t, std::size_t>, std::optional<std::uint64_t>> runs_before_;
-  std::vector<std::set<std::size_t>> probes_of_; // by program: the numbers of its probes
+  std::optional<ProgramRuns> runs_;      // set by load()
   std::vector<ObjectLink> other_links_;
   std::uint64_t corrupt_ = 0;
   bool has_stacks_ = false;     // records carry stacks
@@ -216,102 +178,7 @@ private:
   RunParts parts_;
 };
 
-// A map has these names: its whole name, the first 15 bytes that the kernel keeps, and for global
-// variables ".bss", with or without the name of the object. libbpf keeps eight bytes of that.
-bool has_name(std::string_view map, std::string_view name) {
-  constexpr std::size_t kept = 15;
-  if (map == name || (name.size() == kept && map.starts_with(name))) return true;
-  const auto section = map.find('.');
-  const auto dot = name.find('.');
-  return section != std::string_view::npos && dot != std::string_view::npos &&
-         map.substr(section) == name.substr(dot) &&
-         (dot == 0 || name.starts_with(map.substr(0, section)));
-}
-
-// An error for a map that is named, or whose records are read because none is named; a warning for
-// another one that a program uses.
-Result<void> UserSource::check_unusable_maps() const {
-  const auto unusable = programs_.unusable_maps();
-  if (!unusable) return fail(unusable.error());
-  for (const UserPrograms::UnusableMap& map : *unusable) {
-    const bool is_named = std::ranges::any_of(
-        request_.maps, [&](const std::string& name) { return has_name(map.name, name); });
-    Error error = map.problem;
-    error.message = fmt::format("map '{}' cannot be read: {}", map.name, error.message);
-    if (is_named || (request_.maps.empty() && map.is_buffer && map.is_used)) {
-      if (!is_named) error.hints.emplace_back("or name the maps that are wanted: --map NAME");
-      return fail(std::move(error));
-    }
-    if (map.is_used)
-      output_.warn(error.hints.empty()
-                       ? error.message
-                       : fmt::format("{} ({})", error.message, joined(error.hints)));
-  }
-  return {};
-}
-
-// Selects the named maps, or all.
-Result<void> UserSource::select_maps(std::vector<UserMap> known,
-                                     const std::shared_ptr<const DataTypes>& types) {
-  if (request_.maps.empty()) {
-    maps_ = std::move(known);
-    return {};
-  }
-  // `variable`: the only one that is shown; empty: all of the map.
-  const auto add = [&](UserMap map, std::string variable) {
-    if (std::ranges::any_of(maps_, [&](const UserMap& each) {
-          return each.id == map.id && each.variable == variable;
-        }))
-      return; // it was named twice
-    map.variable = std::move(variable);
-    maps_.push_back(std::move(map));
-  };
-  for (const std::string& name : request_.maps) {
-    if (name.find('/') != std::string::npos) {
-      auto map = open_pinned_map(name);
-      if (!map) return fail(std::move(map).error());
-      // What is known of the program's own maps is more than the kernel keeps.
-      const auto own = std::ranges::find(known, map->id, &UserMap::id);
-      add(own == known.end() ? std::move(*map) : *own, {});
-      continue;
-    }
-    std::string variable;
-    auto found = std::ranges::find(known, name, &UserMap::name);
-    if (found == known.end())
-      found =
-          std::ranges::find_if(known, [&](const UserMap& map) { return has_name(map.name, name); });
-    if (found == known.end()) {
-      found = std::ranges::find_if(known, [&](const UserMap& map) {
-        const std::vector<std::string> globals = list_globals(map, types);
-        return std::ranges::find(globals, name) != globals.end();
-      });
-      variable = name;
-    }
-    if (found == known.end()) {
-      const std::string names = joined(known | std::views::transform(&UserMap::name));
-      return fail(Error{ErrorKind::not_found, "the program has no map '" + name + "'"}.hint(
-          names.empty() ? "the program has no maps that can be shown" : "use one of: " + names));
-    }
-    add(*found, std::move(variable));
-  }
-  return {};
-}
-
 bool is_buffer(const UserMap& map) { return uprobectl::is_buffer(map.use); }
-
-// Returns the names of maps that have what a program without buffers has collected.
-std::vector<std::string> list_collecting(std::span<const UserMap> maps) {
-  std::vector<std::string> names;
-  for (const UserMap& map : maps) {
-    if (is_buffer(map)) return {};
-    const bool is_constant =
-        map.name.ends_with(".kconfig") || map.name.find(".rodata") != std::string::npos;
-    const bool is_internal = map.name.starts_with("__bpf_usdt_");
-    const bool is_listed = map.use != MapUse::other && map.use != MapUse::bloom;
-    if (is_listed && !is_constant && !is_internal) names.push_back(map.name);
-  }
-  return names;
-}
 
 Result<void> UserSource::open_streams() {
   const auto stacks = choose_stream_stacks(maps_, attach_request_.capture, output_);
@@ -360,7 +227,8 @@ void UserSource::add_stack(Event& event, const SenderContext& from) {
 
 Result<void> UserSource::open_maps() {
   auto types = programs_.read_types(output_);
-  if (auto checked = check_unusable_maps(); !checked) return checked;
+  if (auto checked = check_unusable_maps(programs_, request_.maps, output_); !checked)
+    return checked;
   auto known = programs_.maps();
   if (known) lost_ = find_lost_maps(*known);
   if (known) {
@@ -389,9 +257,10 @@ Result<void> UserSource::open_maps() {
   std::vector<std::string> buffers;
   if (known)
     for (const UserMap& map : *known | std::views::filter(is_buffer)) buffers.push_back(map.name);
-  if (auto selected = select_maps(known ? std::move(*known) : std::vector<UserMap>(), types);
-      !selected)
-    return fail(std::move(selected).error());
+  auto selected =
+      select_maps(request_.maps, known ? std::move(*known) : std::vector<UserMap>(), types);
+  if (!selected) return fail(std::move(selected).error());
+  maps_ = std::move(*selected);
   if (!buffers.empty() && std::ranges::none_of(maps_, is_buffer) && !needs_records())
     output_.status("records of the program are not read: request them with --map: " +
                    joined(buffers));
@@ -438,42 +307,6 @@ Result<void> UserSource::check_record_options(std::span<const std::string> buffe
   if (!made) return fail(std::move(made).error());
   selection_ = std::move(*made);
   return {};
-}
-
-// The kernel counts runs for each program. The count is that of a probe if the program, or its copy
-// for the probe, has no other probe, or never ran.
-void UserSource::count_hits(std::span<Probe> probes) const {
-  std::vector<std::set<std::size_t>> left(programs_.count()); // probes, by program
-  for (const Probe& probe : probes)
-    for (const PlannedSite& site : probe.sites) left[site.program].insert(probe.number);
-  for (Probe& probe : probes) {
-    probe.hits = 0;
-    probe.programs.clear();
-    std::set<std::size_t> seen;
-    for (const PlannedSite& site : probe.sites) {
-      if (!seen.insert(site.program).second) continue;
-      const bool is_alone = programs_.copies(site.program) > 1 || left[site.program].size() == 1;
-      const std::size_t index = probe_index(site.program, probe.number);
-      auto hits =
-          runs_since_attaching(site.program, programs_.copies(site.program) > 1 ? index : 0);
-      if (!is_alone && hits != 0) hits.reset();
-      if (!hits || !probe.hits)
-        probe.hits.reset();
-      else
-        *probe.hits += *hits;
-      probe.programs.push_back({.program = info_.programs[site.program].name,
-                                .phase = std::string(phase_at(probe, site.program)),
-                                .hits = hits});
-    }
-  }
-}
-
-// A program with sites at both ends runs at both.
-std::string_view UserSource::phase_at(const Probe& probe, std::size_t program) const {
-  std::set<std::string_view> phases;
-  for (const PlannedSite& site : probe.sites)
-    if (site.program == program) phases.insert(info_.phase_of(site));
-  return phases.size() == 1 ? *phases.begin() : "entry and return";
 }
 
 // Makes what the request asks for.

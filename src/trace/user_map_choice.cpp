@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trace/user_map_choice.hpp"
+
+#include "trace/user_maps.hpp"
+#include "util/text.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <ranges>
+
+namespace uprobectl {
+
+namespace {
+
+// A map has these names: its whole name, the first 15 bytes that the kernel keeps, and for global
+// variables ".bss", with or without the name of the object. libbpf keeps eight bytes of that.
+bool has_name(std::string_view map, std::string_view name) {
+  constexpr std::size_t kept = 15;
+  if (map == name || (name.size() == kept && map.starts_with(name))) return true;
+  const auto section = map.find('.');
+  const auto dot = name.find('.');
+  return section != std::string_view::npos && dot != std::string_view::npos &&
+         map.substr(section) == name.substr(dot) &&
+         (dot == 0 || name.starts_with(map.substr(0, section)));
+}
+
+} // namespace
+
+Result<void> check_unusable_maps(const UserPrograms& programs, std::span<const std::string> named,
+                                 Output& output) {
+  const auto unusable = programs.unusable_maps();
+  if (!unusable) return fail(unusable.error());
+  for (const UserPrograms::UnusableMap& map : *unusable) {
+    const bool is_named = std::ranges::any_of(
+        named, [&](const std::string& name) { return has_name(map.name, name); });
+    Error error = map.problem;
+    error.message = fmt::format("map '{}' cannot be read: {}", map.name, error.message);
+    if (is_named || (named.empty() && map.is_buffer && map.is_used)) {
+      if (!is_named) error.hints.emplace_back("or name the maps that are wanted: --map NAME");
+      return fail(std::move(error));
+    }
+    if (map.is_used)
+      output.warn(error.hints.empty() ? error.message
+                                      : fmt::format("{} ({})", error.message, joined(error.hints)));
+  }
+  return {};
+}
+
+Result<std::vector<UserMap>> select_maps(std::span<const std::string> named,
+                                         std::vector<UserMap> known,
+                                         const std::shared_ptr<const DataTypes>& types) {
+  if (named.empty()) return known;
+  std::vector<UserMap> selected;
+  // `variable`: the only one that is shown; empty: all of the map.
+  const auto add = [&](UserMap map, std::string variable) {
+    if (std::ranges::any_of(selected, [&](const UserMap& each) {
+          return each.id == map.id && each.variable == variable;
+        }))
+      return; // it was named twice
+    map.variable = std::move(variable);
+    selected.push_back(std::move(map));
+  };
+  for (const std::string& name : named) {
+    if (name.find('/') != std::string::npos) {
+      auto map = open_pinned_map(name);
+      if (!map) return fail(std::move(map).error());
+      // What is known of the program's own maps is more than the kernel keeps.
+      const auto own = std::ranges::find(known, map->id, &UserMap::id);
+      add(own == known.end() ? std::move(*map) : *own, {});
+      continue;
+    }
+    std::string variable;
+    auto found = std::ranges::find(known, name, &UserMap::name);
+    if (found == known.end())
+      found =
+          std::ranges::find_if(known, [&](const UserMap& map) { return has_name(map.name, name); });
+    if (found == known.end()) {
+      found = std::ranges::find_if(known, [&](const UserMap& map) {
+        const std::vector<std::string> globals = list_globals(map, types);
+        return std::ranges::find(globals, name) != globals.end();
+      });
+      variable = name;
+    }
+    if (found == known.end()) {
+      const std::string names = joined(known | std::views::transform(&UserMap::name));
+      return fail(Error{ErrorKind::not_found, "the program has no map '" + name + "'"}.hint(
+          names.empty() ? "the program has no maps that can be shown" : "use one of: " + names));
+    }
+    add(*found, std::move(variable));
+  }
+  return selected;
+}
+
+std::vector<std::string> list_collecting(std::span<const UserMap> maps) {
+  std::vector<std::string> names;
+  for (const UserMap& map : maps) {
+    if (is_buffer(map.use)) return {};
+    const bool is_constant =
+        map.name.ends_with(".kconfig") || map.name.find(".rodata") != std::string::npos;
+    const bool is_internal = map.name.starts_with("__bpf_usdt_");
+    const bool is_listed = map.use != MapUse::other && map.use != MapUse::bloom;
+    if (is_listed && !is_constant && !is_internal) names.push_back(map.name);
+  }
+  return names;
+}
+
+} // namespace uprobectl
