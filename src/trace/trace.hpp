@@ -198,8 +198,8 @@ struct AttachRequest {
 // Returns the TARGETs of the functions, each once, in their order.
 std::vector<std::string> list_targets(std::span<const TargetedFunction> functions);
 
-// Returns what exports need to know of the run, and what saved runs keep for them: all but its start
-// and the names of processes.
+// Returns what exports need to know of the run, and what saved runs keep for them: all but its
+// start and the names of processes.
 ExportedRun describe_exported_run(const AttachRequest& request);
 
 // Returns a usage error if parts of the request contradict each other.
