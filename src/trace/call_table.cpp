@@ -7,12 +7,11 @@
 
 namespace uprobectl {
 
-// This reads the whole table, so it is done for at most 1 % of the time, and 10 % while calls are
-// lost.
+// This reads the whole table. It is urgent while calls are lost.
 void CallTable::update(Time now) {
   const std::uint64_t lost = program_.lost(LOST_CALLS_FULL);
   const bool is_urgent = lost > lost_ || gives_up_;
-  if (now < (is_urgent ? next_urgent_look_ : next_look_)) return;
+  if (!look_.is_due(now, is_urgent)) return;
   const auto forgotten = program_.forget_calls([](std::uint32_t process, std::uint32_t thread) {
     const auto pid = static_cast<pid_t>(process);
     return (thread == 0 ? ::kill(pid, 0) : ::tgkill(pid, static_cast<pid_t>(thread), 0)) != 0 &&
@@ -22,10 +21,7 @@ void CallTable::update(Time now) {
   ended_ += forgotten.ended;
   removed_ += forgotten.given_up;
   gives_up_ = forgotten.has_more;
-  const Time end = Time::clock::now();
-  next_look_ = end + std::max<Time::duration>(std::chrono::seconds(1), 100 * (end - now));
-  next_urgent_look_ =
-      end + std::max<Time::duration>(std::chrono::milliseconds(100), 10 * (end - now));
+  look_.looked(now, Time::clock::now());
 }
 
 // Whether they return after all is not known: nothing is left to recognize their returns by.

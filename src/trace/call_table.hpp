@@ -4,6 +4,7 @@
 #pragma once
 
 #include "bpf/builtin.hpp"
+#include "trace/paced_look.hpp"
 #include "trace/run_part.hpp"
 
 namespace uprobectl {
@@ -26,9 +27,8 @@ private:
   std::uint64_t ended_ = 0;   // removed, with their process or thread
   std::uint64_t removed_ = 0; // given up
   bool gives_up_ = false;     // there are more in the table
-  std::uint64_t lost_ = 0;    // at the last look
-  Time next_look_;
-  Time next_urgent_look_;
+  std::uint64_t lost_ = 0;    // when it was read
+  PacedLook look_;
 };
 
 } // namespace uprobectl

@@ -17,7 +17,6 @@ namespace uprobectl {
 namespace {
 
 constexpr std::size_t max_kept_spans = BuiltinProgram::default_open_spans; // of ended processes
-constexpr std::chrono::milliseconds min_look_interval{100};
 
 std::uint64_t sum_of(std::span<const span_counts> counts, span_counter counter) {
   std::uint64_t sum = 0;
@@ -183,15 +182,12 @@ bool SpanReport::may_see_several_processes() const {
   return !has_one || filter.follow;
 }
 
-// This reads the whole table, so it is done for at most 1 % of the time, and 10 % while it is full.
+// This reads the whole table. It is urgent while the table is full.
 void SpanReport::update(Time now) {
-  if (!may_see_several_processes() || now < next_urgent_look_) return;
+  if (!may_see_several_processes() || !look_.is_due(now, true)) return;
   const std::uint64_t without_room = sum_of(program_.counts_of_spans(), SPANS_FULL);
   const bool is_full = without_room > std::exchange(without_room_, without_room);
-  if (!is_full && now < next_look_) {
-    next_urgent_look_ = now + min_look_interval;
-    return;
-  }
+  if (!look_.is_due(now, is_full)) return look_.put_off(now);
   std::map<std::uint32_t, bool> has_ended;
   auto taken = program_.take_open_spans([&](std::uint32_t process) {
     const auto [known, is_new] = has_ended.try_emplace(process);
@@ -206,9 +202,7 @@ void SpanReport::update(Time now) {
     else
       ++not_kept_;
   }
-  const Time end = Time::clock::now();
-  next_look_ = end + std::max<Time::duration>(std::chrono::seconds(1), 100 * (end - now));
-  next_urgent_look_ = end + std::max<Time::duration>(min_look_interval, 10 * (end - now));
+  look_.looked(now, Time::clock::now());
 }
 
 void SpanReport::finish(ProgramResults& results) {

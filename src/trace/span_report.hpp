@@ -6,6 +6,7 @@
 #include "trace/aggregates.hpp"
 #include "trace/event_totals.hpp"
 #include "trace/hit_stacks.hpp"
+#include "trace/paced_look.hpp"
 #include "trace/probes.hpp"
 #include "trace/trace.hpp"
 
@@ -75,8 +76,7 @@ private:
   std::vector<std::uint64_t> of_ended_;      // those of processes that ended before, by span
   std::uint64_t not_kept_ = 0;               // among these, those that open_ does not have
   std::uint64_t without_room_ = 0;           // spans that did not begin until the last look
-  Time next_look_ = {};
-  Time next_urgent_look_ = {};
+  PacedLook look_;
   std::uint64_t without_stack_ = 0; // hits whose stack the kernel could not store
 };
 

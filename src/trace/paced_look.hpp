@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// Decides when a large table is read again: for at most 1 % of the time, and 10 % while it is
+// urgent.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+
+namespace uprobectl {
+
+class PacedLook {
+public:
+  using Time = std::chrono::steady_clock::time_point;
+
+  bool is_due(Time now, bool is_urgent) const { return now >= (is_urgent ? next_urgent_ : next_); }
+  // It was not urgent now: it need not be asked again for a while.
+  void put_off(Time now) { next_urgent_ = now + min_urgent_interval; }
+  // The table was read from `begin` to `end`.
+  void looked(Time begin, Time end) {
+    const auto took = end - begin;
+    next_ = end + std::max<Time::duration>(min_interval, 100 * took);
+    next_urgent_ = end + std::max<Time::duration>(min_urgent_interval, 10 * took);
+  }
+
+private:
+  static constexpr std::chrono::seconds min_interval{1};
+  static constexpr std::chrono::milliseconds min_urgent_interval{100};
+
+  Time next_;
+  Time next_urgent_;
+};
+
+} // namespace uprobectl
