@@ -68,6 +68,7 @@ struct AttachOptions {
   std::optional<std::string> oatdump;
   std::optional<std::string> command_line;
   bool forward_exit = false;
+  bool live = false;
   std::optional<std::string> command_output;
   std::optional<std::string> save;
   std::optional<std::string> system_trace; // categories
@@ -249,6 +250,7 @@ AttachLine::AttachLine(ProbeKind kind, Workstation& workstation)
   bind_process_options(parser, options.processes);
   parser.bind("-c", options.command_line);
   parser.bind("--forward-exit", options.forward_exit);
+  parser.bind("--live", options.live);
   parser.bind("--command-output", options.command_output);
   bind_capture_options(parser, options.capture, kind);
   bind_stack_options(parser, options.stack);
@@ -397,11 +399,11 @@ Result<AttachRequest> make_attach_request(const AttachLine& line, const Argument
   return request;
 }
 
-// With --adb and --unwind-on host the workstation gets the saved run, and makes of it what the
-// options ask for (serve_report()).
+// With --adb and --unwind-on host or --live the workstation gets the saved run, and makes of it
+// what the options ask for (serve_report()).
 void give_to_workstation(AttachOptions& options, CommonOptions& common) {
-  if (!common.workstation->takes_saved_run() || options.stack.unwind_on != "host" || options.save)
-    return;
+  const bool is_asked = options.stack.unwind_on == "host" || options.live;
+  if (!common.workstation->takes_saved_run() || !is_asked || options.save) return;
   options.save = "-";
   options.stack.files = {};
   common.json = false;
@@ -410,10 +412,50 @@ void give_to_workstation(AttachOptions& options, CommonOptions& common) {
   common.copies_messages = true;
 }
 
+// What --live asks for besides. Without a terminal counts are printed, and the result says so. The
+// view of a run on a device is on the workstation.
+std::string prepare_live(AttachLine& line) {
+  AttachOptions& options = line.options;
+  CaptureOptions& capture = options.capture;
+  const Workstation& workstation = *line.common.workstation;
+  std::string notice;
+  if (workstation.is_remote() ? !workstation.takes_saved_run() : true)
+    if (const auto checked = workstation.is_remote()
+                                 ? fail(ErrorKind::unsupported, "stdout is not a terminal")
+                                 : live::Terminal::check();
+        !checked) {
+      options.live = false;
+      notice = checked.error().message + ": --live prints counts each second instead";
+    }
+  const bool counts = capture.count || capture.histogram;
+  if (!options.live) capture.count = capture.count || !counts;
+  if ((!options.live || counts) && !capture.interval) capture.interval = std::chrono::seconds(1);
+  if (!options.live || counts) return notice;
+  const bool has_calls = line.probes == ProbeKind::functions && options.program.objects.empty() &&
+                         options.program.pinned.empty() && capture.spans.empty();
+  if (!has_calls) return notice;
+  if (!capture.entry && !capture.on_return) capture.latency = true;
+  if (!options.stack.how && !capture.off_cpu && options.stack.unwind_on != "host")
+    options.stack.caller = true;
+  return notice;
+}
+
+Result<std::unique_ptr<live::View>> make_view(const AttachLine& line,
+                                              const AttachRequest& request) {
+  const CaptureSpec& capture = request.capture;
+  const bool walks = capture.stack != StackWalk::none && capture.stack != StackWalk::caller;
+  return live::View::make({.title = request.title,
+                           .duration = request.limits.duration,
+                           .hits_are_counted = request.aggregates.counts,
+                           .has_stacks = walks || capture.count_stacks,
+                           .has_command = !request.processes.command.empty(),
+                           .messages = output_options(line.common)});
+}
+
 // Returns the exit code of the run; with --forward-exit that of the command. `kept`: the options to
-// keep in the plan of --write-plan.
-ExitCode attach(const AttachLine& line, const AttachRequest& request,
-                std::vector<std::string> kept) {
+// keep in the plan of --write-plan. `notice`: of prepare_live().
+ExitCode attach(const AttachLine& line, AttachRequest request, std::vector<std::string> kept,
+                const std::string& notice) {
   const AttachOptions& options = line.options;
   const bool runs = !request.dry_run && !request.makes_plan;
   if (request.capture.raw_stacks && runs && !options.save) {
@@ -424,10 +466,19 @@ ExitCode attach(const AttachLine& line, const AttachRequest& request,
                      "with --adb and a plan of stdin or of the device: repeat --unwind-on host"};
     return finish_with(error, line.common);
   }
+  std::unique_ptr<live::View> view;
+  if (options.live && runs && !line.common.workstation->is_remote()) {
+    auto made = make_view(line, request);
+    if (!made) return finish_with(made.error(), line.common);
+    view = std::move(*made);
+    request.processes.command_output.view = view->command_fd();
+    request.stacks.hides_events = false;
+  }
   auto opened = SavedOutput::open(line.parser, line.common, {.instruction = options.instruction},
-                                  options.save, make_header(request));
+                                  options.save, make_header(request), std::move(view));
   if (!opened) return finish_with(opened.error(), line.common);
   Output& output = opened->output();
+  if (!notice.empty()) output.notice(notice);
   const DebugFetching fetching(line.common.debuginfod, output);
   if (options.dex.compile)
     if (auto compiled =
@@ -460,13 +511,18 @@ ExitCode attach(const AttachLine& line, const AttachRequest& request,
 // Runs the command that was parsed. `title`: the command line.
 ExitCode attach(AttachLine& line, const Arguments& parsed, std::string title,
                 PlannedArguments planned) {
+  if (line.options.live && line.common.json && !line.common.output)
+    return finish_with(line.parser.usage_error("--live needs -o FILE with --json: the view has the "
+                                               "terminal"),
+                       line.common);
+  const std::string notice = line.options.live ? prepare_live(line) : std::string();
   give_to_workstation(line.options, line.common);
   line.options.resolve.clones = select_clones(line.options.clones);
   line.options.resolve.instructions = select_instructions(line.common, line.options.instruction);
   auto request = make_attach_request(line, parsed, planned.plan.get());
   if (!request) return finish_with(request.error(), line.common);
   request->title = std::move(title);
-  return attach(line, *request, std::move(planned.kept));
+  return attach(line, std::move(*request), std::move(planned.kept), notice);
 }
 
 } // namespace

@@ -2,6 +2,8 @@
 #include "capture_options.hpp"
 #include "console.hpp"
 #include "debuginfod.hpp"
+#include "live/view.hpp"
+#include "saved/format.hpp"
 #include "trace/saved_report.hpp"
 
 #include <cerrno>
@@ -42,6 +44,8 @@ ExitCode run_report(std::span<const std::string_view> arguments, Workstation& wo
   parser.bind("--report", graph.reports);
   parser.bind("--report-sort", column);
   parser.bind("--report-function", report.function);
+  bool live = false;
+  parser.bind("--live", live);
   std::vector<std::string> places;
   bind_debug_options(parser, places, common);
   const auto parsed = parse_or_finish(parser, common, arguments);
@@ -83,8 +87,21 @@ ExitCode run_report(std::span<const std::string_view> arguments, Workstation& wo
     graph.report = report;
     request.graph = graph;
   }
-  const auto output = open_output(common);
+  std::unique_ptr<live::View> view;
+  if (live) {
+    if (auto checked = live::Terminal::check(); !checked)
+      return finish_with(Error(checked.error()).within("--live"), common);
+    auto made = live::View::make({.messages = output_options(common)});
+    if (!made) return finish_with(made.error(), common);
+    view = std::move(*made);
+    request.live_view = [&view](const saved::RunHeader& header) {
+      view->begin(header.command, header.has_stacks);
+    };
+    common.copies_messages = true;
+  }
+  const auto output = open_output(common, {}, live && !common.output);
   if (!output) return finish_with(output.error(), common);
+  if (view) (*output)->copy_to(*view);
   const DebugFetching fetching(common.debuginfod, **output);
   if (const auto reported = report_saved_run(request, **output); !reported)
     (*output)->fail(reported.error(), request.path);

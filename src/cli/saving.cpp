@@ -72,7 +72,8 @@ saved::RunHeader make_task_header(std::string title) {
 Result<SavedOutput> SavedOutput::open(const OptionParser& parser, const CommonOptions& common,
                                       const TextStyle& style,
                                       const std::optional<std::string>& save,
-                                      const saved::RunHeader& header) {
+                                      const saved::RunHeader& header,
+                                      std::unique_ptr<live::View> view) {
   SavedOutput made;
   const bool to_stdout = save == "-";
   if (to_stdout && (common.json || common.output))
@@ -88,13 +89,20 @@ Result<SavedOutput> SavedOutput::open(const OptionParser& parser, const CommonOp
     made.file_ = std::move(*file);
     made.buffer_ = std::make_unique<OutputBuffer>(made.file_.get());
   }
-  auto output = open_output(common, style, to_stdout);
+  CommonOptions options = common;
+  options.copies_messages = common.copies_messages || view;
+  auto output = open_output(options, style, to_stdout || (view && !common.output));
   if (!output) return fail(std::move(output).error());
   made.output_ = std::move(*output);
+  made.view_ = std::move(view);
+  if (made.view_) made.output_->copy_to(*made.view_);
   if (!save) return made;
   OutputBuffer& buffer = to_stdout ? made.output_->buffer() : *made.buffer_;
   made.writer_ = std::make_unique<saved::RunWriter>(buffer, !to_stdout, header);
-  made.output_->copy_to(*made.writer_);
+  if (made.view_)
+    made.view_->pass_on(*made.writer_);
+  else
+    made.output_->copy_to(*made.writer_);
   return made;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "console.hpp"
+#include "live/view.hpp"
 #include "saved/run_writer.hpp"
 #include "trace/trace.hpp"
 
@@ -16,10 +17,12 @@ saved::RunHeader make_task_header(std::string title);
 class SavedOutput {
 public:
   // Opens the output, and the file of --save if there is one, which begins with the header.
-  // `save`: "-" is stdout, which then has nothing else.
+  // `save`: "-" is stdout, which then has nothing else. `view`: shows the run instead of records on
+  // stdout, and its messages; may be null.
   static Result<SavedOutput> open(const OptionParser& parser, const CommonOptions& common,
                                   const TextStyle& style, const std::optional<std::string>& save,
-                                  const saved::RunHeader& header);
+                                  const saved::RunHeader& header,
+                                  std::unique_ptr<live::View> view = {});
 
   Output& output() { return *output_; }
 
@@ -29,6 +32,7 @@ private:
   UniqueFd file_;
   std::unique_ptr<OutputBuffer> buffer_; // of file_
   std::unique_ptr<saved::RunWriter> writer_;
+  std::unique_ptr<live::View> view_;
   std::unique_ptr<Output> output_;
 };
 

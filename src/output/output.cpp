@@ -454,6 +454,7 @@ void Output::detail(std::string_view text) {
 }
 
 void Output::progress(std::string_view text) {
+  if (copies_messages_ && copy_ != nullptr && copy_->show_progress(text)) return;
   if (level_ == Level::quiet || !workstation_.is_terminal(messages_)) return;
   std::string line = "\r"; // start of the line; the rest of it is cleared below
   append_printable(line, text);

@@ -126,6 +126,12 @@ public:
   void copy_to(RunRecorder& copy) { copy_ = &copy; }
   // Reports a failure of the copy once.
   void flush_copy();
+  // Whether the user has asked the recorder to end the run.
+  bool copy_wants_end() const { return copy_ != nullptr && copy_->wants_end(); }
+  // Adds descriptors that become readable when flush_copy() should be called.
+  void add_copy_to(std::vector<pollfd>& polled) const {
+    if (copy_ != nullptr) copy_->add_to(polled);
+  }
   void write_text(std::string_view text) { buffer_.append(text); }
   // Writes rows that were held back for alignment.
   void flush_rows();

@@ -17,6 +17,8 @@
 #include "uprobectl/resolve.hpp"
 #include "uprobectl/unwind.hpp"
 
+#include <poll.h>
+
 namespace uprobectl {
 
 namespace symbolize {
@@ -436,6 +438,12 @@ public:
   virtual void write(const RecordTypesRecord& record) = 0;
   // Called at least every 50 ms while events are read. After an error the copy gets nothing more.
   virtual Result<void> flush() = 0;
+  // Whether the user has asked it to end the run. Known after flush().
+  virtual bool wants_end() const { return false; }
+  // Shows a line that the next message replaces; empty: none. Returns false if it cannot.
+  virtual bool show_progress(std::string_view /*text*/) { return false; }
+  // Adds descriptors that become readable when flush() should be called.
+  virtual void add_to(std::vector<pollfd>& /*polled*/) const {}
   // Returns what is to be said of the copy, since the last call.
   virtual std::vector<std::string> take_warnings() { return {}; }
   // The run is over.

@@ -748,7 +748,7 @@ Result<AttachOutcome> run_attach(const AttachRequest& requested, Output& output)
         .run();
   const auto command_stdout = CommandStdout::open(request.processes.command_output, output);
   if (!command_stdout) return fail(command_stdout.error());
-  auto command = SuspendedChild::start(request.processes.command, command_stdout->fd(),
+  auto command = SuspendedChild::start(request.processes.command, *command_stdout,
                                        request.capture.stops_process);
   if (!command) return fail(std::move(command).error());
   ProcessFilter filter = request.processes;

@@ -269,6 +269,7 @@ void RunLoop::wait(std::chrono::milliseconds timeout) {
                                 {.fd = signals_.fd(), .events = POLLIN, .revents = 0}};
   if (takes_more()) source_.add_to(polled);
   processes_.add_to(polled);
+  output_.add_copy_to(polled);
   if (::poll(polled.data(), polled.size(), static_cast<int>(timeout.count())) <= 0) return;
   if ((polled[0].revents & (POLLERR | POLLHUP | POLLNVAL)) != 0) out_.abandon();
 }
@@ -293,7 +294,7 @@ RunLoop::Ending RunLoop::run(Time start, const std::function<void(Time)>& meanwh
     if (out_.closed() || out_.error()) return Ending::output_closed;
     if (is_full()) return Ending::max_events;
     if (source_.state().has_stopped) return Ending::stopped;
-    if (signals_.arrived()) return Ending::signal;
+    if (signals_.arrived() || output_.copy_wants_end()) return Ending::signal;
     const auto now = Clock::now();
     if (!processes_.look(now)) return Ending::processes_gone;
     if (meanwhile) meanwhile(now);

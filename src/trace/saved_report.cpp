@@ -10,23 +10,17 @@
 #include "trace/hit_stacks.hpp"
 #include "trace/record_selection.hpp"
 #include "trace/report.hpp"
-#include "trace/run_loop.hpp"
-#include "util/descriptor_io.hpp"
+#include "trace/saved_source.hpp"
 #include "util/text.hpp"
 
-#include <cerrno>
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <poll.h>
-#include <unistd.h>
+#include <functional>
 #include <unordered_map>
 #include <unordered_set>
 
 namespace uprobectl {
 
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t max_process_names = std::size_t{1} << 16;
 
@@ -73,6 +67,9 @@ public:
     if ((request_.root_min_latency || !request_.root_filter.expressions.empty()) && !header.graph)
       return refuse(request_.root_min_latency ? "--root-min-latency" : "--root-if",
                     "it was saved without --graph or --report");
+    if (request_.live_view && header.graph)
+      return refuse("--live", "calls were nested, with --graph or --report");
+    if (request_.live_view) request_.live_view(header);
     if (header.graph && counted_.groups.measured_time)
       return refuse("--measure", "--report has the times of nested calls");
     if (const auto option = option_for_stacks(); !option.empty() && header.graph)
@@ -110,6 +107,7 @@ public:
 
   void write(const ProbedRecord& record) override {
     totals_->add_point(*record.point, record.probe);
+    output_.write_copy(record);
     values_.describe(record.probe, record.description, display_name(*record.point));
     has_points_ = true;
     pairs_calls_ |= record.description.pairs_calls;
@@ -682,71 +680,24 @@ private:
   std::unordered_map<std::uint32_t, std::string> process_names_; // by pid
 };
 
-// A file or a pipe. A signal ends the reading of a file. The writer of a pipe gets the signal, too,
-// and what it writes then is still read.
-class Source {
-public:
-  static Result<Source> open(const std::string& path) {
-    auto signals = SignalWatch::start();
-    if (!signals) return fail(std::move(signals).error());
-    UniqueFd file;
-    if (path != "-") {
-      file = UniqueFd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY));
-      if (!file) return fail(system_error(errno, path));
-    }
-    return Source(std::move(file), std::move(*signals));
-  }
-
-  // Returns no bytes at the end.
-  Result<Bytes> read() {
-    for (;;) {
-      if (!wait()) return Bytes();
-      const ssize_t size = ::read(fd_, buffer_.data(), buffer_.size());
-      if (size >= 0) return Bytes(buffer_).first(static_cast<std::size_t>(size));
-      if (errno != EINTR && errno != EAGAIN) return fail(system_error(errno, "cannot read"));
-    }
-  }
-
-private:
-  Source(UniqueFd file, SignalWatch signals)
-      : file_(std::move(file)), fd_(file_ ? file_.get() : STDIN_FILENO),
-        signals_(std::move(signals)), buffer_(std::size_t{256} << 10U) {}
-
-  // Waits for bytes. Returns false if the reading ends before.
-  bool wait() {
-    for (;;) {
-      if (signals_.arrived() && !deadline_) {
-        if (is_regular_file(fd_)) return false;
-        deadline_ = Clock::now() + flush_timeout;
-      }
-      if (deadline_ && (signals_.count() > 1 || Clock::now() >= *deadline_)) return false;
-      std::array<pollfd, 2> polled = {{{.fd = fd_, .events = POLLIN, .revents = 0},
-                                       {.fd = signals_.fd(), .events = POLLIN, .revents = 0}}};
-      const auto timeout = deadline_ ? poll_timeout : std::chrono::milliseconds(-1);
-      if (::poll(polled.data(), polled.size(), static_cast<int>(timeout.count())) < 0) continue;
-      if (polled[0].revents != 0) return true;
-    }
-  }
-
-  UniqueFd file_;
-  int fd_;
-  SignalWatch signals_;
-  std::vector<std::byte> buffer_;
-  std::optional<Clock::time_point> deadline_; // set by a signal
-};
-
 } // namespace
 
 Result<void> report_saved_run(const ReportRequest& request, Output& output) {
   const std::string name = request.path == "-" ? "stdin" : request.path;
-  auto source = Source::open(request.path);
+  auto source = SavedSource::open(request.path);
   if (!source) return fail(std::move(source).error());
   Report report(request, output);
   saved::RunReader reader(report);
   if (request.names) reader.find_names(*request.names);
   Result<void> taken;
+  std::function<bool()> meanwhile;
+  if (request.live_view)
+    meanwhile = [&output] {
+      output.flush_copy();
+      return !output.copy_wants_end();
+    };
   while (taken && !output.buffer().closed()) {
-    const auto bytes = source->read();
+    const auto bytes = source->read(meanwhile);
     if (!bytes) return fail(Error(bytes.error()).within(name));
     if (bytes->empty()) break;
     taken = reader.add(*bytes);
@@ -766,6 +717,7 @@ Result<void> report_saved_run(const ReportRequest& request, Output& output) {
                               reader.is_in_chunk() ? ", within a record" : ""));
   if (taken || taken.error().kind == ErrorKind::corrupt)
     if (auto written = report.finish(); !written && taken) taken = std::move(written);
+  if (taken && meanwhile && request.path != "-") source->stay(meanwhile);
   if (!taken) return fail(std::move(taken).error().within(name));
   return {};
 }

@@ -5,7 +5,13 @@
 #include "trace/event_totals.hpp"
 #include "trace/trace.hpp"
 
+#include <functional>
+
 namespace uprobectl {
+
+namespace saved {
+struct RunHeader;
+}
 
 struct ReportRequest {
   std::string path; // "-": stdin
@@ -30,6 +36,9 @@ struct ReportRequest {
   Filter root_filter = {};
   // Where to search for files that name frames; nullopt: nowhere, as names are saved.
   std::optional<elf::DebugSearch> names = {};
+  // For a live view that the output has as recorder: receives the header of the run. A file is then
+  // shown until the user ends the view. Empty: there is no view.
+  std::function<void(const saved::RunHeader&)> live_view = {};
 };
 
 // Writes everything that is whole, and then says so if the saved run is cut off. Fails if it is

@@ -13,12 +13,19 @@ namespace uprobectl {
 namespace {
 
 // Runs in the child, where only async-signal-safe calls are allowed until exec.
-[[noreturn]] void wait_and_exec(int go, int failure, std::optional<int> output, bool own_session,
+[[noreturn]] void wait_and_exec(int go, int failure, const CommandStdout& output, bool own_session,
                                 char* const* words) {
   constexpr int cannot_execute = 127;
   if (own_session) ::setsid();
   for (const int signal : ignored_signals) std::signal(signal, SIG_DFL);
-  if (output && ::dup2(*output, STDOUT_FILENO) < 0) ::_exit(cannot_execute);
+  const auto replace = [](int by, int fd) {
+    if (::dup2(by, fd) < 0) ::_exit(cannot_execute);
+  };
+  if (const auto fd = output.fd()) replace(*fd, STDOUT_FILENO);
+  if (output.view) {
+    replace(*output.view, STDERR_FILENO);
+    replace(::open("/dev/null", O_RDONLY | O_CLOEXEC), STDIN_FILENO);
+  }
   char byte = 0;
   ssize_t got = 0;
   do got = ::read(go, &byte, 1);
@@ -35,19 +42,20 @@ namespace {
 Result<CommandStdout> CommandStdout::open(const CommandOutput& request, Output& records) {
   Workstation& workstation = records.workstation();
   CommandStdout output;
+  output.view = request.view;
   if (request.destination == CommandOutput::Destination::file) {
     output.file =
         workstation.open(request.path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0600);
     if (!output.file) return fail(system_error(errno, "cannot write " + request.path));
   }
-  output.is_stderr = request.destination == CommandOutput::Destination::automatic &&
-                     records.buffer().fd() == STDOUT_FILENO &&
-                     !workstation.is_terminal(STDOUT_FILENO);
+  output.is_stderr =
+      !request.view && request.destination == CommandOutput::Destination::automatic &&
+      records.buffer().fd() == STDOUT_FILENO && !workstation.is_terminal(STDOUT_FILENO);
   return output;
 }
 
 Result<SuspendedChild> SuspendedChild::start(const std::vector<std::string>& words,
-                                             std::optional<int> output, bool own_session) {
+                                             const CommandStdout& output, bool own_session) {
   auto go = make_pipe();
   auto failure = make_pipe();
   if (!go || !failure) return fail(go ? failure.error() : go.error());

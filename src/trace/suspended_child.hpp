@@ -21,21 +21,22 @@ struct CommandStdout {
   // nullopt: the command inherits our stdout.
   std::optional<int> fd() const {
     if (file) return file.get();
-    return is_stderr ? std::optional(STDERR_FILENO) : std::nullopt;
+    return is_stderr ? std::optional(STDERR_FILENO) : view;
   }
 
   UniqueFd file;
-  bool is_stderr = false; // automatic choice: records go to stdout
+  std::optional<int> view = {}; // see CommandOutput
+  bool is_stderr = false;       // automatic choice: records go to stdout
 };
 
 // Owns the child process: kills it if it was not released, and reaps it when it ends.
 class SuspendedChild {
 public:
   // Forks. The child has default signal dispositions and exits if we end before it is released.
-  // Its stdout is `output`, or ours if that is nullopt. Call this before signals are blocked.
-  // `own_session`: the kernel kills stopped children in the session of a program that exits.
+  // Its stdout is that of `output`, or ours. Call this before signals are blocked. `own_session`:
+  // the kernel kills stopped children in the session of a program that exits.
   static Result<SuspendedChild> start(const std::vector<std::string>& words,
-                                      std::optional<int> output, bool own_session = false);
+                                      const CommandStdout& output, bool own_session = false);
 
   SuspendedChild(SuspendedChild&& other) noexcept;
   SuspendedChild(const SuspendedChild&) = delete;

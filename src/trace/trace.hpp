@@ -57,6 +57,9 @@ struct CommandOutput {
   };
   Destination destination = Destination::automatic;
   std::string path = {}; // of the file, which is truncated
+  // While a view has the terminal: where the stderr of the command goes, and its stdout unless that
+  // is a file. Its stdin is then /dev/null.
+  std::optional<int> view = {};
 };
 
 // Which functions or static probes.
@@ -212,7 +215,7 @@ struct AttachOutcome {
     duration,
     max_events,
     stopped, // by a function of ProbeSelection::stop_on
-    signal,
+    signal,  // or by a key of the live view
     processes_gone,
     output_closed
   };

@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from tap import Tap
 
 # The first folder or the name of an #include, and the library it belongs to.
-LIBRARY_HEADERS = {"llvm": "llvm", "bpf": "bpf", "CLI": "CLI", "lzma.h": "lzma", "zlib.h": "zlib"}
+LIBRARY_HEADERS = {"llvm": "llvm", "bpf": "bpf", "CLI": "CLI", "lzma.h": "lzma", "zlib.h": "zlib", "ncurses.h": "ncurses"}
 TABLE = re.compile(r"\| module \| holds \| may use \|\n(?:\|.*\n)+")
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
 SOURCES = {".cpp", ".hpp", ".c", ".h"}

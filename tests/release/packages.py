@@ -43,7 +43,8 @@ IN_DEB = ["usr/share/man/man1/uprobectl.1.gz", "usr/share/zsh/vendor-completions
           "usr/share/doc/uprobectl/changelog.gz", "usr/share/doc/uprobectl/changelog.Debian.gz"]
 # What meson.build links, and where Debian has it. All else in the program belongs to the compiler or libc.
 LIBRARIES = {"LLVM": "llvm-19-dev", "libbpf": "libbpf-dev", "libelf": "libelf-dev", "zlib": "zlib1g-dev",
-             "Zstandard": "libzstd-dev", "liblzma": "liblzma-dev", "fmt": "libfmt-dev", "CLI11": "libcli11-dev"}
+             "Zstandard": "libzstd-dev", "liblzma": "liblzma-dev", "fmt": "libfmt-dev", "CLI11": "libcli11-dev",
+             "ncurses": "libncurses-dev"}
 OF_THE_COMPILER = ["Linux headers", "glibc", "libgcc", "libstdc++"]
 
 

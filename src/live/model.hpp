@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the live view shows of a run: for each function its hits, latencies and errors, and of some
+// functions the callers, the last events and the stacks. Its memory is bounded.
+#pragma once
+
+#include "events/histogram.hpp"
+#include "output/format.hpp"
+#include "output/point_names.hpp"
+#include "output/records.hpp"
+
+#include <array>
+#include <deque>
+#include <map>
+#include <memory>
+#include <unordered_map>
+
+namespace uprobectl::live {
+
+// A second of a function.
+struct Second {
+  std::uint64_t hits = 0;
+  std::optional<std::int64_t> p99 = {}; // of what was measured; nullopt: nothing
+};
+
+struct CountedText {
+  std::string text;
+  std::uint64_t hits = 0;
+};
+
+struct CountedStack {
+  std::vector<std::string> frames; // the innermost first
+  std::uint64_t hits = 0;
+};
+
+// What is kept of some functions only: of the selected one, and of those that were hit last.
+struct Details {
+  static constexpr std::size_t max_events = 100;
+  static constexpr std::size_t max_callers = 64;
+  static constexpr std::size_t max_stacks = 32;
+
+  std::deque<std::string> events; // the newest is the last
+  std::vector<CountedText> callers;
+  std::uint64_t other_callers = 0; // hits of callers that are not kept
+  std::vector<CountedStack> stacks;
+  std::uint64_t other_stacks = 0;
+
+private:
+  friend class Model;
+  std::unordered_map<std::uint64_t, std::size_t> callers_by_pc_; // indexes of `callers`
+  std::unordered_map<std::uint64_t, std::size_t> stacks_by_hash_;
+};
+
+// A function, a static probe, the spans of a name, or the records of a map.
+struct Row {
+  static constexpr std::size_t max_seconds = 64;
+
+  std::string name;
+  std::string file; // base name of the probed file; empty for records and spans
+  std::uint64_t hits = 0;
+  std::uint64_t rate = 0;                  // hits in the last whole second
+  std::optional<std::uint64_t> errors{};   // of known functions; nullopt: not known
+  Histogram measured;                      // latencies, or values of --measure
+  bool in_nanoseconds = true;              // `measured` is
+  std::shared_ptr<const Details> details;  // null: none are kept
+  std::array<Second, max_seconds> seconds; // by their number modulo max_seconds
+
+private:
+  friend class Model;
+  static constexpr std::uint64_t no_second = UINT64_MAX;
+  std::uint64_t second_ = no_second; // the newest with a hit
+  Histogram measured_in_second_;     // in that one
+  std::uint64_t last_hit_ns_ = 0;
+  std::uint64_t counted_until_ns_ = 0; // end of the last interval that was counted
+  std::uint64_t counted_rate_ = 0;     // in it
+  std::uint64_t turn_ = 0;             // of advance(), in which `texts_` were made
+  std::size_t texts_ = 0;
+  std::shared_ptr<Details> own_details_;
+};
+
+class Model {
+public:
+  static constexpr std::size_t max_rows = 10'000;
+  static constexpr std::size_t max_detailed = 200; // rows with details
+  // Of a function that is not selected, so many events are formatted between two calls of
+  // advance(): formatting takes longer than counting.
+  static constexpr std::size_t max_texts = 10;
+  static constexpr std::size_t max_text_bytes = 512;
+
+  // `hits_are_counted`: CountRecords have the hits, otherwise histograms.
+  explicit Model(bool hits_are_counted = false) : hits_are_counted_(hits_are_counted) {}
+
+  // The functions that the run records, before their first hit.
+  void add(const ProbedRecord& probed);
+  void add(const Event& event);
+  void add(const CountRecord& record);
+  void add(const HistogramRecord& record);
+  void add(const LostRecord& record) { lost_ += record.count; }
+  void begin(const ClockReading& clocks);
+  void set_clocks(const ClockReading& clocks);
+  // The time goes on, CLOCK_MONOTONIC of the machine that is traced.
+  void advance(std::uint64_t now_ns);
+  // All events of this row are formatted from now on.
+  void select(std::size_t row) { selected_ = row; }
+  // Counts from zero again.
+  void reset();
+
+  // By their number, in the order in which they came. `rate` is that of the last advance().
+  const std::vector<Row>& rows() const { return rows_; }
+  // Returns the last whole seconds, the newest last.
+  std::vector<Second> last_seconds(const Row& row, std::size_t count) const;
+  std::uint64_t hits() const { return hits_; } // since the last reset
+  std::uint64_t rate() const { return rate_; }
+  std::uint64_t lost() const { return lost_; }            // since the beginning
+  std::uint64_t omitted_hits() const { return omitted_; } // of functions beyond max_rows
+  std::uint64_t since_begin_ns() const { return now_ns_ - std::min(begin_ns_, now_ns_); }
+
+private:
+  // What distinguishes rows: a point, or the name of spans or records; and what was counted.
+  struct Key {
+    const ProbePoint* point = nullptr;
+    bool on_return = false;
+    std::string text = {};
+    auto operator<=>(const Key&) const = default;
+  };
+
+  Row* find(const ProbePoint* point, bool on_return, std::string_view text);
+  Row* make_row(Key key);
+  const ProbePoint* first_point(const ProbePoint& point);
+  Row* row_of(const Event& event);
+  std::uint64_t number_of_second(std::uint64_t time_ns) const;
+  std::uint64_t end_of_whole_seconds() const;
+  static const Second* find_second(const Row& row, std::uint64_t number);
+  void begin_second(Row& row, std::uint64_t number);
+  void finish_second(Row& row) const;
+  void measure(Row& row, std::uint64_t latency_ns, std::uint64_t number);
+  void add_details(Row& row, const Event& event);
+  Details& details_of(Row& row);
+  void add_stack(Details& details, const unwind::Stack& stack, std::uint64_t hits,
+                 std::string_view rest);
+  void add_caller(Details& details, const unwind::Frame& frame);
+  std::string describe(const Event& event);
+
+  bool hits_are_counted_;
+  std::vector<Row> rows_;
+  std::map<Key, std::size_t> by_key_;
+  // The quick way to the row of an event.
+  std::unordered_map<const ProbePoint*, std::array<std::size_t, 2>> by_point_;
+  PointNames names_;
+  WallClock clock_{0, 0};
+  std::uint64_t begin_ns_ = 0;
+  std::uint64_t since_ns_ = 0; // of the last reset
+  std::uint64_t now_ns_ = 0;
+  std::uint64_t counted_until_ns_ = 0;
+  std::uint64_t turn_ = 1;
+  std::uint64_t hits_ = 0;
+  std::uint64_t rate_ = 0;
+  std::uint64_t lost_ = 0;
+  std::uint64_t omitted_ = 0;
+  std::size_t selected_ = SIZE_MAX;
+  std::size_t detailed_ = 0; // rows with details
+};
+
+} // namespace uprobectl::live

@@ -1,0 +1,362 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "live/view.hpp"
+
+#include "util/clock.hpp"
+
+#include <cerrno>
+#include <csignal>
+#include <ctime>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+namespace uprobectl::live {
+
+namespace {
+
+using namespace std::chrono_literals;
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::milliseconds draw_interval = 200ms;
+// After a longer gap the program was stopped, and the terminal may have been used by others.
+constexpr std::chrono::milliseconds max_gap = 2s;
+constexpr std::size_t max_messages = 500;
+constexpr int max_names = 100; // of files, in a second
+
+sigset_t stop_signal() {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGTSTP);
+  return set;
+}
+
+bool ignores_stop_signal() {
+  struct sigaction action{};
+  return ::sigaction(SIGTSTP, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
+OutputOptions without_records(OutputOptions options) {
+  options.only_copied = true;
+  options.copies_messages = false;
+  options.workstation = &this_machine();
+  return options;
+}
+
+// "uprobectl-live-20261201-120102"
+std::string file_stem() {
+  const std::time_t now = std::time(nullptr);
+  std::tm local{};
+  ::localtime_r(&now, &local);
+  return fmt::format("uprobectl-live-{:04}{:02}{:02}-{:02}{:02}{:02}", local.tm_year + 1900,
+                     local.tm_mon + 1, local.tm_mday, local.tm_hour, local.tm_min, local.tm_sec);
+}
+
+void write_all(int fd, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t written = ::write(fd, text.data(), text.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return; // the terminal may be gone
+    text.remove_prefix(static_cast<std::size_t>(written));
+  }
+}
+
+} // namespace
+
+Result<std::unique_ptr<View>> View::make(ViewRequest request) {
+  std::optional<CommandLines> command;
+  if (request.has_command) {
+    auto opened = CommandLines::open();
+    if (!opened) return fail(std::move(opened).error());
+    command.emplace(std::move(*opened));
+  }
+  return std::unique_ptr<View>(new View(std::move(request), std::move(command)));
+}
+
+View::View(ViewRequest request, std::optional<CommandLines> command)
+    : request_(std::move(request)), command_(std::move(command)),
+      messages_(STDOUT_FILENO, without_records(request_.messages)),
+      model_(request_.hits_are_counted) {}
+
+View::~View() { close(); }
+
+void View::set_time(std::uint64_t time_ns) {
+  clock_difference_ns_ = static_cast<std::int64_t>(time_ns - clock_ns(CLOCK_MONOTONIC));
+}
+
+// The records of a device come late, and its clock is another one.
+std::uint64_t View::now_ns() const {
+  return clock_ns(CLOCK_MONOTONIC) + static_cast<std::uint64_t>(clock_difference_ns_);
+}
+
+void View::write(const AttachedRecord& record) {
+  if (!std::exchange(is_attached_, true)) model_.begin(record.clocks);
+  set_time(record.clocks.monotonic_ns);
+  pass(record);
+}
+
+void View::write(const Event& event) {
+  model_.add(event);
+  pass(event);
+}
+
+void View::write(const CountRecord& record) {
+  model_.add(record);
+  pass(record);
+}
+
+void View::write(const HistogramRecord& record) {
+  model_.add(record);
+  pass(record);
+}
+
+void View::write(const LostRecord& record) {
+  model_.add(record);
+  pass(record);
+}
+
+void View::write(const ClockRecord& record) {
+  model_.set_clocks(record.clocks);
+  set_time(record.clocks.monotonic_ns);
+  has_ended_ = has_ended_ || record.at_end;
+  pass(record);
+}
+
+void View::write(const SummaryRecord& record) {
+  has_ended_ = true;
+  pass(record);
+}
+
+void View::write(const ProbedRecord& record) {
+  model_.add(record);
+  pass(record);
+}
+
+void View::write(const ErrorRecord& record) {
+  take({.text = record.error.message, .error = record.error});
+  pass(record);
+}
+
+void View::write(const MessageRecord& message) {
+  take({.kind = message.kind, .text = std::string(message.text)});
+  pass(message);
+}
+
+void View::flush_rows() {
+  if (next_ != nullptr) next_->flush_rows();
+}
+
+std::vector<std::string> View::take_warnings() {
+  return next_ != nullptr ? next_->take_warnings() : std::vector<std::string>();
+}
+
+// Messages would tear the screen.
+void View::take(Message message) {
+  if (!terminal_) return print(message);
+  using Kind = MessageRecord::Kind;
+  const bool is_hidden = (message.kind == Kind::detail && !messages_.is_verbose()) ||
+                         (request_.messages.level == OutputOptions::Level::quiet &&
+                          (message.kind == Kind::status || message.kind == Kind::warning));
+  if (is_hidden) return;
+  is_warning_ = message.kind != Kind::status && message.kind != Kind::detail;
+  last_message_ = message.text;
+  if (kept_.size() < max_messages)
+    kept_.push_back(std::move(message));
+  else
+    ++omitted_messages_;
+}
+
+void View::print(const Message& message) {
+  if (!message.kind) return messages_.fail_uncopied(message.error);
+  switch (*message.kind) {
+  case MessageRecord::Kind::detail:
+    return messages_.detail(message.text);
+  case MessageRecord::Kind::status:
+    return messages_.status(message.text);
+  case MessageRecord::Kind::warning:
+    return messages_.warn(message.text);
+  case MessageRecord::Kind::notice:
+    return messages_.notice(message.text);
+  }
+}
+
+RunStatus View::status() const {
+  RunStatus status{.title = request_.title,
+                   .has_ended = has_ended_,
+                   .has_stacks = request_.has_stacks,
+                   .message = last_message_,
+                   .is_warning = is_warning_,
+                   .output = command_ ? &command_->lines() : nullptr,
+                   .uses_unicode = terminal_ && terminal_->uses_unicode()};
+  if (request_.duration)
+    status.duration_ns = static_cast<std::uint64_t>(request_.duration->count());
+  return status;
+}
+
+void View::show() {
+  model_.select(state_.selected);
+  terminal_->show(draw(shown(), state_, status(), terminal_->size()),
+                  std::exchange(redraws_, false));
+}
+
+bool View::show_progress(std::string_view text) {
+  if (!terminal_) return false;
+  last_message_ = text;
+  is_warning_ = false;
+  show();
+  return true;
+}
+
+// All of it, with the time in its name. Never replaces a file.
+void View::write_file() {
+  const std::string stem = file_stem();
+  std::string path = stem + ".txt";
+  UniqueFd file;
+  for (int i = 2; i <= max_names; ++i) {
+    file =
+        UniqueFd(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+    if (file || errno != EEXIST) break;
+    path = fmt::format("{}-{}.txt", stem, i);
+  }
+  is_warning_ = !file;
+  if (!file) {
+    last_message_ = system_error(errno, "cannot write " + path).message;
+    return;
+  }
+  write_all(file.get(), text_of(shown(), state_, status()));
+  take({.kind = MessageRecord::Kind::status, .text = "written to " + path});
+}
+
+void View::act(Action action) {
+  switch (action) {
+  case Action::none:
+    break;
+  case Action::quit:
+    wants_end_ = true;
+    break;
+  case Action::write:
+    write_file();
+    break;
+  case Action::reset:
+    model_.reset();
+    if (frozen_) frozen_->reset();
+    break;
+  case Action::pause:
+    if (frozen_)
+      frozen_.reset();
+    else
+      frozen_ = model_;
+    state_.paused = frozen_.has_value();
+    break;
+  case Action::redraw:
+    redraws_ = true;
+    break;
+  }
+}
+
+// Returns whether there were any.
+bool View::press_keys() {
+  const std::vector<KeyPress> keys = terminal_->take_keys();
+  for (const KeyPress& key : keys) act(state_.press(key, shown()));
+  return !keys.empty();
+}
+
+// Stops as ctrl-z does, with the terminal restored, until SIGCONT.
+void View::suspend() {
+  terminal_->suspend();
+  const sigset_t set = stop_signal();
+  ::kill(::getpid(), SIGTSTP);
+  ::pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
+  ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  terminal_->resume();
+  redraws_ = true;
+}
+
+Result<void> View::flush() {
+  if (next_ != nullptr)
+    if (auto flushed = next_->flush(); !flushed) {
+      // It is reported when the view is over; the run goes on.
+      passing_error_ = std::move(flushed).error();
+      next_ = nullptr;
+    }
+  if (is_closed_ && passing_error_) return fail(*std::exchange(passing_error_, std::nullopt));
+  if (is_closed_ || !is_attached_) return {};
+  if (!terminal_) {
+    auto opened = Terminal::open(request_.messages.colour);
+    if (!opened) {
+      is_closed_ = true;
+      messages_.warn("--live: " + opened.error().message);
+      return {};
+    }
+    terminal_ = std::move(*opened);
+    const sigset_t set = stop_signal();
+    if (!ignores_stop_signal()) {
+      ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
+      stop_signals_ = UniqueFd(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+    }
+  }
+  if (command_) command_->read();
+  signalfd_siginfo info{};
+  if (stop_signals_ && ::read(stop_signals_.get(), &info, sizeof(info)) == sizeof(info)) suspend();
+  const bool has_keys = press_keys();
+  const Size size = terminal_->size();
+  const auto now = Clock::now();
+  if (last_draw_ != Time() && now - last_draw_ > max_gap) redraws_ = true;
+  if (!has_keys && size == size_ && now < next_draw_ && !redraws_) return {};
+  if (!has_ended_ && now >= next_draw_) model_.advance(now_ns());
+  if (has_ended_) model_.advance(0);
+  if (now >= next_draw_) next_draw_ = now + draw_interval;
+  last_draw_ = now;
+  size_ = size;
+  show();
+  return {};
+}
+
+void View::add_to(std::vector<pollfd>& polled) const {
+  if (!terminal_) return;
+  polled.push_back({.fd = terminal_->fd(), .events = POLLIN, .revents = 0});
+  if (stop_signals_) polled.push_back({.fd = stop_signals_.get(), .events = POLLIN, .revents = 0});
+  if (command_) polled.push_back({.fd = command_->read_fd(), .events = POLLIN, .revents = 0});
+}
+
+void View::print_command_lines() {
+  constexpr std::size_t most = 20;
+  const std::deque<std::string>& lines = command_->lines();
+  if (lines.empty()) return;
+  const std::size_t shown = std::min(lines.size(), most);
+  const std::uint64_t all = lines.size() + command_->omitted();
+  std::string text = all == shown ? "the command has printed:\n"
+                                  : fmt::format("the last {} of {} lines that the command has "
+                                                "printed:\n",
+                                                shown, all);
+  for (std::size_t i = lines.size() - shown; i < lines.size(); ++i) text += "  " + lines[i] + '\n';
+  write_all(STDERR_FILENO, text);
+}
+
+// Restores the terminal and writes what would have torn the screen.
+void View::close() {
+  is_closed_ = true;
+  if (!terminal_) return;
+  if (command_) command_->read();
+  model_.advance(has_ended_ ? 0 : now_ns());
+  has_ended_ = true;
+  const RunStatus last = status();
+  terminal_.reset();
+  if (stop_signals_) {
+    stop_signals_.reset();
+    const sigset_t set = stop_signal();
+    ::pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
+  }
+  if (command_) print_command_lines();
+  write_all(STDOUT_FILENO, text_of(model_, state_, last));
+  for (const Message& each : kept_) print(each);
+  kept_.clear();
+  if (omitted_messages_ > 0) messages_.warn(fmt::format("and {} more messages", omitted_messages_));
+}
+
+void View::end() {
+  close();
+  if (next_ != nullptr) next_->end();
+}
+
+} // namespace uprobectl::live
