@@ -104,7 +104,7 @@ struct TableColumns {
     bool has_max = false;
     if (left >= 40) take(has_max, number);
     max = has_max;
-    names = left - std::min<std::size_t>(left, 1);
+    names = left;
   }
 
   static std::string cell(std::string_view text, std::size_t width) {
@@ -152,6 +152,14 @@ std::string time_text(const Model& model, const RunStatus& status) {
   return text;
 }
 
+void cut(Line& line, std::size_t columns) {
+  std::size_t left = columns;
+  for (Piece& piece : line) {
+    piece.text = clipped(piece.text, left);
+    left -= std::min(left, display_width(piece.text));
+  }
+}
+
 // The title of the run, and its time at the right end.
 Line header_line(const Model& model, const ViewState& state, const RunStatus& status,
                  std::size_t columns) {
@@ -161,7 +169,7 @@ Line header_line(const Model& model, const ViewState& state, const RunStatus& st
           {.text = clipped(time, columns), .look = state.paused ? Look::warning : Look::strong}};
 }
 
-Line totals_line(const Model& model, const ViewState& state, std::size_t columns) {
+Line totals_line(const Model& model, const ViewState& state) {
   const auto hit = static_cast<std::size_t>(
       std::ranges::count_if(model.rows(), [](const Row& row) { return row.hits > 0; }));
   Line line;
@@ -177,11 +185,6 @@ Line totals_line(const Model& model, const ViewState& state, std::size_t columns
   if (!state.filter.empty() || state.edits_filter)
     line.push_back(
         {.text = "  /" + state.filter + (state.edits_filter ? "_" : ""), .look = Look::strong});
-  std::size_t left = columns;
-  for (Piece& piece : line) {
-    piece.text = clipped(piece.text, left);
-    left -= std::min(left, display_width(piece.text));
-  }
   return line;
 }
 
@@ -394,7 +397,7 @@ Screen draw(const Model& model, ViewState& state, const RunStatus& status, const
   const std::size_t columns = std::max<std::size_t>(size.columns, 1);
   Screen screen;
   screen.push_back(header_line(model, state, status, columns));
-  screen.push_back(totals_line(model, state, columns));
+  screen.push_back(totals_line(model, state));
   const std::size_t height = size.rows > frame_rows + 1 ? size.rows - frame_rows : 2;
   const auto rows = visible_rows(model, state);
   select_row(rows, model, state);
@@ -438,19 +441,26 @@ Screen draw(const Model& model, ViewState& state, const RunStatus& status, const
                      .look = status.is_warning ? Look::warning : Look::dim}});
   screen.push_back({{.text = to_left(key_line(state, status), columns), .look = Look::title}});
   if (screen.size() > size.rows) screen.resize(size.rows);
+  for (Line& line : screen) cut(line, columns);
   return screen;
 }
 
-std::string text_of(const Model& model, const ViewState& state, const RunStatus& status) {
+std::string text_of(const Model& model, const ViewState& state, const RunStatus& status,
+                    bool has_all) {
+  constexpr std::size_t most_in_result = 50;
   std::string text = fmt::format("{}\n", printable(status.title));
   text += fmt::format("{}, {} events, {} lost\n\n", time_text(model, status), model.hits(),
                       model.lost());
   TableColumns table(max_columns_of_text);
   table.names = SIZE_MAX;
   text += table.title(state) + '\n';
-  for (const std::size_t number : visible_rows(model, state))
-    text += table.row(model, model.rows()[number], status.uses_unicode) + '\n';
-  if (state.selected >= model.rows().size()) return text;
+  std::vector<std::size_t> rows = visible_rows(model, state);
+  if (!has_all) std::erase_if(rows, [&](std::size_t each) { return model.rows()[each].hits == 0; });
+  const std::size_t shown = has_all ? rows.size() : std::min(rows.size(), most_in_result);
+  for (std::size_t i = 0; i < shown; ++i)
+    text += table.row(model, model.rows()[rows[i]], status.uses_unicode) + '\n';
+  if (shown < rows.size()) text += fmt::format("and {} more functions\n", rows.size() - shown);
+  if (!has_all || state.selected >= model.rows().size()) return text;
   const Row& selected = model.rows()[state.selected];
   text += '\n' + summary_of(selected) + '\n';
   for (const std::string& line : detail_lines(selected, status, SIZE_MAX / 2)) text += line + '\n';

@@ -39,9 +39,10 @@ struct RunStatus {
 // Sets what scrolling changes of the state, and selects a row if none is.
 Screen draw(const Model& model, ViewState& state, const RunStatus& status, const Size& size);
 
-// Returns the table of all functions and the details of the selected one, without limits of a
-// screen.
-std::string text_of(const Model& model, const ViewState& state, const RunStatus& status);
+// Returns all that can be seen: the table of the functions and the details of the selected one. As
+// the result of a run: only the first functions, of those that were hit.
+std::string text_of(const Model& model, const ViewState& state, const RunStatus& status,
+                    bool has_all);
 
 // Returns one character for each number: its height among them. nullopt is a blank.
 std::string sparkline(std::span<const std::optional<std::uint64_t>> numbers, bool uses_unicode);

@@ -223,7 +223,7 @@ void View::write_file() {
     last_message_ = system_error(errno, "cannot write " + path).message;
     return;
   }
-  write_all(file.get(), text_of(shown(), state_, status()));
+  write_all(file.get(), text_of(shown(), state_, status(), true));
   take({.kind = MessageRecord::Kind::status, .text = "written to " + path});
 }
 
@@ -348,7 +348,7 @@ void View::close() {
     ::pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
   }
   if (command_) print_command_lines();
-  write_all(STDOUT_FILENO, text_of(model_, state_, last));
+  write_all(STDOUT_FILENO, text_of(model_, state_, last, false));
   for (const Message& each : kept_) print(each);
   kept_.clear();
   if (omitted_messages_ > 0) messages_.warn(fmt::format("and {} more messages", omitted_messages_));

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// Events of made functions, for the live view.
+#pragma once
+
+#include "live/layout.hpp"
+
+#include <algorithm>
+#include <map>
+
+namespace uprobectl::live {
+
+constexpr std::uint64_t run_begin_ns = 5'000'000'000;
+constexpr std::uint64_t ms = 1'000'000;
+
+// A model, and hits by their time in ms since the begin of the run.
+class MadeRun {
+public:
+  explicit MadeRun(bool hits_are_counted = false) : model(hits_are_counted) {
+    binary_->path = {.file = "libf.so", .entry = {}};
+    binary_->real_path = "/a/libf.so";
+    model.begin({.monotonic_ns = run_begin_ns});
+  }
+
+  const ProbePoint& point(const std::string& name) {
+    ProbePoint& point = points_[name];
+    if (!point.symbol) {
+      point.binary = binary_;
+      point.symbol = name;
+      point.address = VirtualAddress{0x1000 * points_.size()};
+    }
+    return point;
+  }
+
+  void call(const std::string& name, std::uint64_t time_ms, std::uint64_t latency_ns = 1000) {
+    Event event = hit(name, time_ms);
+    event.kind = EventKind::on_return;
+    event.latency_ns = latency_ns;
+    model.add(event);
+  }
+  void enter(const std::string& name, std::uint64_t time_ms) { model.add(hit(name, time_ms)); }
+  Event hit(const std::string& name, std::uint64_t time_ms) {
+    Event event;
+    event.point = &point(name);
+    event.time_ns = run_begin_ns + time_ms * ms;
+    event.tid = 7;
+    event.comm = "app";
+    return event;
+  }
+  void count(const std::string& name, std::uint64_t count, std::uint64_t since_ms,
+             std::uint64_t until_ms) {
+    model.add(CountRecord{.point = &point(name),
+                          .count = count,
+                          .since_ns = run_begin_ns + since_ms * ms,
+                          .time_ns = run_begin_ns + until_ms * ms,
+                          .is_interval = true});
+  }
+  void advance(std::uint64_t time_ms) { model.advance(run_begin_ns + time_ms * ms); }
+
+  const Row& row(std::string_view name) const {
+    return *std::ranges::find(model.rows(), name, &Row::name);
+  }
+  std::vector<std::uint64_t> hits_of_last_seconds(std::string_view name, std::size_t count) const {
+    std::vector<std::uint64_t> hits;
+    for (const Second& each : model.last_seconds(row(name), count)) hits.push_back(each.hits);
+    return hits;
+  }
+
+  Model model;
+
+private:
+  std::shared_ptr<ProbedBinary> binary_ = std::make_shared<ProbedBinary>();
+  std::map<std::string, ProbePoint> points_;
+};
+
+} // namespace uprobectl::live
