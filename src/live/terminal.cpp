@@ -242,9 +242,10 @@ Result<std::unique_ptr<Terminal>> Terminal::open(bool uses_colour) {
       !terminal->keys_ready_)
     return fail(system_error(errno, "cannot use the terminal"));
   if (auto begun = terminal->begin(uses_colour); !begun) return fail(std::move(begun).error());
-  // Signals are those of the run.
+  // Signals are those of the run, but for that of drop_output().
   sigset_t all;
   sigfillset(&all);
+  sigdelset(&all, SIGUSR2);
   sigset_t before;
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
   terminal->thread_ = std::thread([made = terminal.get()] { made->work(); });
@@ -285,17 +286,32 @@ Result<void> Terminal::begin(bool uses_colour) {
 
 Terminal::~Terminal() {
   if (thread_.joinable()) {
-    if (!set(State::ended)) {
-      // Output to a terminal that is stopped (ctrl-s), or that nothing reads, is dropped.
-      ::tcflow(::fileno(out_), TCOON);
-      ::tcflush(::fileno(out_), TCOFLUSH);
-    }
+    if (!set(State::ended)) drop_output();
     thread_.join();
   }
   if (screen_ != nullptr) ::delscreen(static_cast<SCREEN*>(screen_));
   if (in_ != nullptr) std::fclose(in_);
   if (out_ != nullptr) std::fclose(out_);
   if (uses_unicode_) std::setlocale(LC_CTYPE, "C");
+}
+
+// The terminal is stopped (ctrl-s), or nothing reads its output. A signal interrupts the writing.
+void Terminal::drop_output() {
+  constexpr int interrupting = SIGUSR2;
+  constexpr std::chrono::milliseconds pause = 50ms;
+  constexpr int max_writes = 200; // of a screen
+  struct sigaction action{};
+  action.sa_handler = [](int /*signal*/) {};
+  struct sigaction before{};
+  ::sigaction(interrupting, &action, &before);
+  std::unique_lock lock(mutex_);
+  for (int i = 0; i < max_writes && state_ != State::ended; ++i) {
+    ::tcflow(::fileno(out_), TCOON);
+    ::tcflush(::fileno(out_), TCOFLUSH);
+    ::pthread_kill(thread_.native_handle(), interrupting);
+    changed_.wait_for(lock, pause, [&] { return state_ == State::ended; });
+  }
+  ::sigaction(interrupting, &before, nullptr);
 }
 
 void Terminal::show(Screen screen, bool redraws) {

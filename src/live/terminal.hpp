@@ -41,6 +41,7 @@ private:
   Terminal() = default;
   Result<void> begin(bool uses_colour);
   void work();
+  void drop_output();
   void read_keys();
   void draw(const Screen& screen, bool redraws);
   void draw_line(int row, const Line& line) const;

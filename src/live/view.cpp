@@ -52,11 +52,16 @@ std::string file_stem() {
                      local.tm_mon + 1, local.tm_mday, local.tm_hour, local.tm_min, local.tm_sec);
 }
 
+// Gives up if nothing is taken for long: the terminal may be stopped, or gone.
 void write_all(int fd, std::string_view text) {
+  constexpr int timeout_ms = 1000;
+  constexpr std::size_t most_bytes = 256; // a terminal that is ready takes so much
   while (!text.empty()) {
-    const ssize_t written = ::write(fd, text.data(), text.size());
+    pollfd polled{.fd = fd, .events = POLLOUT, .revents = 0};
+    if (::poll(&polled, 1, timeout_ms) == 0) return;
+    const ssize_t written = ::write(fd, text.data(), std::min(text.size(), most_bytes));
     if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return; // the terminal may be gone
+    if (written <= 0) return;
     text.remove_prefix(static_cast<std::size_t>(written));
   }
 }

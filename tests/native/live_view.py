@@ -1,0 +1,282 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""live_view.py UPROBECTL
+attach --live in tmux at three sizes: keys, a size that changes, ctrl-z and fg, a terminal that is closed, one that takes
+no output, one whose description is missing; and many events per second, compared with the text output. Needs root.
+Prints TAP."""
+
+import fcntl
+import json
+import os
+import pty
+import re
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import termios
+import time
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE.parent), str(HERE)]
+from tap import Tap
+from tmux import WAIT, Tmux
+
+UPROBECTL = str(Path(sys.argv[1]).resolve())
+FIXTURES = HERE.parent.parent / "fixtures"
+TAP = Tap()
+KEYS = "q quit  / filter  s sort"
+
+
+def child_of(pid):
+    """The only child of a process; None without one."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return int(children[0]) if children else None
+
+
+def has_ended(pid, seconds=WAIT):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        try:
+            if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
+                return True
+        except FileNotFoundError:
+            return True
+        time.sleep(0.05)
+    return False
+
+
+class Target:
+    """The program that is probed, as a process of the test."""
+
+    def __init__(self, program, rate, seconds):
+        self.process = subprocess.Popen([program, str(rate), str(seconds)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    def __enter__(self):
+        return self.process.pid
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.wait()
+
+
+def missing(screen, *patterns):
+    text = "\n".join(screen)
+    lacking = [f"no {pattern!r}" for pattern in patterns if not re.search(pattern, text, re.MULTILINE)]
+    return [*lacking, "in:", text] if lacking else []
+
+
+def check_sizes(folder, program):
+    """The same run at three sizes; and with the keys."""
+    with Target(program, 2000, 60) as pid, Tmux(folder, 80, 24) as terminal:
+        terminal.line(UPROBECTL, "attach", "--live", "-d", "40", "-p", pid, program, "step", "from_*", "rest", "libc.so.6:open")
+        screen, lacking = terminal.wait_for("5 of 5 hit", KEYS, "callers")
+        screen = terminal.wait(lambda lines: any(re.match(r" +\d{4} .*[▁▂▃▄▅▆▇█] paced:step$", line) for line in lines))
+        TAP.check("80 x 24: functions by their rate, with latencies, and details of the first", lacking + missing(
+            screen, r"^uprobectl attach --live -d 40 -p .*\d+s of 40s$", r"^[\d,]+/s  [\d,]+ events  \d+ lost  5 of 5 hit$",
+            r"^RATE/s\*  HITS     P50     P99   ERR HISTORY        FUNCTION$", r"^ +(19|20)\d\d +\d+k? .*us .*us +- +[▁▂▃▄▅▆▇█ ]+ paced:step$",
+            r"^ +\d+ +\d+ .* paced:from_first$", r"^ +\d+ +\d+ .*us +[1-9]\d* .* libc.so.6:open", r"^paced:step \(paced\)  [\d,]+ hits  p50 [\d.]+us  p99 ", r"^   7\d% from_second\+0x\w+ \(paced\+0x\w+\)$",
+            r"^   2\d% from_first\+", r'^  \d\d:\d\d:\d\d\.\d{6} \d+ paced .*= \w+ [\d.]+us$') +
+            ([] if len(screen) == 24 and max(map(len, screen)) <= 80 else [f"{len(screen)} lines"]))
+        terminal.resize(120, 40)
+        screen = terminal.wait(lambda lines: len(lines) == 40 and KEYS in lines[-1] and "MAX" in lines[2])
+        TAP.check("120 x 40 after a change of the size: more columns, the keys in the last line",
+                  missing(screen, r" P99     MAX   ERR HISTORY {10,}") + ([] if KEYS in screen[-1] and len(screen) == 40 else [screen[-1]]))
+        terminal.resize(40, 10)
+        screen = terminal.wait(lambda lines: len(lines) == 10 and "FUNCTION" in lines[2] and "q quit" in lines[-1])
+        TAP.check("40 x 10: the functions without details", missing(screen, r"^RATE/s\*     P50     P99 FUNCTION$", r"^ +\d+ .* paced:step$") +
+                  ([] if screen[-1].startswith("q quit  / filter") else [screen[-1]]))
+        terminal.resize(80, 24)
+        terminal.wait_for("callers", KEYS)
+
+        terminal.type("/", "f", "r", "o", "m", "_", "Enter")
+        screen = terminal.wait(lambda lines: "/from_" in lines[1] and not any(line.endswith(":rest") for line in lines))
+        problems = missing(screen, r"  /from_$", r" paced:from_first$", r" paced:from_second$") + (["step is shown"] if any(line.endswith(":step") for line in screen) else [])
+        terminal.type("Escape")
+        TAP.check("/ shows the functions with a text", problems + terminal.wait_for(":step")[1])
+        terminal.type("<")
+        screen, lacking = terminal.wait_for("FUNCTION*")
+        names = [line.split()[-1] for line in screen[3:8]]
+        TAP.check("< sorts by the column before", lacking + ([] if names == sorted(names) else names))
+        terminal.type(">")
+        terminal.wait_for("RATE/s*")
+        terminal.type("p")
+        paused, lacking = terminal.wait_for("PAUSED")
+        time.sleep(1.2)
+        later = terminal.screen()
+        terminal.type("p")
+        resumed = terminal.wait(lambda lines: "PAUSED" not in lines[0] and lines[1] != later[1])
+        TAP.check("p stops the picture, and the run goes on", lacking + ([] if paused == later else ["it went on"]) +
+                  ([] if resumed[1] != paused[1] and "PAUSED" not in resumed[0] else ["it did not go on"]))
+        terminal.type("Enter")
+        screen, lacking = terminal.wait_for("Esc back")
+        TAP.check("Enter shows the details on the whole screen", lacking + missing(screen, r"^callers$", r"^last events$") +
+                  (["the table is shown"] if any("RATE/s" in line for line in screen) else []))
+        terminal.type("Escape")
+        terminal.wait_for("RATE/s")
+        terminal.type("w")
+        screen, lacking = terminal.wait_for("written to uprobectl-live-")
+        files = list(folder.glob("uprobectl-live-*.txt"))
+        text = files[0].read_text() if files else ""
+        TAP.check("w writes it to a file that only its owner can read", lacking + missing(text.split("\n"), r" paced:from_first$", r"^callers$") +
+                  ([] if files and files[0].stat().st_mode & 0o777 == 0o600 else [f"files: {files}"]))
+        terminal.type("q")
+        screen, lacking = terminal.wait_for("ready>", "probes hit")
+        TAP.check("q ends the run: the table and the messages are on the usual screen", lacking + missing(screen, r"^ +\d+ .* paced:step$", r"^ready>"))
+        terminal.line("stty", "-a")
+        screen, lacking = terminal.wait_for(" icanon", " echo ")
+        TAP.check("the terminal has its modes again", lacking)
+
+
+def check_suspend(folder, program):
+    with Target(program, 500, 60) as pid, Tmux(folder, 80, 24) as terminal:
+        terminal.line(UPROBECTL, "attach", "--live", "-d", "40", "-p", pid, program, "step")
+        terminal.wait_for(KEYS, " step")
+        terminal.type("C-z")
+        screen, lacking = terminal.wait_for("Stopped")
+        terminal.line("stty", "-a")
+        lacking += terminal.wait_for(" icanon", " echo ")[1]
+        terminal.line("fg")
+        screen, again = terminal.wait_for(KEYS, "1 of 1 hit", " step")
+        before = screen[1]
+        screen = terminal.wait(lambda lines: lines[1] != before)
+        TAP.check("ctrl-z gives the terminal back, fg goes on", lacking + again + ([] if screen[1] != before else ["nothing changes"]))
+        terminal.type("C-c")
+        TAP.check("ctrl-c ends the run", terminal.wait_for("probes hit")[1])
+
+
+def check_closed(folder, program):
+    saved = folder / "closed.run"
+    with Target(program, 500, 60) as pid, Tmux(folder, 80, 24) as terminal:
+        shell = int(terminal.call("display-message", "-p", "#{pane_pid}"))
+        terminal.line(UPROBECTL, "attach", "--live", "-d", "40", "--save", saved, "-p", pid, program, "step")
+        terminal.wait_for(KEYS, " step")
+        run = child_of(shell)
+        terminal.close()
+        ended = has_ended(run)
+        report = subprocess.run([UPROBECTL, "report", saved], capture_output=True, text=True, check=False)
+        probes = subprocess.run([UPROBECTL, "list-probes", "-j"], capture_output=True, text=True, check=False).stdout
+        TAP.check("a closed terminal ends the run: its probes are gone and its files are whole",
+                  ([] if ended else ["it has not ended"]) + ([] if report.returncode == 0 and "cut off" not in report.stderr else [report.stderr]) +
+                  ([] if str(program) not in probes else [probes]) + missing(report.stdout.split("\n"), r"step"))
+
+
+def check_command(folder, program):
+    with Tmux(folder, 80, 24) as terminal:
+        terminal.line(UPROBECTL, "attach", "--live", program, "step", "--", program, "300", "3")
+        terminal.wait_for(KEYS, " step")
+        terminal.type("o")
+        screen, lacking = terminal.wait_for("what the command has printed", "\nline 2", "error line 2")
+        after, still = terminal.wait_for("ready>", "the command has printed", "  line 3", "  error line 3", "probes hit")
+        TAP.check("what a command prints is kept, and does not tear the screen", lacking + still + missing(screen, r"^Esc back"))
+
+
+def check_without_terminal(folder, program):
+    done = subprocess.run([UPROBECTL, "attach", "--live", program, "step", "--", program, "300", "2"], capture_output=True, text=True,
+                          check=False, cwd=folder)
+    rows = [line.split("\t") for line in done.stdout.splitlines()]
+    TAP.check("without a terminal counts are printed each second", ([] if done.returncode == 0 else [done.stderr]) +
+              missing([done.stderr], r"stdout is not a terminal: --live prints counts each second instead") +
+              ([] if len(rows) >= 2 and all(len(row) == 2 and row[1] == "step" for row in rows) and sum(int(row[0]) for row in rows) > 500 else rows))
+    with Tmux(folder, 80, 24, TERM="dumb") as terminal:
+        terminal.line(UPROBECTL, "attach", "--live", program, "step", "--", program, "300", "1")
+        TAP.check("a terminal that cannot move its cursor gets counts as well", terminal.wait_for("each second instead", "probes hit")[1])
+
+
+def check_descriptions(folder, program):
+    """As on a phone: no terminfo folder, and no locale."""
+    hide = "for each in /etc/terminfo /lib/terminfo /usr/share/terminfo /usr/lib/locale; do [ ! -d $each ] || mount -t tmpfs none $each; done; exec \"$@\""
+    with Target(program, 500, 60) as pid:
+        for kind in ["xterm-256color", "tmux-256color", "screen", "linux", "vt100"]:
+            with Tmux(folder, 80, 24, ("unshare", "-m", "sh", "-c", hide, "sh", "bash", "--norc"), TERM=kind) as terminal:
+                terminal.line(UPROBECTL, "attach", "--live", "-d", "20", "-p", pid, program, "step")
+                screen, lacking = terminal.wait_for(KEYS, "1 of 1 hit")
+                terminal.type("q")
+                TAP.check(f"{kind} without a terminfo folder and a locale", lacking + missing(screen, r"^ +\d+ .*step$") +
+                          terminal.wait_for("probes hit")[1] + ([] if "\n".join(screen).isascii() else screen))
+
+
+def check_stalled(folder, program):
+    """A terminal whose other end reads nothing, as with ctrl-s."""
+    saved = folder / "stalled.run"
+    with Target(program, 1000, 60) as pid:
+        child, terminal = pty.fork()
+        if child == 0:
+            os.environ["TERM"] = "xterm"
+            os.execv(UPROBECTL, [UPROBECTL, "attach", "--live", "-d", "4", "--save", str(saved), "-p", str(pid), str(program), "step"])
+        fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 200, 300, 0, 0))  # much to draw
+        begin = time.monotonic()
+        ended = has_ended(child, 12 * WAIT / 15)
+        took = time.monotonic() - begin
+        if not ended:
+            os.kill(child, signal.SIGKILL)
+        os.close(terminal)
+        status = os.waitpid(child, 0)[1]
+    report = subprocess.run([UPROBECTL, "report", "-j", saved], capture_output=True, text=True, check=False).stdout
+    summary = next((record for record in map(json.loads, report.splitlines()) if record["type"] == "summary"), {})
+    TAP.check("a terminal that takes no output stops nothing", ([] if ended and status == 0 else [f"status {status} after {took} s"]) +
+              ([] if summary.get("events", 0) > 3000 and summary.get("duration_ns", 0) < 5_000_000_000 else [str(summary)]))
+
+
+def check_load(folder, program, objects):
+    """Events that are lost are not more than with the text output."""
+    def totals(text):
+        found = re.search(r"^(\d+) events in ([\d.]+)s, (\d+) lost", text, re.MULTILINE)
+        return (int(found[1]), int(found[3]), float(found[2])) if found else (0, 0, 1)
+    options = ["-d", "3", "--object", objects, "--record", "bursts=record"]
+    with Target(program, 15000, 60) as pid:
+        text = subprocess.run([UPROBECTL, "attach", *options, "-p", str(pid), program, "step"], stdout=(folder / "text").open("w"), stderr=subprocess.PIPE,
+                              text=True, check=False).stderr
+        with Tmux(folder, 120, 40) as terminal:
+            terminal.line(UPROBECTL, "attach", "--live", *options, "-p", pid, program, "step")
+            screen, lacking = terminal.wait_for("probes hit", seconds=3 + WAIT)
+    events, lost, seconds = totals(text)
+    seen, missed, duration = totals("\n".join(screen))
+    print(f"# text: {events / seconds:.0f} events/s, {lost} lost; live: {seen / duration:.0f} events/s, {missed} lost")
+    TAP.check("the live view loses no more of many events than the text output",
+              lacking + ([] if seen > 0 and missed / (seen + missed) <= lost / (events + lost) + 0.01 else [text, *screen]))
+
+
+def check_saved(folder, program):
+    saved = folder / "shown.run"
+    subprocess.run([UPROBECTL, "attach", "--latency", "--caller", "--save", saved, program, "step", "rest", "--", program, "300", "2"],
+                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
+    with Tmux(folder, 80, 24) as terminal:
+        terminal.line(UPROBECTL, "report", "--live", saved)
+        screen, lacking = terminal.wait_for("the run has ended", KEYS, "2 of 2 hit")
+        terminal.type("q")
+        TAP.check("report --live shows a saved run until q", lacking + missing(screen, r" step$", r"from_second\+0x") +
+                  terminal.wait_for("ready>", "FUNCTION")[1])
+
+
+def main():
+    if os.geteuid() != 0:
+        TAP.skip("attach --live", "needs root")
+        return TAP.done()
+    if not shutil.which("tmux"):
+        TAP.skip("attach --live", "needs tmux")
+        return TAP.done()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        program = folder / "paced"
+        subprocess.run(["gcc", "-O1", "-g", "-o", program, FIXTURES / "workload/paced.c"], check=True)
+        objects = folder / "bursts.bpf.o"
+        subprocess.run(["clang-19", "-g", "-O2", "-target", "bpf", f"-I/usr/include/{os.uname().machine}-linux-gnu", "-c", "-o", objects,
+                        FIXTURES / "bpf/bursts.bpf.c"], check=True)
+        check_sizes(folder, program)
+        check_suspend(folder, program)
+        check_closed(folder, program)
+        check_command(folder, program)
+        check_without_terminal(folder, program)
+        check_descriptions(folder, program)
+        check_stalled(folder, program)
+        check_load(folder, program, objects)
+        check_saved(folder, program)
+    return TAP.done()
+
+
+if __name__ == "__main__":
+    main()
