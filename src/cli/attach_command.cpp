@@ -16,6 +16,7 @@
 #include "util/shell_words.hpp"
 #include "util/text.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <limits>
 #include <memory>
@@ -418,15 +419,15 @@ std::string prepare_live(AttachLine& line) {
   AttachOptions& options = line.options;
   CaptureOptions& capture = options.capture;
   const Workstation& workstation = *line.common.workstation;
+  const bool is_on_device = workstation.is_remote();
+  auto terminal = is_on_device ? Result<void>() : live::Terminal::check();
+  if (is_on_device && !workstation.takes_saved_run())
+    terminal = fail(ErrorKind::unsupported, "stdout is not a terminal");
   std::string notice;
-  if (workstation.is_remote() ? !workstation.takes_saved_run() : true)
-    if (const auto checked = workstation.is_remote()
-                                 ? fail(ErrorKind::unsupported, "stdout is not a terminal")
-                                 : live::Terminal::check();
-        !checked) {
-      options.live = false;
-      notice = checked.error().message + ": --live prints counts each second instead";
-    }
+  if (!terminal) {
+    options.live = false;
+    notice = terminal.error().message + ": --live prints counts each second instead";
+  }
   const bool counts = capture.count || capture.histogram;
   if (!options.live) capture.count = capture.count || !counts;
   if ((!options.live || counts) && !capture.interval) capture.interval = std::chrono::seconds(1);
@@ -467,7 +468,12 @@ ExitCode attach(const AttachLine& line, AttachRequest request, std::vector<std::
     return finish_with(error, line.common);
   }
   std::unique_ptr<live::View> view;
-  if (options.live && runs && !line.common.workstation->is_remote()) {
+  UniqueFd discarded;
+  if (options.live && runs && line.common.workstation->is_remote()) {
+    // It would tear the picture on the workstation.
+    discarded = UniqueFd(::open("/dev/null", O_WRONLY | O_CLOEXEC));
+    request.processes.command_output.view = discarded.get();
+  } else if (options.live && runs) {
     auto made = make_view(line, request);
     if (!made) return finish_with(made.error(), line.common);
     view = std::move(*made);

@@ -4,6 +4,7 @@
 #include "debuginfod.hpp"
 #include "events/filter.hpp"
 #include "host/agent_files.hpp"
+#include "live/terminal.hpp"
 #include "plan_options.hpp"
 #include "symbol_plans.hpp"
 
@@ -223,12 +224,19 @@ std::optional<std::string> find_unwind_on(const CommandLine& line,
   return value;
 }
 
-// With --unwind-on host `report` here gets the saved runs of the devices, unless they are saved.
-// Its options are those of the run that say how and where it is shown.
+// With --unwind-on host and --live `report` here gets the saved runs of the devices, unless they
+// are saved. Its options are those of the run that say how and where it is shown.
 Result<void> serve_report(const CommandLine& line, std::span<const std::string_view> arguments,
                           const CommonOptions& common, host::DeviceRun& run) {
   const bool runs = !line.flag("--dry-run") && !line.has("--write-plan");
-  if (!runs || find_unwind_on(line, arguments) != "host") return {};
+  // Without a terminal the device prints counts.
+  const bool is_live =
+      line.spec().name.ends_with("attach") && line.flag("--live") && live::Terminal::check();
+  if (!runs || (find_unwind_on(line, arguments) != "host" && !is_live)) return {};
+  if (is_live && (common.output || line.has("--save")))
+    return fail(ErrorKind::usage,
+                "--live cannot be combined with --save and with -o of records over "
+                "--adb: report the run again with --save alone");
   if (const auto saved = line.value("--save")) {
     if (saved == "-")
       run.saved_run.emplace();
@@ -239,10 +247,12 @@ Result<void> serve_report(const CommandLine& line, std::span<const std::string_v
   for (const std::string_view option : {"--output", "--folded", "--flamegraph"})
     for (const std::string& path : line.values(option))
       if (path.starts_with(host::device_prefix))
-        return fail(ErrorKind::usage, fmt::format("{}: with --unwind-on host the workstation "
-                                                  "writes the files of {}",
+        return fail(ErrorKind::usage, fmt::format("{}: with --unwind-on host and --live the "
+                                                  "workstation writes the files of {}",
                                                   path, option));
   host::DeviceRun::Report report;
+  report.is_live = is_live;
+  if (is_live) report.arguments.emplace_back("--live");
   for (const std::string_view flag : {"--json", "--quiet", "--verbose", "--header", "--debuginfod"})
     if (line.flag(flag)) report.arguments.emplace_back(flag);
   for (const std::string_view option : {"--format", "--color"})

@@ -91,7 +91,8 @@ ExitCode run_report(std::span<const std::string_view> arguments, Workstation& wo
   if (live) {
     if (auto checked = live::Terminal::check(); !checked)
       return finish_with(Error(checked.error()).within("--live"), common);
-    auto made = live::View::make({.messages = output_options(common)});
+    auto made =
+        live::View::make({.stops_group = request.path == "-", .messages = output_options(common)});
     if (!made) return finish_with(made.error(), common);
     view = std::move(*made);
     request.live_view = [&view](const saved::RunHeader& header) {

@@ -97,7 +97,7 @@ Result<AdbProcess> AdbProcess::start(const std::vector<std::string>& words, Inhe
   ::posix_spawnattr_init(&attributes);
   const sigset_t defaults = ignored_signal_set();
   ::posix_spawnattr_setsigdefault(&attributes, &defaults);
-  ::posix_spawnattr_setpgroup(&attributes, 0);
+  ::posix_spawnattr_setpgroup(&attributes, inherited.own_group ? ::getpgrp() : 0);
   ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGDEF);
   pid_t pid = -1;
   const int errnum =

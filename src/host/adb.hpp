@@ -38,6 +38,7 @@ public:
   struct Inherited {
     bool own_stdout = false;
     bool own_stderr = false;
+    bool own_group = false; // it gets the keys and signals of our terminal
   };
   static Result<AdbProcess> start(const std::vector<std::string>& words, Inherited inherited);
   static Result<AdbProcess> start(const std::vector<std::string>& words) {

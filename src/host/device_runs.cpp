@@ -24,6 +24,7 @@ namespace {
 
 // A thread, a client and some buffers each.
 constexpr std::size_t max_devices = 128;
+constexpr std::size_t max_held_messages = 1 << 20; // bytes, of a device whose run has a live view
 constexpr int signal_status = 128; // plus the signal's number: the run was ended by it
 
 std::string own_machine() {
@@ -182,10 +183,15 @@ Result<int> Runs::run_prepared(Device& device, Outcome& outcome) {
   // else.
   const bool is_shown = run_.is_text || ::isatty(STDOUT_FILENO) == 1;
   const StreamContent content = is_shown ? content_ : StreamContent::bytes;
+  // They would tear a picture, and are few: messages of the run itself are in the saved run.
+  const bool is_live = report && run_.report->is_live;
+  std::optional<Sink> held_messages;
+  if (is_live) held_messages.emplace(Sink::InMemory{max_held_messages});
   AgentStreams streams{
       report ? MarkedLines(report->input(), LineMark::none, serial, StreamContent::bytes)
              : MarkedLines(records_, record_mark_, serial, content),
-      MarkedLines(messages_, mark, serial, StreamContent::messages)};
+      MarkedLines(held_messages ? *held_messages : messages_, mark, serial,
+                  StreamContent::messages)};
   RunRequest request = run_.request;
   Handlers handlers = run_.handlers;
   std::optional<PartTransfer> parts;
@@ -217,6 +223,7 @@ Result<int> Runs::run_prepared(Device& device, Outcome& outcome) {
   outcome.totals = streams.records.totals();
   if (report) {
     const int reported = report->finish();
+    if (held_messages) messages_.write(held_messages->content());
     outcome.totals = report->totals();
     if (status == 0) status = reported;
   }
@@ -240,7 +247,8 @@ Result<std::unique_ptr<LocalReport>> Runs::start_report(const std::string& seria
   }
   std::optional<MarkedLines> messages;
   if (!is_alone_) messages.emplace(messages_, LineMark::prefix, serial, StreamContent::bytes);
-  return LocalReport::start(arguments, std::move(records), std::move(messages));
+  return LocalReport::start(arguments, std::move(records), std::move(messages),
+                            run_.report->is_live);
 }
 
 void Runs::run_one(const ListedDevice& listed, Outcome& outcome) {
@@ -378,6 +386,10 @@ Result<int> run_on_devices(const DeviceOptions& options, const DeviceRun& run,
   const Interrupts interrupts;
   auto client = find_devices(options.selection);
   if (!client) return fail(std::move(client).error());
+  if (run.report && run.report->is_live && client->devices.size() > 1)
+    return fail(Error{ErrorKind::usage, fmt::format("--live shows the run of one device, not of {}",
+                                                    client->devices.size())}
+                    .hint(fmt::format("choose one: --adb={}", client->devices.front().serial)));
   const auto& updated = run.request.paths.updated;
   if (!updated.empty() && client->devices.size() > 1)
     return fail(

@@ -26,17 +26,29 @@ void pass_on(const UniqueFd& from, MarkedLines& lines) {
 
 } // namespace
 
+LocalReport::IgnoredStop::IgnoredStop() {
+  struct sigaction action{};
+  action.sa_handler = SIG_IGN;
+  ::sigaction(SIGTSTP, &action, &before_);
+}
+
+LocalReport::IgnoredStop::~IgnoredStop() { ::sigaction(SIGTSTP, &before_, nullptr); }
+
 Result<std::unique_ptr<LocalReport>> LocalReport::start(const std::vector<std::string>& arguments,
                                                         std::optional<MarkedLines> records,
-                                                        std::optional<MarkedLines> messages) {
+                                                        std::optional<MarkedLines> messages,
+                                                        bool is_live) {
   std::vector<std::string> words = {"/proc/self/exe", "report"};
   words.insert(words.end(), arguments.begin(), arguments.end());
   words.emplace_back("-");
-  auto process = AdbProcess::start(
-      words, {.own_stdout = !records.has_value(), .own_stderr = !messages.has_value()});
+  auto process = AdbProcess::start(words, {.own_stdout = !records.has_value(),
+                                           .own_stderr = !messages.has_value(),
+                                           .own_group = is_live});
   if (!process) return fail(std::move(process).error());
-  return std::unique_ptr<LocalReport>(
+  std::unique_ptr<LocalReport> report(
       new LocalReport(std::move(*process), std::move(records), std::move(messages)));
+  if (is_live) report->ignored_stop_.emplace();
+  return report;
 }
 
 LocalReport::LocalReport(AdbProcess process, std::optional<MarkedLines> records,

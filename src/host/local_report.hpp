@@ -5,6 +5,7 @@
 #include "host/adb.hpp"
 #include "host/sink.hpp"
 
+#include <csignal>
 #include <thread>
 
 namespace uprobectl::host {
@@ -13,9 +14,11 @@ class LocalReport {
 public:
   // Starts this program. Without `records` or `messages` the report writes to our stdout or stderr
   // itself. Their sinks must outlive this.
+  // `is_live`: it has the terminal, and ctrl-z, after which it stops us as well.
   static Result<std::unique_ptr<LocalReport>> start(const std::vector<std::string>& arguments,
                                                     std::optional<MarkedLines> records,
-                                                    std::optional<MarkedLines> messages);
+                                                    std::optional<MarkedLines> messages,
+                                                    bool is_live = false);
   LocalReport(const LocalReport&) = delete;
   LocalReport& operator=(const LocalReport&) = delete;
   ~LocalReport();
@@ -29,9 +32,22 @@ public:
   }
 
 private:
+  // Ignores SIGTSTP while it exists.
+  class IgnoredStop {
+  public:
+    IgnoredStop();
+    IgnoredStop(const IgnoredStop&) = delete;
+    IgnoredStop& operator=(const IgnoredStop&) = delete;
+    ~IgnoredStop();
+
+  private:
+    struct sigaction before_{};
+  };
+
   LocalReport(AdbProcess process, std::optional<MarkedLines> records,
               std::optional<MarkedLines> messages);
 
+  std::optional<IgnoredStop> ignored_stop_;
   AdbProcess process_;
   std::optional<MarkedLines> records_;
   std::optional<MarkedLines> messages_;

@@ -270,9 +270,13 @@ bool View::press_keys() {
 void View::suspend() {
   terminal_->suspend();
   const sigset_t set = stop_signal();
-  ::kill(::getpid(), SIGTSTP);
-  ::pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
-  ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  if (!request_.stops_group) {
+    ::kill(::getpid(), SIGTSTP);
+    ::pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
+    ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  } else if (::getsid(0) != ::getpgrp()) { // else no shell would continue the group
+    ::kill(0, SIGSTOP);
+  }
   terminal_->resume();
   redraws_ = true;
 }

@@ -17,6 +17,7 @@ struct ViewRequest {
   bool hits_are_counted = false; // --count: histograms do not have the hits
   bool has_stacks = false;       // the run was asked for stacks
   bool has_command = false;      // the run starts one, whose output the view keeps
+  bool stops_group = false;      // ctrl-z also stops what writes the run to a pipe
   // How messages are written before and after the view. The view keeps those that come meanwhile.
   OutputOptions messages = {};
 };

@@ -21,7 +21,8 @@ import time
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE.parent), str(HERE)]
+sys.path[:0] = [str(HERE.parent), str(HERE), str(HERE.parent / "integration")]
+from adb_device_world import World
 from tap import Tap
 from tmux import WAIT, Tmux
 
@@ -252,6 +253,33 @@ def check_saved(folder, program):
                   terminal.wait_for("ready>", "FUNCTION")[1])
 
 
+def check_device(folder, program):
+    """A device of our own making; the view is on this side."""
+    with World(UPROBECTL) as world, Target(program, 500, 90) as pid:
+        device = world.add_device(is_root=True)
+        names = {name: world.environment[name] for name in ("ANDROID_ADB_SERVER_PORT", "HOME", "ADB_LOCAL_TRANSPORT_MAX_PORT")}
+        with Tmux(folder, 80, 24, **names) as terminal:
+            terminal.line(*world.words(device, "attach", "--live", "-d", "60", "-p", pid, program, "step", "rest"))
+            screen, lacking = terminal.wait_for(KEYS, "2 of 2 hit", "callers", seconds=3 * WAIT)
+            screen = terminal.wait(lambda lines: any(re.match(r" +(49|50)\d .*[▁▂▃▄▅▆▇█] step$", line) for line in lines))
+            TAP.check("--adb: the view is on the workstation", lacking + missing(
+                screen, r"^ +(49|50)\d .*[▁▂▃▄▅▆▇█] step$", r"^   7\d% from_second\+0x", r'name="second"'))
+            terminal.type("C-z")
+            lacking = terminal.wait_for("Stopped")[1]
+            terminal.line("stty", "-a")
+            lacking += terminal.wait_for(" icanon", " echo ")[1]
+            terminal.line("fg")
+            lacking += terminal.wait_for(KEYS, "2 of 2 hit")[1]
+            TAP.check("--adb: ctrl-z gives the terminal back, fg goes on", lacking)
+            terminal.type("q")
+            screen, lacking = terminal.wait_for("ready>", "probes hit", "FUNCTION")
+            TAP.check("--adb: q ends the run on the device", lacking + missing(screen, r" step$") +
+                      ([] if device.agents_end_within(10) else ["an agent still runs"]))
+            done = world.run(device, "attach", "--live", "-d", "3", "-p", str(pid), program, "step")
+            TAP.check("--adb: without a terminal counts are printed", ([] if done.returncode == 0 else [done.stderr]) +
+                      missing([done.stderr], r"--live prints counts each second") + missing(done.stdout.split("\n"), r"^\d+\tstep$"))
+
+
 def main():
     if os.geteuid() != 0:
         TAP.skip("attach --live", "needs root")
@@ -275,6 +303,10 @@ def main():
         check_stalled(folder, program)
         check_load(folder, program, objects)
         check_saved(folder, program)
+        if shutil.which("adb"):
+            check_device(folder, program)
+        else:
+            TAP.skip("--adb: the view is on the workstation", "needs adb")
     return TAP.done()
 
 
