@@ -122,6 +122,7 @@ ExitCode run_load(std::span<const std::string_view> arguments, Workstation& work
 ExitCode run_list_probes(std::span<const std::string_view> arguments, Workstation& workstation);
 ExitCode run_devices(std::span<const std::string_view> arguments, Workstation& workstation);
 ExitCode run_doctor(std::span<const std::string_view> arguments, Workstation& workstation);
+ExitCode run_explore(std::span<const std::string_view> arguments, Workstation& workstation);
 ExitCode run_report(std::span<const std::string_view> arguments, Workstation& workstation);
 ExitCode run_help(std::span<const std::string_view> arguments, Workstation& workstation);
 ExitCode run_symbolize(std::span<const std::string_view> arguments, Workstation& workstation);

@@ -40,6 +40,7 @@ constexpr std::array all_commands = {
     Command{"usdt list", run_usdt_list},
     Command{"usdt attach", run_usdt_attach},
     Command{"report", run_report},
+    Command{"explore", run_explore},
     Command{"load", run_load},
     Command{"list-probes", run_list_probes},
     Command{"doctor", run_doctor},

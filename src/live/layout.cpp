@@ -10,12 +10,6 @@
 
 namespace uprobectl::live {
 
-namespace {
-
-constexpr std::size_t min_rows_with_details = 20; // of the screen, below the functions
-constexpr std::size_t max_columns_of_text = 100;  // of a table without a screen
-
-// Returns as many characters as fit.
 std::string clipped(std::string_view text, std::size_t columns) {
   std::size_t at = 0;
   for (std::size_t count = 0; count < columns && at < text.size(); ++count)
@@ -28,6 +22,19 @@ std::string to_left(std::string_view text, std::size_t columns) {
   padded.append(columns - std::min(columns, display_width(padded)), ' ');
   return padded;
 }
+
+void cut(Line& line, std::size_t columns) {
+  std::size_t left = columns;
+  for (Piece& piece : line) {
+    piece.text = clipped(piece.text, left);
+    left -= std::min(left, display_width(piece.text));
+  }
+}
+
+namespace {
+
+constexpr std::size_t min_rows_with_details = 20; // of the screen, below the functions
+constexpr std::size_t max_columns_of_text = 100;  // of a table without a screen
 
 std::string to_right(std::string_view text, std::size_t columns) {
   const std::string fitting = clipped(text, columns);
@@ -150,14 +157,6 @@ std::string time_text(const Model& model, const RunStatus& status) {
   std::string text = seconds_text(model.since_begin_ns());
   if (status.duration_ns) text += " of " + seconds_text(*status.duration_ns);
   return text;
-}
-
-void cut(Line& line, std::size_t columns) {
-  std::size_t left = columns;
-  for (Piece& piece : line) {
-    piece.text = clipped(piece.text, left);
-    left -= std::min(left, display_width(piece.text));
-  }
 }
 
 // The title of the run, and its time at the right end.

@@ -44,6 +44,13 @@ Screen draw(const Model& model, ViewState& state, const RunStatus& status, const
 std::string text_of(const Model& model, const ViewState& state, const RunStatus& status,
                     bool has_all);
 
+// Returns as many characters as fit.
+std::string clipped(std::string_view text, std::size_t columns);
+// The same, with blanks up to this width.
+std::string to_left(std::string_view text, std::size_t columns);
+// Leaves as many characters as fit.
+void cut(Line& line, std::size_t columns);
+
 // Returns one character for each number: its height among them. nullopt is a blank.
 std::string sparkline(std::span<const std::optional<std::uint64_t>> numbers, bool uses_unicode);
 

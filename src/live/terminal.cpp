@@ -166,6 +166,7 @@ std::optional<KeyPress> read_key(WINDOW* window) {
     }
   constexpr wint_t backspace = 0x8;
   constexpr wint_t redraw = 0xc;
+  constexpr wint_t tab = '\t';
   constexpr wint_t clear_line = 0x15;
   constexpr wint_t escape = 0x1b;
   constexpr wint_t rubout = 0x7f;
@@ -176,6 +177,8 @@ std::optional<KeyPress> read_key(WINDOW* window) {
   case backspace:
   case rubout:
     return KeyPress{.key = Key::backspace};
+  case tab:
+    return KeyPress{.key = Key::mark};
   case redraw:
     return KeyPress{.key = Key::redraw};
   case clear_line:

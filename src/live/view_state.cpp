@@ -14,13 +14,6 @@ constexpr std::size_t max_filter = 200; // bytes
 constexpr std::string_view column_names[] = {"rate", "hits",   "p50",   "p99",
                                              "max",  "errors", "total", "name"};
 
-std::string lower_case(std::string_view text) {
-  std::string lower(text);
-  for (char& each : lower)
-    if (each >= 'A' && each <= 'Z') each = static_cast<char>(each - 'A' + 'a');
-  return lower;
-}
-
 std::uint64_t to_unsigned(std::int64_t number) {
   return static_cast<std::uint64_t>(std::max<std::int64_t>(number, 0));
 }
@@ -47,12 +40,19 @@ std::uint64_t number_in(const Row& row, SortColumn column) {
   return 0;
 }
 
+} // namespace
+
+std::string lower_case(std::string_view text) {
+  std::string lower(text);
+  for (char& each : lower)
+    if (each >= 'A' && each <= 'Z') each = static_cast<char>(each - 'A' + 'a');
+  return lower;
+}
+
 void remove_last_character(std::string& text) {
   while (!text.empty() && (static_cast<unsigned char>(text.back()) & 0xc0) == 0x80) text.pop_back();
   if (!text.empty()) text.pop_back();
 }
-
-} // namespace
 
 std::string_view to_string(SortColumn column) {
   return column_names[static_cast<std::size_t>(column)];
@@ -119,6 +119,7 @@ void ViewState::edit_filter(const KeyPress& press) {
   case Key::home:
   case Key::end:
   case Key::redraw:
+  case Key::mark:
     break;
   }
 }
@@ -152,6 +153,7 @@ void ViewState::move(const KeyPress& press, const Model& model) {
   case Key::backspace:
   case Key::clear_line:
   case Key::redraw:
+  case Key::mark:
   case Key::text:
     return;
   }

@@ -20,6 +20,7 @@ enum class Key : std::uint8_t {
   backspace,
   clear_line, // ctrl-u
   redraw,     // ctrl-l
+  mark,       // Tab
   text,       // a character
 };
 
@@ -61,6 +62,10 @@ private:
   void change_sort(int step);
   void show(Page wanted);
 };
+
+// Of typed text: the letters of ASCII in lower case; without its last character.
+std::string lower_case(std::string_view text);
+void remove_last_character(std::string& text);
 
 // Returns the numbers of the rows that pass the filter, in the order in which they are shown: of
 // equal ones the first that came is first.

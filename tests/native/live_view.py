@@ -191,7 +191,7 @@ def check_descriptions(folder, program):
     """As on a phone: no terminfo folder, and no locale."""
     hide = "for each in /etc/terminfo /lib/terminfo /usr/share/terminfo /usr/lib/locale; do [ ! -d $each ] || mount -t tmpfs none $each; done; exec \"$@\""
     with Target(program, 500, 60) as pid:
-        for kind in ["xterm-256color", "tmux-256color", "screen", "linux", "vt100"]:
+        for kind in ["xterm-256color", "screen", "vt100"]:
             with Tmux(folder, 80, 24, ("unshare", "-m", "sh", "-c", hide, "sh", "bash", "--norc"), TERM=kind) as terminal:
                 terminal.line(UPROBECTL, "attach", "--live", "-d", "20", "-p", pid, program, "step")
                 screen, lacking = terminal.wait_for(KEYS, "1 of 1 hit")
@@ -253,6 +253,28 @@ def check_saved(folder, program):
                   terminal.wait_for("ready>", "FUNCTION")[1])
 
 
+def check_explore(folder, program):
+    with Target(program, 500, 60) as pid, Tmux(folder, 80, 24) as terminal:
+        terminal.line(UPROBECTL, "explore", "-p", pid)
+        screen, lacking = terminal.wait_for("type to search", "functions in 3 files")
+        terminal.call("send-keys", "-l", "FROM paced")
+        screen = terminal.wait(lambda lines: "> FROM paced_  2 of" in lines[1])
+        TAP.check("explore lists what is mapped, and searches while one types", lacking + missing(screen, r"^  paced +from_first$", r"^  paced +from_second$"))
+        terminal.type("Tab", "Tab", "Enter")
+        screen, lacking = terminal.wait_for("Enter run it")
+        command = f"uprobectl attach --live -d forever -p {pid} {program} from_first from_second"
+        TAP.check("explore shows the command", lacking + ([] if command in " ".join(" ".join(screen).split()) else screen))
+        terminal.type("Enter")
+        screen, lacking = terminal.wait_for(KEYS, "2 of 2 hit", " from_first", " from_second")
+        terminal.type("q")
+        screen, still = terminal.wait_for("ready>", "probes hit")
+        TAP.check("and runs it", lacking + still)
+    listed = subprocess.run([UPROBECTL, "explore", "-j", "--", program], capture_output=True, text=True, check=False)
+    names = {(record["file"], record["symbol"]) for record in map(json.loads, listed.stdout.splitlines()) if record["type"] == "symbol"}
+    TAP.check("without a terminal explore lists a program and its libraries", ([] if listed.returncode == 0 else [listed.stderr]) +
+              ([] if (str(program), "step") in names and any("libc.so.6" in file and name == "malloc" for file, name in names) else [f"{len(names)} names"]))
+
+
 def check_device(folder, program):
     """A device of our own making; the view is on this side."""
     with World(UPROBECTL) as world, Target(program, 500, 90) as pid:
@@ -303,6 +325,7 @@ def main():
         check_stalled(folder, program)
         check_load(folder, program, objects)
         check_saved(folder, program)
+        check_explore(folder, program)
         if shutil.which("adb"):
             check_device(folder, program)
         else:
