@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Lists what can be probed in a process or a program, searches it, and runs what was chosen.
+#include "capture_options.hpp"
 #include "console.hpp"
 #include "live/picker.hpp"
 #include "live/terminal.hpp"
@@ -8,7 +9,6 @@
 #include "target_options.hpp"
 #include "trace/run_loop.hpp"
 #include "uprobectl/path.hpp"
-#include "util/shell_words.hpp"
 #include "util/text.hpp"
 
 #include <algorithm>
@@ -202,9 +202,9 @@ std::vector<std::string> words_of(const live::PickerList& list, const live::Choi
 }
 
 std::string text_of(const std::vector<std::string>& words) {
-  std::string text = "uprobectl";
-  for (const std::string& word : words) text += ' ' + shell_word(word);
-  return text;
+  if (words.empty()) return {};
+  const std::vector<std::string_view> rest(words.begin() + 1, words.end());
+  return command_line(words.front(), rest);
 }
 
 // Ctrl-z while it exists would leave the terminal as it is.
