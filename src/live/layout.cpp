@@ -225,6 +225,11 @@ void add_part(std::vector<std::string>& lines, std::string title,
   if (shown < part.size()) lines.push_back(fmt::format("  and {} more", part.size() - shown));
 }
 
+// Of equal ones that of the lower address, which came first.
+constexpr auto has_more_hits = [](const auto* one, const auto* other) {
+  return one->hits != other->hits ? one->hits > other->hits : std::less()(one, other);
+};
+
 std::vector<std::string> caller_lines(const Details& details) {
   std::vector<const CountedText*> callers;
   std::uint64_t all = details.other_callers;
@@ -232,7 +237,7 @@ std::vector<std::string> caller_lines(const Details& details) {
     callers.push_back(&each);
     all += each.hits;
   }
-  std::ranges::stable_sort(callers, std::greater(), &CountedText::hits);
+  std::ranges::sort(callers, has_more_hits);
   std::vector<std::string> lines;
   lines.reserve(callers.size());
   for (const CountedText* const each : callers)
@@ -249,7 +254,7 @@ std::vector<std::string> stack_lines(const Details& details) {
     stacks.push_back(&each);
     all += each.hits;
   }
-  std::ranges::stable_sort(stacks, std::greater(), &CountedStack::hits);
+  std::ranges::sort(stacks, has_more_hits);
   std::vector<std::string> lines;
   for (const CountedStack* const each : stacks) {
     lines.push_back(fmt::format("  {} of {} hits", percent(each->hits, all), with_groups(all)));

@@ -70,12 +70,14 @@ std::vector<std::size_t> visible_rows(const Model& model, const ViewState& state
     if (wanted.empty() || lower_case(rows[i].name).contains(wanted) ||
         lower_case(rows[i].file).contains(wanted))
       sorted.push_back({.number = number_in(rows[i], state.sort), .row = i});
-  const bool by_name = state.sort == SortColumn::name;
-  std::ranges::stable_sort(sorted, [&](const Sorted& one, const Sorted& other) {
-    if (by_name)
-      return state.ascending ? rows[one.row].name > rows[other.row].name
-                             : rows[one.row].name < rows[other.row].name;
-    return state.ascending ? one.number < other.number : one.number > other.number;
+  const auto precedes = [&](const Sorted& one, const Sorted& other) {
+    if (state.sort == SortColumn::name) return rows[one.row].name < rows[other.row].name;
+    return one.number > other.number;
+  };
+  std::ranges::sort(sorted, [&](const Sorted& one, const Sorted& other) {
+    if (precedes(one, other)) return !state.ascending;
+    if (precedes(other, one)) return state.ascending;
+    return one.row < other.row;
   });
   std::vector<std::size_t> numbers;
   numbers.reserve(sorted.size());

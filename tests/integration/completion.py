@@ -174,9 +174,9 @@ printf '%s\\n' "${COMPREPLY[@]}"
 """
 
 OFFERS = [
-    ("uprobectl ", {"resolve", "diff", "list-symbols", "list-lines", "list-args", "attach", "usdt", "load", "list-probes", "doctor",
+    ("uprobectl ", {"resolve", "diff", "list-symbols", "list-lines", "list-args", "attach", "usdt", "load", "list-probes", "doctor", "explore",
                     "devices", "report", "symbolize", "debug-unwind", "help"}),
-    ("uprobectl help ex", {"exit-status"}),
+    ("uprobectl help ex", {"exit-status", "explore"}),
     ("uprobectl help at", {"attach"}),
     ("uprobectl doctor --", {"--help", "--help-all", "--version", "--json", "--output", "--quiet", "--verbose",
                              "--header", "--color", "--adb", "--adb-root", "--clean", "--no-cache",
