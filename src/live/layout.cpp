@@ -278,6 +278,7 @@ std::vector<std::string> detail_lines(const Row& row, const RunStatus& status, s
   const auto stacks = stack_lines(*details);
   const std::vector<std::string> events = [&] {
     std::vector<std::string> texts;
+    texts.reserve(details->events.size());
     for (const std::string& each : details->events) texts.push_back("  " + each);
     std::ranges::reverse(texts);
     return texts;
@@ -366,9 +367,12 @@ std::vector<std::string> help_lines() {
 std::string short_count(std::uint64_t count) {
   if (count < 10'000) return std::to_string(count);
   constexpr std::string_view units = "kMGTPE";
-  double number = static_cast<double>(count);
+  double number = static_cast<double>(count) / 1000;
   std::size_t unit = 0;
-  for (number /= 1000; number >= 999.5; number /= 1000) ++unit;
+  while (number >= 999.5) {
+    number /= 1000;
+    ++unit;
+  }
   return fmt::format("{:.{}f}{}", number, number < 9.95 ? 1 : 0, units[unit]);
 }
 

@@ -51,6 +51,7 @@ void Picker::search() {
     rest.remove_prefix(end);
   }
   std::vector<std::string> files;
+  files.reserve(list_.files.size());
   for (const std::string& each : list_.files) files.push_back(lower_case(file_name_of(each)));
   matches_.clear();
   for (std::size_t i = 0; i < lower_.size(); ++i)
@@ -159,7 +160,7 @@ Screen Picker::draw(const Size& size, std::string_view command) {
   std::string keys = "type to search  up/down  Tab mark  Enter choose  Esc leave";
   if (step_ == Step::confirm) {
     screen.push_back({{.text = "this is the command:"}});
-    screen.push_back({});
+    screen.emplace_back();
     for (const std::string& line :
          wrapped(printable(command), columns - std::min<std::size_t>(columns, 1)))
       screen.push_back({{.text = line, .look = Look::strong}});

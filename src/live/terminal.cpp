@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <clocale>
 #include <csignal>
+#include <cstdint>
 #include <cstdlib>
 #include <fcntl.h>
 #include <poll.h>
@@ -119,10 +120,10 @@ private:
   std::optional<std::string> before_;
 };
 
-// terminfo(3ncurses): the result for a name that is not a string is -1.
+// terminfo(3ncurses): the result for a name that is not a string is -1 as a pointer.
 bool moves_cursor() {
-  const char* const text = ::tigetstr("cup");
-  return text != nullptr && text != reinterpret_cast<const char*>(-1);
+  const auto text = reinterpret_cast<std::uintptr_t>(::tigetstr("cup"));
+  return text != 0 && text != UINTPTR_MAX;
 }
 
 // Returns the character at the position, which is UTF-8, and moves it behind it.
