@@ -100,7 +100,9 @@ ExitCode run_report(std::span<const std::string_view> arguments, Workstation& wo
     };
     common.copies_messages = true;
   }
-  const auto output = open_output(common, {}, live && !common.output);
+  const bool is_shown = live && !common.output;
+  if (is_shown) common.output = "/dev/null";
+  const auto output = open_output(common, {}, is_shown);
   if (!output) return finish_with(output.error(), common);
   if (view) (*output)->copy_to(*view);
   const DebugFetching fetching(common.debuginfod, **output);

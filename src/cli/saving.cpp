@@ -91,7 +91,10 @@ Result<SavedOutput> SavedOutput::open(const OptionParser& parser, const CommonOp
   }
   CommonOptions options = common;
   options.copies_messages = common.copies_messages || view;
-  auto output = open_output(options, style, to_stdout || (view && !common.output));
+  const bool is_shown = view && !common.output;
+  // What the terminal is not needed for goes on when it is closed.
+  if (is_shown) options.output = "/dev/null";
+  auto output = open_output(options, style, to_stdout || is_shown);
   if (!output) return fail(std::move(output).error());
   made.output_ = std::move(*output);
   made.view_ = std::move(view);

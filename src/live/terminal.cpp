@@ -357,15 +357,14 @@ void Terminal::read_keys() {
 
 void Terminal::work() {
   const int keyboard = ::fileno(in_);
-  bool is_gone = false; // the terminal was closed
   for (;;) {
     std::array<pollfd, 2> polled = {
         {{.fd = wake_.get(), .events = POLLIN, .revents = 0},
-         {.fd = is_gone ? -1 : keyboard, .events = POLLIN, .revents = 0}}};
+         {.fd = is_gone_ ? -1 : keyboard, .events = POLLIN, .revents = 0}}};
     static_cast<void>(::poll(polled.data(), polled.size(), -1));
     clear_ready(wake_);
-    is_gone = is_gone || (polled[1].revents & (POLLHUP | POLLERR | POLLNVAL)) != 0;
-    if (!is_gone && (polled[1].revents & POLLIN) != 0 && state_ == State::active) read_keys();
+    if ((polled[1].revents & (POLLHUP | POLLERR | POLLNVAL)) != 0) is_gone_ = true;
+    if (!is_gone_ && (polled[1].revents & POLLIN) != 0 && state_ == State::active) read_keys();
     std::optional<Screen> next;
     State wanted = State::active;
     bool redraws = false;
@@ -376,7 +375,7 @@ void Terminal::work() {
       wanted = wanted_;
     }
     if (wanted != state_) {
-      if (state_ == State::active && !is_gone) ::endwin();
+      if (state_ == State::active && !is_gone_) ::endwin();
       if (wanted == State::active) {
         ::wrefresh(
             static_cast<WINDOW*>(window_)); // after endwin() it sets the terminal's modes again
@@ -388,7 +387,7 @@ void Terminal::work() {
       changed_.notify_all();
     }
     if (wanted == State::ended) return;
-    if (next && wanted == State::active && !is_gone) draw(*next, redraws);
+    if (next && wanted == State::active && !is_gone_) draw(*next, redraws);
   }
 }
 

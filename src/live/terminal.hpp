@@ -6,6 +6,7 @@
 #include "live/layout.hpp"
 #include "uprobectl/util.hpp"
 
+#include <atomic>
 #include <condition_variable>
 #include <mutex>
 #include <thread>
@@ -29,6 +30,8 @@ public:
   bool uses_unicode() const { return uses_unicode_; }
   // Returns the keys since the last call.
   std::vector<KeyPress> take_keys();
+  // Whether it was closed.
+  bool is_gone() const { return is_gone_; }
   // Readable when keys wait.
   int fd() const { return keys_ready_.get(); }
   // Restores the terminal until resume(). Waits for it, but not for long.
@@ -54,6 +57,7 @@ private:
   void* window_ = nullptr; // WINDOW
   bool uses_unicode_ = false;
   bool uses_colour_ = false;
+  std::atomic<bool> is_gone_ = false;
   UniqueFd wake_;
   UniqueFd keys_ready_;
   std::mutex mutex_;

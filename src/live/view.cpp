@@ -308,6 +308,7 @@ Result<void> View::flush() {
   signalfd_siginfo info{};
   if (stop_signals_ && ::read(stop_signals_.get(), &info, sizeof(info)) == sizeof(info)) suspend();
   const bool has_keys = press_keys();
+  if (terminal_->is_gone()) wants_end_ = true;
   const Size size = terminal_->size();
   const auto now = Clock::now();
   if (last_draw_ != Time() && now - last_draw_ > max_gap) redraws_ = true;
