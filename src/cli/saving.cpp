@@ -62,11 +62,15 @@ saved::RunHeader make_header(const AttachRequest& request) {
               capture.raw_stacks
                   ? std::optional(saved::RawStackHeader{.stack_bytes = capture.stack_bytes,
                                                         .source_lines = capture.source_lines})
-                  : std::nullopt};
+                  : std::nullopt,
+          .system = describe_system()};
 }
 
 saved::RunHeader make_task_header(std::string title) {
-  return {.version = UPROBECTL_VERSION, .arch = host_arch, .command = std::move(title)};
+  return {.version = UPROBECTL_VERSION,
+          .arch = host_arch,
+          .command = std::move(title),
+          .system = describe_system()};
 }
 
 Result<SavedOutput> SavedOutput::open(const OptionParser& parser, const CommonOptions& common,

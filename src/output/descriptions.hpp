@@ -504,18 +504,18 @@ void describe_wait(auto& io, const Event& event) {
   describe_stack(io, event.stack);
 }
 void describe(auto& io, Described<SpanSummaryRecord> auto& record) {
-  io.key("name", record.name);
-  io.key("begun", record.begun);
-  io.key("ended", record.ended);
-  io.key("open", record.open);
-  io.key("open_of_ended", record.open_of_ended);
-  io.key("begun_again", record.begun_again);
-  io.key("without_room", record.without_room);
-  io.key("not_begun", record.not_begun);
-  io.key("null_keys", record.null_keys);
-  io.key("unread_keys", record.unread_keys);
-  io.key("shorter", record.shorter);
-  io.key("not_selected", record.not_selected);
+  io(1, "name", record.name);
+  io(2, "begun", record.begun);
+  io(3, "ended", record.ended);
+  io(4, "open", record.open);
+  io(5, "open_of_ended", record.open_of_ended);
+  io(6, "begun_again", record.begun_again);
+  io(7, "without_room", record.without_room);
+  io(8, "not_begun", record.not_begun);
+  io(9, "null_keys", record.null_keys);
+  io(10, "unread_keys", record.unread_keys);
+  io(11, "shorter", record.shorter);
+  io(12, "not_selected", record.not_selected);
 }
 
 // The end of a call without a return.
@@ -607,6 +607,8 @@ void describe(auto& io, Described<CountRecord> auto& record) {
   io.saved(11, "map", record.map);
   io.key_if(!record.span.empty(), "span", record.span);
   io.saved(12, "span", record.span);
+  io.key_if(record.are_open, "open", record.are_open);
+  io.saved(13, "are_open", record.are_open);
 }
 void describe(auto& io, Described<HistogramRecord> auto& record) {
   const Histogram& histogram = record.histogram;

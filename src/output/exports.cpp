@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 #include <limits>
 #include <sys/stat.h>
+#include <sys/utsname.h>
 
 namespace uprobectl {
 
@@ -66,6 +67,12 @@ std::optional<ExportFormat> parse_export_format(std::string_view name) {
   for (const FormatName& each : format_names)
     if (each.name == name) return each.format;
   return std::nullopt;
+}
+
+std::string describe_system() {
+  utsname names{};
+  ::uname(&names); // fails only for a bad address
+  return fmt::format("{} {} {}", names.sysname, names.release, names.machine);
 }
 
 Result<void> check_different_files(std::span<const ExportRequest> requests) {
@@ -166,6 +173,10 @@ void Exports::take(const CountRecord& count) {
 
 void Exports::take(const HistogramRecord& histogram) {
   for (const auto& each : exports_) each->add_histogram(histogram);
+}
+
+void Exports::take(const SpanSummaryRecord& spans) {
+  for (const auto& each : exports_) each->add_spans(spans);
 }
 
 void Exports::note_clocks(const ClockReading& clocks) {

@@ -26,6 +26,9 @@ constexpr bool has_only_stacks(ExportFormat format) {
   return format == ExportFormat::folded || format == ExportFormat::flame_graph;
 }
 
+// Returns kernel and machine: "Linux 6.18.5 x86_64".
+std::string describe_system();
+
 struct ExportRequest {
   std::string path;
   ExportFormat format = ExportFormat::perfetto;
@@ -37,7 +40,8 @@ Result<void> check_different_files(std::span<const ExportRequest> requests);
 
 // The run that is exported.
 struct ExportedRun {
-  std::string title; // the command line
+  std::string title;       // the command line
+  std::string system = {}; // see describe_system()
   ClockReading start;
   bool timed = false; // calls have durations, which are the weights of profiles
   // Stacks weigh StackSample::value, in this unit, instead of their hits or time.
@@ -79,6 +83,7 @@ public:
   virtual void add_sample(const StackSample& /*sample*/) {}
   virtual void add_count(const CountRecord& /*count*/) {}
   virtual void add_histogram(const HistogramRecord& /*histogram*/) {}
+  virtual void add_spans(const SpanSummaryRecord& /*spans*/) {}
   virtual void add_clocks(const ClockReading& /*clocks*/) {}
   // A packet of another Perfetto trace, with its tag and length.
   virtual void add_packet(std::string_view /*packet*/) {}
@@ -109,6 +114,7 @@ public:
   // Counted or measured since the last call.
   void take(const CountRecord& count);
   void take(const HistogramRecord& histogram);
+  void take(const SpanSummaryRecord& spans);
   void note_clocks(const ClockReading& clocks) override;
   // Adds the packets of a Perfetto trace, until one is not complete, to the files in this format.
   // Returns their size.

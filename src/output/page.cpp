@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The lines of a page. Their fields are separated by tabs; texts are JSON strings, times are
 // nanoseconds since the beginning of the run. page_run.js reads them:
-//   r TITLE REALTIME                   the run: its command, its beginning in ns since 1970
+//   r TITLE REALTIME SYSTEM            the run: its command, its beginning in ns since 1970, where
 //   p PID NAME                         a process
 //   t TRACK PID TID NAME               a track of calls that nest
 //   n NUMBER NAME MODULE [ADDRESS]     a function, a span or a frame
@@ -13,18 +13,25 @@
 //   C, E, I                            the same of calls that have failed
 //   s HITS MEASURED FUNCTION…          a stack, outermost frame first; MEASURED may be empty
 //   h FUNCTION UNIT BUCKETS            measured, as JSON's histogram records have it
+//   k KIND FUNCTION COUNT SUM UNIT [VALUES]  counted: hits, or spans that are open or have ended;
+//   the
+//                                      SUM of a value may be empty; what they have in common
+//   o SPAN BEGIN [VALUES]              a span that has not ended
+//   S SPAN COUNTS                      all spans of a name, as JSON's span_summary records
+//   f MODULE PATH BUILDID              a file that has functions
 //   l COUNT REASON                     lost records
 //   u UNIT                             of what stacks have measured
 //   z SUMMARY DURATION                 the end of the run
 #include "output/page.hpp"
 
-#include "output/format.hpp"
+#include "output/descriptions.hpp"
+#include "output/json_record.hpp"
 #include "output/profile.hpp"
 #include "output/timeline.hpp"
-#include "output/values.hpp"
 
 #include <fmt/format.h>
 #include <map>
+#include <set>
 
 namespace uprobectl {
 
@@ -37,7 +44,9 @@ public:
     out += as_text(page_head());
     out += "r\t";
     append_text(out, run.title);
-    out += fmt::format("\t{}\n", run.start.realtime_ns);
+    out += fmt::format("\t{}\t", run.start.realtime_ns);
+    append_text(out, run.system);
+    out += '\n';
     if (run.value_unit || run.timed) {
       out += "u\t";
       append_text(out, run.value_unit.value_or("ns"));
@@ -109,6 +118,33 @@ public:
     out += '\n';
   }
 
+  void count(std::string& out, const TimelineItem& counted, const CountRecord& record) override {
+    const std::size_t function = define(out, counted);
+    out += fmt::format("k\t\"{}\"\t{}\t{}\t",
+                       record.are_open        ? "open spans"
+                       : !record.span.empty() ? "spans"
+                                              : "hits",
+                       function, record.count);
+    if (record.sums) out += fmt::format("{}", static_cast<std::int64_t>(record.sums->sum));
+    out += record.sums_latency ? "\tns" : "\t";
+    end_line(out, counted);
+  }
+
+  void open_span(std::string& out, const TimelineItem& span, std::uint64_t begin_ns) override {
+    const std::size_t function = define(out, span);
+    out += fmt::format("o\t{}\t{}", function, since_start(begin_ns));
+    end_line(out, span);
+  }
+
+  void spans(std::string& out, const TimelineItem& span, const SpanSummaryRecord& record) override {
+    const std::size_t function = define(out, span);
+    const std::size_t begin = out.size();
+    out += fmt::format("S\t{}\t", function);
+    JsonRecord::append_object(out, [&](JsonRecord& keys) { describe(keys, record); });
+    escape(out, begin);
+    out += '\n';
+  }
+
   bool loss(std::string& out, const LostRecord& lost) override {
     out += fmt::format("l\t{}\t", lost.count);
     append_text(out, lost.reason);
@@ -170,6 +206,7 @@ private:
     key_.assign(item.name).append(1, '\0').append(item.category);
     const auto [found, is_new] = names_.try_emplace({item.point, key_}, names_.size());
     if (is_new) {
+      if (item.point != nullptr) define_file(out, *item.point->binary, item.category);
       out += fmt::format("n\t{}\t", found->second);
       append_text(out, item.name);
       out += '\t';
@@ -180,7 +217,19 @@ private:
     return found->second;
   }
 
+  void define_file(std::string& out, const ProbedBinary& binary, std::string_view module) {
+    if (!files_.insert(&binary).second) return;
+    out += "f\t";
+    append_text(out, module);
+    out += '\t';
+    append_text(out, to_string(BinaryPath{binary.real_path, binary.path.entry}));
+    out += '\t';
+    append_text(out, binary.build_id.value_or(""));
+    out += '\n';
+  }
+
   std::uint64_t start_ns_ = 0;
+  std::set<const ProbedBinary*> files_;
   std::map<std::pair<std::uint64_t, std::uint64_t>, std::size_t> tracks_;
   std::map<std::pair<const ProbePoint*, std::string>, std::size_t> names_;
   std::string key_;

@@ -34,7 +34,13 @@ function summarise() {
     // A recursive call is part of the time of the outer one.
     if (!isInner[i]) row.total += run.duration.data[i];
   }
-  // What was only measured.
+  // What was only counted, or only measured.
+  for (const { kind, name: number, hits } of run.counts.values()) {
+    if (kind !== "hits" || (rows.has(number) && !rows.get(number).isCounted)) continue;
+    const row = rows.get(number) || { number, name: run.names[number] || "?", module: run.modules[number] || "", calls: 0, total: 0, self: 0, failed: 0, durations: new Column(Float64Array), isCounted: true };
+    row.calls += hits;
+    rows.set(number, row);
+  }
   for (const [number, { buckets }] of run.measured)
     if (!rows.has(number)) rows.set(number, { number, name: run.names[number] || "?", module: run.modules[number] || "", calls: Array.from(buckets.values()).reduce((a, b) => a + b, 0), total: 0, self: 0, failed: 0, durations: new Column(Float64Array) });
   const named = new Map(); // how many functions have a name
@@ -59,38 +65,59 @@ function make(tag, properties, ...children) {
   return element;
 }
 
-const functions = { rows: [], sorted: "total", down: true, selected: null };
+const mostRows = 2000;
 
-function showFunctions() {
-  const { rows, sorted, down } = functions;
-  const wanted = $("functions-filter").value.toLowerCase();
-  const shown = rows.filter(row => (row.name + " " + row.module).toLowerCase().includes(wanted));
-  const compare = typeof (rows[0] || {})[sorted] === "string" ? (a, b) => a[sorted] < b[sorted] ? -1 : a[sorted] > b[sorted] ? 1 : 0 : (a, b) => a[sorted] - b[sorted];
-  shown.sort((a, b) => (down ? -compare(a, b) : compare(a, b)) || a.number - b.number);
-  const most = 2000;
-  const head = make("tr");
-  for (const column of columns) {
-    const cell = make("th", { scope: "col" }, make("button", { type: "button", onclick: () => sortFunctions(column.key) }, column.label));
-    cell.setAttribute("aria-sort", column.key !== sorted ? "none" : down ? "descending" : "ascending");
-    head.append(cell);
+// A table whose headings sort. Columns are { key, label, text }; the rows are sorted by row[key].
+class Sheet {
+  // `id` is that of the table. `choose` is what a click on the first cell of a row does, if there is something to do.
+  constructor(id, columns, sorted, choose) {
+    Object.assign(this, { id, columns, sorted, choose, rows: [], down: true, selected: null });
   }
-  const body = make("tbody");
-  for (const row of shown.slice(0, most)) {
-    const line = make("tr", {}, make("td", { title: row.name }, make("button", { type: "button", onclick: () => selectFunction(row) }, row.name)));
-    line.setAttribute("aria-selected", String(functions.selected === row));
-    for (const column of columns.slice(1)) line.append(make("td", {}, column.text(row)));
-    body.append(line);
+
+  // Returns "12 of 34 WHAT", and says if not all are shown.
+  show(shown, what) {
+    const { sorted, down } = this, sign = down ? -1 : 1;
+    const order = (a, b) => a < b ? -sign : a > b ? sign : 0;
+    const numbers = new Map(this.rows.map((row, at) => [row, at]));
+    const all = shown.slice().sort((a, b) => order(a[sorted], b[sorted]) || numbers.get(a) - numbers.get(b));
+    const head = make("tr"), columns = this.columns.filter(column => !column.mayBeEmpty || this.rows.some(row => column.text(row) !== ""));
+    for (const column of columns) {
+      const cell = make("th", { scope: "col", className: column.isLeft ? "left" : "" }, make("button", { type: "button", onclick: () => this.sort(column.key) }, column.label));
+      cell.setAttribute("aria-sort", column.key !== sorted ? "none" : down ? "descending" : "ascending");
+      head.append(cell);
+    }
+    const body = make("tbody");
+    for (const row of all.slice(0, mostRows)) {
+      const line = make("tr");
+      columns.forEach((column, at) => {
+        const text = column.text(row);
+        const isChosen = at === 0 && this.choose;
+        const cell = make("td", typeof text === "string" && text.length > 30 ? { title: text } : {}, isChosen ? make("button", { type: "button", onclick: () => this.choose(row) }, text) : text);
+        if (column.isLeft) cell.className = "left";
+        line.append(cell);
+      });
+      if (this.choose) line.setAttribute("aria-selected", String(this.selected === row));
+      body.append(line);
+    }
+    $(this.id).replaceChildren(make("thead", {}, head), body);
+    this.redraw = () => this.show(shown, what);
+    return count(shown.length) + " of " + count(this.rows.length) + " " + what + (all.length > mostRows ? ", the first " + count(mostRows) + " are shown" : "");
   }
-  $("functions-table").replaceChildren(make("thead", {}, head), body);
-  $("functions-count").textContent = count(shown.length) + " of " + count(rows.length) + " functions" + (shown.length > most ? ", the first " + count(most) + " are shown" : "");
+
+  sort(key) {
+    this.down = this.sorted === key ? !this.down : typeof (this.rows[0] || {})[key] !== "string";
+    this.sorted = key;
+    this.redraw();
+    $(this.id).querySelector("th:not([aria-sort=none]) button").focus();
+  }
 }
 
-function sortFunctions(key) {
-  functions.down = functions.sorted === key ? !functions.down : key !== "name" && key !== "module";
-  functions.sorted = key;
-  showFunctions();
-  const index = columns.findIndex(column => column.key === key);
-  $("functions-table").querySelectorAll("th button")[index].focus();
+const functions = new Sheet("functions-table", columns, "total", row => selectFunction(row));
+
+function showFunctions() {
+  const wanted = $("functions-filter").value.toLowerCase();
+  const shown = functions.rows.filter(row => (row.name + " " + row.module).toLowerCase().includes(wanted));
+  $("functions-count").textContent = functions.show(shown, "functions");
 }
 
 // Rows of a histogram: from a power of two up to the next one.
@@ -213,176 +240,6 @@ function showTip(event, text) {
   tip.style.top = Math.min(event.clientY + 14, innerHeight - tip.offsetHeight - 8) + "px";
 }
 
-// ---------------------------------------------------------------------------------- flame graph
-
-const rowHeight = 18, mostLevels = 800; // a canvas cannot be of any height
-const newNode = (name, above) => ({ name, above, below: new Map(), hits: 0, own: 0, ownHits: 0, measured: 0, level: above ? above.level + 1 : 0 });
-const flame = { weight: "hits", view: "callees", graphs: {}, zoomed: null, current: null, shapes: [], hidden: 0 };
-
-function below(node, name) {
-  let child = node.below.get(name);
-  if (!child) node.below.set(name, child = newNode(name, node));
-  return child;
-}
-
-// Sums of what is below.
-function addUp(root) {
-  const order = [root];
-  for (let i = 0; i < order.length; i++) for (const child of order[i].below.values()) order.push(child);
-  for (const node of order) { node.hits = node.ownHits; node.measured = node.own; }
-  for (let i = order.length; i-- > 1;) {
-    order[i].above.hits += order[i].hits;
-    order[i].above.measured += order[i].measured;
-  }
-  return root;
-}
-
-function callees() {
-  const root = newNode(NONE, null);
-  if (run.stacks.length > 0) {
-    for (const stack of run.stacks) {
-      let node = root;
-      for (const frame of stack.frames) node = below(node, frame);
-      node.ownHits += stack.hits;
-      node.own += stack.measured === null ? 0 : stack.measured;
-    }
-    return addUp(root);
-  }
-  const nodes = new Array(run.track.length);
-  for (const i of byTime) {
-    if (run.waits.has(i)) continue;
-    const node = below(parent[i] === NONE ? root : nodes[parent[i]], run.name.data[i]);
-    nodes[i] = node;
-    node.ownHits++;
-    node.own += self[i];
-  }
-  return addUp(root);
-}
-
-function callers() {
-  const root = newNode(NONE, null), queue = Array.from(graph("callees").below.values());
-  while (queue.length) {
-    const node = queue.pop();
-    queue.push(...node.below.values());
-    if (node.ownHits === 0 && node.own === 0) continue;
-    let to = root;
-    for (let from = node; from.above; from = from.above) to = below(to, from.name);
-    to.ownHits += node.ownHits;
-    to.own += node.own;
-  }
-  return addUp(root);
-}
-
-function graph(view) {
-  if (!flame.graphs[view]) flame.graphs[view] = view === "callees" ? callees() : callers();
-  return flame.graphs[view];
-}
-
-const weightOf = node => flame.weight === "hits" ? node.hits : node.measured;
-const flameName = node => node.name === NONE ? "all" : run.names[node.name] || "?";
-const flameText = node => {
-  const whole = weightOf(graph(flame.view)), weight = weightOf(node);
-  const file = node.name === NONE ? "" : run.modules[node.name];
-  return flameName(node) + (file ? "\n" + file : "") + "\n" + amount(weight, flame.weight) + (whole ? " (" + (100 * weight / whole).toFixed(2) + "%)" : "");
-};
-
-// What is drawn: frames of at least a pixel.
-function layOut(width) {
-  const shapes = [], zoomed = flame.zoomed || graph(flame.view);
-  for (let node = zoomed; node; node = node.above) shapes.push({ node, x: 0, width, level: node.level });
-  if (zoomed.level >= mostLevels) { // only the nearest of its callers
-    shapes.splice(mostLevels / 2);
-    const first = zoomed.level - shapes.length + 1;
-    flame.hidden = first;
-  } else flame.hidden = 0;
-  const spread = (node, x) => {
-    const scale = width / weightOf(zoomed);
-    const queue = [[node, x]];
-    while (queue.length) {
-      const [each, left] = queue.pop();
-      let at = left;
-      const children = Array.from(each.below.values()).sort((a, b) => flameName(a) < flameName(b) ? -1 : 1);
-      for (const child of children) {
-        const wide = weightOf(child) * scale;
-        if (wide >= 1 && child.level - zoomed.level < mostLevels) {
-          shapes.push({ node: child, x: at, width: wide, level: child.level });
-          queue.push([child, at]);
-        }
-        at += wide;
-      }
-    }
-  };
-  if (weightOf(zoomed) > 0) spread(zoomed, 0);
-  return shapes;
-}
-
-function drawFlame() {
-  const canvas = $("flame-canvas");
-  const wanted = $("flame-search").value.toLowerCase();
-  flame.shapes = layOut(canvas.clientWidth);
-  const levels = flame.shapes.reduce((most, shape) => Math.max(most, shape.level), 0) + 1 - flame.hidden;
-  const { paint } = prepare(canvas, levels * rowHeight);
-  const colour = colours();
-  let found = 0;
-  for (const shape of flame.shapes) {
-    const name = flameName(shape.node), y = (shape.level - flame.hidden) * rowHeight;
-    const matches = wanted !== "" && name.toLowerCase().includes(wanted);
-    if (matches) found++;
-    paint.fillStyle = matches ? colour.mark : shape.node.name === NONE ? colour.line : colourOf(shape.node.name);
-    paint.fillRect(shape.x, y, Math.max(1, shape.width - 1), rowHeight - 1);
-    paint.fillStyle = shape.node.name === NONE ? colour.text : matches ? colour.ground : "#111";
-    label(paint, name, shape.x, y + rowHeight / 2, shape.width);
-    if (shape.node === flame.current) {
-      paint.strokeStyle = colour.text;
-      paint.lineWidth = 2;
-      paint.strokeRect(shape.x + 1, y + 1, Math.max(1, shape.width - 3), rowHeight - 3);
-    }
-  }
-  const isCut = flame.shapes.some(shape => shape.level - (flame.zoomed || graph(flame.view)).level === mostLevels - 1 && shape.node.below.size > 0);
-  $("flame-cut").textContent = isCut ? "Deeper frames are not drawn: click one to go on from there." : "";
-  $("flame-found").textContent = wanted === "" ? (flame.current ? flameText(flame.current).replace(/\n/g, ", ") : "")
-    : count(found) + " frames, " + share(wanted);
-}
-
-// Of what is found: a frame within another one that is found counts once.
-function share(wanted) {
-  let sum = 0;
-  const queue = [graph(flame.view)], whole = weightOf(queue[0]);
-  while (queue.length) {
-    const node = queue.pop();
-    if (node.name !== NONE && flameName(node).toLowerCase().includes(wanted)) sum += weightOf(node);
-    else queue.push(...node.below.values());
-  }
-  return whole ? (100 * sum / whole).toFixed(2) + "%" : "";
-}
-
-function shapeAt(event) {
-  const box = $("flame-canvas").getBoundingClientRect();
-  const x = event.clientX - box.left, level = Math.floor((event.clientY - box.top) / rowHeight) + flame.hidden;
-  return flame.shapes.find(shape => shape.level === level && x >= shape.x && x < shape.x + shape.width);
-}
-
-function zoomFlame(node) {
-  flame.zoomed = node && node.above ? node : null;
-  flame.current = node;
-  drawFlame();
-}
-
-function flameKey(event) {
-  const root = graph(flame.view), at = flame.current || root;
-  const beside = by => {
-    const all = at.above ? Array.from(at.above.below.values()).sort((a, b) => flameName(a) < flameName(b) ? -1 : 1) : [at];
-    return all[Math.min(all.length - 1, Math.max(0, all.indexOf(at) + by))];
-  };
-  const heaviest = () => Array.from(at.below.values()).sort((a, b) => weightOf(b) - weightOf(a))[0] || at;
-  const to = { ArrowDown: heaviest, ArrowUp: () => at.above || at, ArrowLeft: () => beside(-1), ArrowRight: () => beside(1) }[event.key];
-  if (to) { flame.current = to(); drawFlame(); }
-  else if (event.key === "Enter") zoomFlame(at);
-  else if (event.key === "Escape") zoomFlame(null);
-  else return;
-  event.preventDefault();
-}
-
 // ---------------------------------------------------------------------------------- timeline
 
 const timeline = { from: 0, to: 1, rows: [], shapes: [], selected: NONE, deeper: 0 };
@@ -473,15 +330,6 @@ function callAt(event) {
   return timeline.shapes.find(shape => y >= shape.y && y < shape.y + rowHeight && x >= shape.x && x < shape.x + shape.width);
 }
 
-function valuesText(i) {
-  if (!run.values[i]) return "";
-  try {
-    return Object.entries(JSON.parse(run.values[i])).map(([key, value]) => key + "=" + (typeof value === "string" ? value : JSON.stringify(value))).join(", ");
-  } catch (error) {
-    return run.values[i];
-  }
-}
-
 const callText = i => nameOf(i) + "\n" + threadOf(i) + ", at " + clock(run.begin.data[i]) +
   (isCall(i) ? ", " + duration(run.duration.data[i]) + (run.open.has(i) ? " (has not ended)" : "") : "") + (run.values[i] ? "\n" + valuesText(i) : "");
 
@@ -541,22 +389,38 @@ function drawEvents() {
 
 // ---------------------------------------------------------------------------------- the page
 
-const views = [
-  { id: "functions", label: "Functions", draw: showFunctions },
-  { id: "flame", label: "Flame graph", draw: drawFlame },
-  { id: "timeline", label: "Timeline", draw: drawTimeline },
-  { id: "events", label: "Events", draw: () => events.shown ? drawEvents() : filterEvents() }
+const allViews = [
+  { id: "functions", label: "Functions", draw: showFunctions, isThere: () => functions.rows.length > 0 },
+  { id: "tree", label: "Call tree", draw: drawTree, isThere: hasTree },
+  { id: "flame", label: "Flame graph", draw: drawFlame, isThere: hasTree },
+  { id: "timeline", label: "Timeline", draw: drawTimeline, isThere: () => run.track.length > 0 },
+  { id: "events", label: "Events", draw: () => events.shown ? drawEvents() : filterEvents(), isThere: () => run.track.length > 0 },
+  { id: "waiting", label: "Waiting", draw: showWaiting, isThere: hasWaiting },
+  { id: "spans", label: "Spans", draw: showSpans, isThere: () => run.spans.length + run.openSpans.length > 0 },
+  { id: "counts", label: "Counts", draw: showCounts, isThere: hasCounts }
 ];
+let views; // those that the run has something for
 
 function show(id, focus) {
+  for (const view of allViews) $(view.id).hidden = view.id !== id;
   for (const view of views) {
     const isShown = view.id === id;
-    $(view.id).hidden = !isShown;
     $("tab-" + view.id).setAttribute("aria-selected", String(isShown));
     $("tab-" + view.id).tabIndex = isShown ? 0 : -1;
     if (isShown) view.draw();
     if (isShown && focus) $("tab-" + view.id).focus();
   }
+}
+
+function setGraph(view, weight) {
+  Object.assign(flame, { view, weight });
+  for (const of of ["flame", "tree"]) {
+    $(of + "-view").value = view;
+    $(of + "-weight").value = weight;
+  }
+  flame.zoomed = flame.current = tree.current = null;
+  tree.open = new Set();
+  show(views.find(each => !$(each.id).hidden).id);
 }
 
 function linkedView() {
@@ -571,6 +435,8 @@ function choose(id, focus) {
 }
 
 function makeTabs() {
+  views = allViews.filter(view => view.isThere());
+  if (views.length === 0) views = [allViews[0]];
   views.forEach((view, at) => {
     const tab = make("button", { type: "button", id: "tab-" + view.id, onclick: () => choose(view.id) }, view.label);
     tab.setAttribute("role", "tab");
@@ -585,8 +451,14 @@ function makeTabs() {
 
 function listen() {
   $("functions-filter").oninput = showFunctions;
-  $("flame-view").onchange = () => { flame.view = $("flame-view").value; zoomFlame(null); };
-  $("flame-weight").onchange = () => { flame.weight = $("flame-weight").value; zoomFlame(null); };
+  for (const of of ["flame", "tree"]) {
+    $(of + "-view").onchange = () => setGraph($(of + "-view").value, flame.weight);
+    $(of + "-weight").onchange = () => setGraph(flame.view, $(of + "-weight").value);
+  }
+  $("tree-search").oninput = drawTree;
+  $("tree-hottest").onclick = openHottest;
+  $("tree-table").onkeydown = treeKey;
+  $("counts-filter").oninput = showCounts;
   $("flame-search").oninput = drawFlame;
   $("flame-reset").onclick = () => zoomFlame(null);
   const flameCanvas = $("flame-canvas"), canvas = $("timeline-canvas");
@@ -639,23 +511,28 @@ function begin() {
   if (!functions.rows.some(row => row.timed)) functions.sorted = "calls";
   document.title = run.title;
   $("title").textContent = run.title;
-  $("summary").textContent = [run.summary, run.startMicros ? "began at " + new Date(run.startMicros / 1e3).toISOString() : "",
+  $("files").hidden = run.files.length === 0;
+  $("files-count").textContent = run.files.length === 1 ? "1 file" : count(run.files.length) + " files";
+  for (const file of run.files) $("files-list").append(make("li", {}, file.path + (file.buildId ? ", build id " + file.buildId : ", without a build id")));
+  $("summary").textContent = [run.summary, run.system, run.startMicros ? "began at " + new Date(run.startMicros / 1e3).toISOString() : "",
     count(run.track.length) + " events" + (run.stacks.length ? ", " + count(run.stacks.length) + " stacks" : "")].filter(Boolean).join("; ");
   const warnings = [];
   if (run.lost) warnings.push(count(run.lost) + " records were lost (" + Array.from(run.lostWhy).join(", ") + "): sums and trees may lack them");
   if (!run.isWhole) warnings.push("the run had not ended when this page was written");
-  if (run.track.length === 0 && run.stacks.length === 0 && run.measured.size === 0) warnings.push("the run has neither events nor stacks");
+  if (run.track.length + run.stacks.length + run.measured.size + run.counts.size + run.openSpans.length === 0) warnings.push("the run has neither events nor stacks");
   if (run.damaged) warnings.push(count(run.damaged) + " lines of the run cannot be read");
   $("warning").textContent = warnings.join(". ");
   $("warning").hidden = warnings.length === 0;
   const units = (run.stacks.length ? run.unit !== null && run.stacks.some(stack => stack.measured !== null) : functions.rows.some(row => row.timed)) ? [run.unit || "ns", "hits"] : ["hits"];
-  for (const unit of units) $("flame-weight").append(make("option", { value: unit }, unit !== "ns" ? unit : run.stacks.length ? "latency" : "time"));
+  if (run.stacks.length === 0 && hasWaiting()) units.splice(1, 0, "waiting");
+  for (const unit of units)
+    for (const select of ["flame-weight", "tree-weight"]) $(select).append(make("option", { value: unit }, unit !== "ns" ? unit : run.stacks.length ? "latency" : "time"));
   flame.weight = units[0];
   timeline.to = run.length;
   makeTabs();
   listen();
-  show(linkedView() || (run.track.length === 0 && run.stacks.length ? "flame" : "functions"));
-  window.uprobectlRun = { run, functions, flame, timeline, events }; // for tests
+  show(linkedView() || (run.track.length === 0 && run.stacks.length ? "flame" : views[0].id));
+  window.uprobectlRun = { run, functions, flame, tree, timeline, events, waiting }; // for tests
 }
 
 document.addEventListener("DOMContentLoaded", begin);

@@ -14,7 +14,7 @@ function duration(ns) {
   return (seconds < 1000 ? Number(seconds.toPrecision(3)) : count(Math.round(seconds))) + " s";
 }
 const count = number => number.toLocaleString("en-US");
-const amount = (number, unit) => unit === "ns" ? duration(number) : unit === "hits" ? count(number) : count(number) + " " + unit;
+const amount = (number, unit) => unit === "ns" || unit === "waiting" ? duration(number) : unit === "hits" ? count(number) : count(number) + " " + unit;
 
 // Numbers that grow in number.
 class Column {
@@ -33,11 +33,12 @@ class Column {
 
 // Calls and hits by number, in the order of the lines; functions, tracks and stacks.
 const run = {
-  title: "", startMicros: 0, summary: "", length: 0, unit: null, lost: 0, lostWhy: new Set(),
+  title: "", startMicros: 0, system: "", summary: "", length: 0, unit: null, lost: 0, lostWhy: new Set(),
   names: [], modules: [], addresses: [], tracks: new Map(), processes: new Map(), stacks: [], measured: new Map(),
   track: new Column(Uint32Array), name: new Column(Uint32Array), begin: new Column(Float64Array),
   duration: new Column(Float64Array), // -1: a hit
-  open: new Set(), failed: new Set(), waits: new Set(), values: [], damaged: 0
+  open: new Set(), failed: new Set(), waits: new Set(), values: [], damaged: 0,
+  files: [], counts: new Map(), openSpans: [], spans: []
 };
 const MOST = 1 << 24; // numbers of functions and tracks
 
@@ -48,6 +49,15 @@ function addCall(track, name, begin, length, values) {
   run.duration.push(length);
   run.values.push(values);
   return run.track.length - 1;
+}
+
+// Counts of later intervals are more of the same.
+function addCount(kind, name, hits, sum, unit, values) {
+  const key = kind + "\n" + name + "\n" + values;
+  const known = run.counts.get(key) || { kind, name, hits: 0, sum: null, unit, values };
+  known.hits += hits;
+  if (sum !== null) known.sum = (known.sum || 0) + sum;
+  run.counts.set(key, known);
 }
 
 function readLine(line, opened) {
@@ -112,12 +122,17 @@ function readLine(line, opened) {
     run.measured.set(small(1), known);
     break;
   }
+  case "f": run.files.push({ module: text(1), path: text(2), buildId: text(3) }); break;
+  case "k": addCount(text(1), small(2), number(3), fields[4] === "" ? null : time(4), fields[5] || "", fields[6] || ""); break;
+  case "o": run.openSpans.push({ name: small(1), begin: time(2), values: fields[3] }); break;
+  case "S": run.spans.push({ name: small(1), counts: JSON.parse(fields[2]) }); break;
   case "l": run.lost += number(1); run.lostWhy.add(text(2)); break;
   case "u": run.unit = text(1); break;
   case "r": // more digits than a Number has
     if (!/^[0-9]{1,19}$/.test(fields[2])) throw new Error("not a number");
     run.title = text(1);
     run.startMicros = Number(fields[2].slice(0, -3));
+    if (fields[3]) run.system = text(3);
     break;
   case "z": run.summary = text(1); run.length = number(2); break;
   default: throw new Error("unknown line");
@@ -143,6 +158,7 @@ function readRun(text) {
     duration.data[call] = Math.max(0, Math.max(run.length, last) - begin.data[call]);
     last = Math.max(last, run.length);
   }
+  run.end = Math.max(run.length, last);
   // Up to the last event: detaching comes later.
   run.length = Math.max(last, 1);
 }
@@ -156,6 +172,17 @@ function threadOf(i) {
   const process = run.processes.get(track.pid);
   return (track.name || process || "") + (track.tid ? " " + track.tid : "");
 }
+const textOfValue = (key, value) => typeof value === "string" ? value : key === "stack" && Array.isArray(value) ? value.join(" ← ") : JSON.stringify(value);
+// "key=value, …" of the JSON object of a line.
+function textOfValues(json) {
+  if (!json) return "";
+  try {
+    return Object.entries(JSON.parse(json)).map(([key, value]) => key + "=" + textOfValue(key, value)).join(", ");
+  } catch (error) {
+    return json;
+  }
+}
+const valuesText = i => textOfValues(run.values[i]);
 // "14:03:05.123456", in the time zone of the reader.
 function clock(ns) {
   const micros = run.startMicros + Math.floor(ns / 1e3);

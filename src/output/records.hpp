@@ -186,6 +186,7 @@ struct CountRecord {
   std::uint64_t time_ns = 0;                      // its end
   bool is_interval = false;                       // one of several intervals (--interval)
   std::string_view span = {}; // instead: the spans of this name, and a point that begins them
+  bool are_open = false;      // these have not ended
 };
 // The latencies or values measured at a probe (`histogram`).
 struct HistogramRecord {
@@ -414,6 +415,7 @@ public:
   virtual void write(const ProbeRecord& record) = 0;
   virtual void write(const LostRecord& record) = 0;
   virtual void write(const TriggerRecord& record) = 0;
+  virtual void write(const SpanSummaryRecord& record) = 0;
   virtual void write(const ClockRecord& record) = 0;
   virtual void write(const SummaryRecord& record) = 0;
   virtual void write(const ErrorRecord& record) = 0;
@@ -471,7 +473,6 @@ public:
   virtual void write(const GraphTreesRecord& record) = 0;
   virtual void write(const CallSummaryRecord& record) = 0;
   virtual void write(const CallEdgeRecord& record) = 0;
-  virtual void write(const SpanSummaryRecord& record) = 0;
   virtual void write(const FrameRecord& record) = 0;
   virtual void write(const ReportFrameRecord& record) = 0;
   virtual void write(const DeviceRecord& record) = 0;

@@ -52,6 +52,20 @@ void add_longest_wait(std::vector<DataMember>& values, const CallWait& wait) {
   if (!wait.waker_comm.empty()) add("waker_comm", wait.waker_comm);
 }
 
+// What the hits of a count have in common.
+std::vector<DataMember> values_of_group(const CountRecord& count) {
+  std::vector<DataMember> values;
+  if (count.by != nullptr)
+    for (const ArgumentValue& value : *count.by)
+      values.push_back({.name = std::string(value.name), .value = value.value});
+  if (count.pid) values.push_back({.name = "pid", .value = {.value = std::uint64_t{*count.pid}}});
+  if (!count.comm.empty() && count.pid)
+    values.push_back({.name = "comm", .value = text_value(std::string(count.comm))});
+  if (count.stack != nullptr)
+    values.push_back({.name = "stack", .value = stack_value(*count.stack)});
+  return values;
+}
+
 std::string_view reason_of(CallEnd end) {
   switch (end) {
   case CallEnd::returned:
@@ -127,15 +141,19 @@ public:
   // A slice of a track of its process, because it may begin and end in different threads.
   void add_span(const Event& begin, std::vector<DataMember> values) {
     const Span& span = *begin.span;
-    if (span.end == nullptr) return;
-    const Event& end = *span.end;
     const auto add = [&](std::string_view name, Value value) {
       values.push_back({.name = std::string(name), .value = std::move(value)});
     };
     if (!span.is_by_thread) add("key", span.key);
     add("from", text_value(find_name(*begin.point)));
-    add("to", text_value(find_name(*end.point)));
     add("tid", {.value = std::uint64_t{begin.tid}});
+    if (span.end == nullptr) {
+      encoder_->open_span(file_.draft(), item_of_spans(span.name, *begin.point, values),
+                          span.begin_ns);
+      return file_.end_piece();
+    }
+    const Event& end = *span.end;
+    add("to", text_value(find_name(*end.point)));
     add("end_tid", {.value = std::uint64_t{end.tid}});
     for (const auto& of_end : {argument_values(end), other_values(end)})
       for (const DataMember& each : of_end) add("end " + each.name, each.value);
@@ -152,8 +170,7 @@ public:
                        lane == 0 ? std::string(span.name)
                                  : fmt::format("{} {}", span.name, lane + 1));
     }
-    encoder_->call(file_.draft(), track,
-                   {.name = span.name, .category = module_name(*begin.point), .values = values},
+    encoder_->call(file_.draft(), track, item_of_spans(span.name, *begin.point, values),
                    span.begin_ns, end.time_ns);
     file_.end_piece();
   }
@@ -212,7 +229,20 @@ public:
   }
 
   void add_count(const CountRecord& count) override {
-    if (count.stack != nullptr) return;
+    const bool is_of_function = count.span.empty() && count.point != nullptr;
+    const std::string counted = is_of_function       ? find_name(*count.point)
+                                : count.span.empty() ? std::string(count.map)
+                                                     : std::string(count.span);
+    const std::vector<DataMember> values = values_of_group(count);
+    encoder_->count(
+        file_.draft(),
+        {.name = counted,
+         .category = count.point != nullptr ? module_name(*count.point) : std::string_view(),
+         .values = values,
+         .point = is_of_function ? count.point : nullptr},
+        count);
+    file_.end_piece();
+    if (count.stack != nullptr || count.by != nullptr) return;
     const std::string name =
         !count.span.empty() ? fmt::format("{} spans", count.span)
         : count.point == nullptr
@@ -240,6 +270,11 @@ public:
       write_counter({.name = name, .in_nanoseconds = record.in_nanoseconds}, record.time_ns,
                     percentile(record.histogram, percent));
     }
+  }
+
+  void add_spans(const SpanSummaryRecord& spans) override {
+    encoder_->spans(file_.draft(), {.name = spans.name, .category = {}}, spans);
+    file_.end_piece();
   }
 
   void add_clocks(const ClockReading& clocks) override {
@@ -280,6 +315,11 @@ private:
     std::string& name = names_[&point];
     if (name.empty()) name = display_name(point);
     return name;
+  }
+
+  static TimelineItem item_of_spans(std::string_view name, const ProbePoint& begin,
+                                    std::span<const DataMember> values) {
+    return {.name = name, .category = module_name(begin), .values = values};
   }
 
   std::string_view name_of(const Event& event, bool is_call) {

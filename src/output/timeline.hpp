@@ -60,6 +60,14 @@ public:
   // Measured since the last call of this name.
   virtual void histogram(std::string& /*out*/, const TimelineItem& /*measured*/,
                          const HistogramRecord& /*record*/) {}
+  // Counted since the last call of this name.
+  virtual void count(std::string& /*out*/, const TimelineItem& /*counted*/,
+                     const CountRecord& /*record*/) {}
+  // A span that has not ended.
+  virtual void open_span(std::string& /*out*/, const TimelineItem& /*span*/,
+                         std::uint64_t /*begin_ns*/) {}
+  virtual void spans(std::string& /*out*/, const TimelineItem& /*span*/,
+                     const SpanSummaryRecord& /*record*/) {}
   // Returns false if it shall be shown as an instant.
   virtual bool loss(std::string& /*out*/, const LostRecord& /*lost*/) { return false; }
   virtual void end(std::string& /*out*/, const ExportedEnd& /*end*/) {}

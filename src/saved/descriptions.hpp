@@ -78,6 +78,7 @@ void describe(auto& io, Described<RunHeader> auto& header) {
   io(9, "view", header.view);
   io(10, "sends_latencies", header.sends_latencies);
   io(11, "raw_stacks", header.raw_stacks);
+  io(12, "system", header.system);
 }
 
 // ---- probes

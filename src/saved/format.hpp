@@ -63,6 +63,7 @@ enum class ChunkKind : std::uint32_t {
   record_type = 29,  // ValueType: of records of a user's program
   trigger = 30,      // TriggerRecord
   wait = 31,         // Event of EventKind::wait
+  span_summary = 32, // SpanSummaryRecord
   // unwind::KeptParts. Only between a run on a device and its workstation, which replaces it by
   // chunks of file_parts: not part of the format.
   kept_parts = 0x10000,
@@ -100,6 +101,7 @@ struct RunHeader {
   FlameView view = FlameView::callees;
   bool sends_latencies = false;
   std::optional<RawStackHeader> raw_stacks = {};
+  std::string system = {}; // as in ExportedRun
 };
 
 } // namespace uprobectl::saved

@@ -168,6 +168,8 @@ bool RunReader::replay(ChunkKind kind, Bytes content) {
     return add_record_type(content);
   case ChunkKind::trigger:
     return replay_trigger(content);
+  case ChunkKind::span_summary:
+    return replay_record<SpanSummaryRecord>(content);
   case ChunkKind::flush_rows:
     replay_.flush_rows();
     return read<Empty>(content, [](const Empty&) { return true; });

@@ -318,6 +318,9 @@ void RunWriter::write(const TriggerRecord& record) {
   write_chunk(ChunkKind::trigger,
               OfProbe<const TriggerRecord&>{number_probe(record.point), record});
 }
+void RunWriter::write(const SpanSummaryRecord& record) {
+  write_chunk(ChunkKind::span_summary, record);
+}
 void RunWriter::write(const SummaryRecord& record) { write_chunk(ChunkKind::summary, record); }
 void RunWriter::write(const ErrorRecord& record) { write_chunk(ChunkKind::error, record); }
 void RunWriter::write(const MessageRecord& message) { write_chunk(ChunkKind::message, message); }

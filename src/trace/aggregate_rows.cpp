@@ -57,11 +57,11 @@ void GroupRows::add(Row row) {
 }
 
 void GroupRows::report(const GroupSpec& groups, const AggregateSpec& spec, const CountedTime& time,
-                       Output& output, bool largest_sum_first) const {
+                       Output& output, Exports* exports) const {
   std::vector<const std::pair<const std::string, Row>*> order;
   for (const auto& row : rows_) order.push_back(&row);
   // Rows with equal counts are in the order of their values.
-  const auto rank = [&](const Row& row) { return largest_sum_first ? row.sums.sum : 0; };
+  const auto rank = [](const Row& row) { return row.are_open ? row.sums.sum : 0; };
   std::ranges::sort(order, [&](const auto* a, const auto* b) {
     return std::tuple(rank(b->second), b->second.sums.count, std::string_view(a->first)) <
            std::tuple(rank(a->second), a->second.sums.count, std::string_view(b->first));
@@ -78,10 +78,12 @@ void GroupRows::report(const GroupSpec& groups, const AggregateSpec& spec, const
                        .stack = row.stack ? &row.stack->stack : nullptr,
                        .rest = missing_frames_label(row.completeness),
                        .by = &row.values,
-                       .span = row.span};
+                       .span = row.span,
+                       .are_open = row.are_open};
     set_time(record, spec, time);
     if (groups.measured || groups.measured_time) record.sums = row.sums;
     record.sums_latency = groups.measured_time.has_value();
+    if (exports != nullptr) exports->take(record);
     output.write(record);
   }
   output.flush_rows();

@@ -48,14 +48,16 @@ public:
     StackCompleteness completeness = StackCompleteness::complete;
     group_sums sums = {};
     std::string span = {}; // the spans of this name
+    bool are_open = false; // which have not ended
   };
 
   // Adds the sums to those of a row that shows the same.
   void add(Row row);
   bool empty() const { return rows_.empty(); }
-  // Writes a record for each row, the highest count or, if asked for, the largest sum first.
+  // Writes a record for each row, also to the exports if there are any: the highest count, or of
+  // open spans the largest sum, first.
   void report(const GroupSpec& groups, const AggregateSpec& spec, const CountedTime& time,
-              Output& output, bool largest_sum_first = false) const;
+              Output& output, Exports* exports) const;
 
 private:
   std::map<std::string, Row> rows_; // by a text that is equal for rows that show the same

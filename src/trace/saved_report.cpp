@@ -93,6 +93,7 @@ public:
     if (!exports) return fail(std::move(exports).error());
     exports_ = std::move(*exports);
     exported_ = {.title = header.command,
+                 .system = header.system,
                  .start = {},
                  .timed = header.weighs_time || header.graph,
                  .value_unit = request_.weight ? weight_unit() : header.value_unit,
@@ -255,6 +256,11 @@ public:
   }
   void write(const TriggerRecord& record) override {
     if (!computes_totals() && !request_.hides_events) output_.write(record);
+  }
+  void write(const SpanSummaryRecord& record) override {
+    begin_exports();
+    exports_->take(record);
+    output_.write(record);
   }
   void write(const LostRecord& record) override {
     if (record.reason == saved::gap_reason) {

@@ -251,6 +251,7 @@ void SpanReport::list(std::uint64_t now_ns) {
     if (!event) continue; // impossible
     const auto stack = find_stack(begin, *event);
     if (stack) event->stack = &*stack;
+    exports_.take(*event);
     output_.write(*event);
   }
   output_.flush_rows();
@@ -292,7 +293,8 @@ void SpanReport::sum_by_stack(std::uint64_t now_ns) {
                        .comm = {},
                        .stack = each->stack ? &*each->stack : nullptr,
                        .time_ns = now_ns,
-                       .span = each->name};
+                       .span = each->name,
+                       .are_open = true};
     if (weight) record.sums = each->sums;
     if (each->stack) {
       StackSample sample{.stack = &*each->stack, .hits = each->sums.count};
@@ -300,6 +302,7 @@ void SpanReport::sum_by_stack(std::uint64_t now_ns) {
       exports_.take(sample);
     }
     record.sums_latency = weight == "latency";
+    exports_.take(record);
     output_.write(record);
   }
   output_.flush_rows();
@@ -323,10 +326,11 @@ void SpanReport::sum_by_values(std::uint64_t now_ns) {
          .values = group_values(groups, *event, values_),
          .stack = stack ? make_kept_stack(std::move(*stack)) : nullptr,
          .sums = {.count = 1, .measured = number ? std::uint64_t{1} : 0, .sum = number.value_or(0)},
-         .span = std::string(event->span->name)});
+         .span = std::string(event->span->name),
+         .are_open = true});
   }
   rows.report(groups, {.counts = true, .top = request_.open_spans->top},
-              {.since_ns = since_ns_, .until_ns = now_ns}, output_, true);
+              {.since_ns = since_ns_, .until_ns = now_ns}, output_, &exports_);
 }
 
 void SpanReport::summarise() const {
@@ -346,6 +350,7 @@ void SpanReport::summarise() const {
                                    .unread_keys = counters[SPANS_NO_KEY],
                                    .shorter = counters[SPANS_EXCLUDED],
                                    .not_selected = counters[SPANS_UNSELECTED]};
+    exports_.take(record);
     output_.write(record);
     std::string text = fmt::format("span {}: {} begun, {} ended, {} open", record.name,
                                    record.begun, record.ended, record.open);

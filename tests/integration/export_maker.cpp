@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // export_maker RUN FILE: writes made calls and events to an export, whose format its name gives.
-// RUN: calls, events, names
+// RUN: calls, events, names, sums
 #include "output/exports.hpp"
 
 #include <cstdio>
@@ -185,6 +185,38 @@ void make_names(Exports& exports) {
   }
 }
 
+// Counts of a function, by a value, and of spans; spans that are open, and all of a name.
+void make_sums(Exports& exports) {
+  const ProbePoint counted = make_point("counted", std::nullopt, 0x1000);
+  const ProbePoint begins = make_point("begins", std::nullopt, 0x2000);
+  for (const std::uint64_t hits : {40U, 2U})
+    exports.take(CountRecord{.point = &counted, .count = hits, .pid = {}, .comm = {}});
+  const std::vector<ArgumentValue> by = {text_argument("path", "/etc/<hosts>")};
+  exports.take(CountRecord{.point = &counted,
+                           .count = 7,
+                           .pid = {},
+                           .comm = {},
+                           .by = &by,
+                           .sums = group_sums{.count = 7, .measured = 7, .sum = 2'500}, // ns
+                           .sums_latency = true});
+  exports.take(CountRecord{
+      .point = &begins, .count = 3, .pid = 10, .comm = "app", .span = "request", .are_open = true});
+  Event begin;
+  begin.time_ns = 5900;
+  begin.pid = 10;
+  begin.tid = 11;
+  begin.comm = "main";
+  begin.point = &begins;
+  auto span = std::make_shared<Span>();
+  span->name = "request";
+  span->begin_ns = 5900;
+  span->key = {std::uint64_t{77}};
+  begin.span = span;
+  exports.take(begin);
+  exports.take(SpanSummaryRecord{
+      .name = "request", .begun = 1200, .ended = 1199, .open = 1, .begun_again = 4});
+}
+
 } // namespace
 
 int main(int argc, char** argv) {
@@ -209,6 +241,7 @@ int main(int argc, char** argv) {
   if (run == "calls") make_calls(exports);
   if (run == "events") make_events(exports);
   if (run == "names") make_names(exports);
+  if (run == "sums") make_sums(exports);
   const std::vector<Error> errors = exports.finish(
       {.summary = "1s",
        .time = {.monotonic_ns = 9000, .boottime_ns = 109000, .realtime_ns = 509000}});

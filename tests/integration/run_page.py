@@ -91,6 +91,81 @@ def check_flame(tap, browser, maker, folder):
         [["main", 500], ["next", 250], ["parse(char const*)", 200], ["read", 300]]))
 
 
+def rows_of(browser, table):
+    return browser.value(f"Array.from(document.querySelectorAll('#{table} tbody tr'), row => Array.from(row.children, cell => cell.textContent))")
+
+
+def check_tree(tap, browser, maker, folder):
+    browser.open(make(maker, "calls", folder).as_uri() + "#view=tree")
+    tap.check("the call tree begins with the outermost calls, the heaviest first", differences(
+        rows_of(browser, "tree-table"), [["▸ main", "libmade.so", "1", "1 µs", "500 ns", "80.00%"],
+                                         ["\u2003next", "libmade.so", "1", "250 ns", "250 ns", "20.00%"]]))
+    browser.value("document.querySelector('#tree-table tbody button').focus()")
+    for key in ("ArrowRight", "ArrowDown", "ArrowRight"):
+        browser.press(key, {"ArrowRight": 39, "ArrowDown": 40}[key])
+    tap.check("keys open a row and those below it", differences(
+        [row[0].strip() + " " + row[2] + " " + row[3] for row in rows_of(browser, "tree-table")],
+        ["▾ main 1 1 µs", "▾ parse(char const*) 1 300 ns", "read 1 100 ns", "read 2 200 ns", "next 1 250 ns"]))
+    tap.check("rows tell others their level and whether they are open", differences(
+        browser.value("Array.from(document.querySelectorAll('#tree-table tbody tr'), row => row.getAttribute('aria-level') + (row.getAttribute('aria-expanded') || ''))"),
+        ["1true", "2true", "3", "2", "1"]))
+    tap.check("the focus stays with the row", differences(browser.value("document.activeElement.textContent"), "▾ parse(char const*)"))
+    browser.press("ArrowLeft", 37)
+    tap.check("a key closes it", differences(len(rows_of(browser, "tree-table")), 4))
+    put(browser, "tree-search", "READ")
+    tap.check("a search shows what matches and what is above it", differences(
+        ([row[0].strip() for row in rows_of(browser, "tree-table")], browser.value("document.getElementById('tree-count').textContent")),
+        (["▾ main", "▾ parse(char const*)", "read", "read"], "4 rows, 24.00% of the whole")))
+    put(browser, "tree-search", "")
+    browser.value("(e => { e.value = 'callers'; e.dispatchEvent(new Event('change')); })(document.getElementById('tree-view'))")
+    tap.check("the other direction begins with the functions that took the time", differences(
+        [row[0].strip() + " " + row[2] + " " + row[3] for row in rows_of(browser, "tree-table")],
+        ["main 1 500 ns", "▸ read 3 300 ns", "next 1 250 ns", "▸ parse(char const*) 1 200 ns"]))
+    tap.check("the flame graph has the same direction", differences(browser.value("document.getElementById('flame-view').value"), "callers"))
+    browser.value("(e => { e.value = 'callees'; e.dispatchEvent(new Event('change')); })(document.getElementById('flame-view'))")
+
+
+def check_sums(tap, browser, maker, folder):
+    browser.open(make(maker, "sums", folder).as_uri())
+    tap.check("views that the run has nothing for are not there", differences(
+        browser.value("Array.from(document.querySelectorAll('#tabs button'), tab => tab.textContent)"), ["Functions", "Spans", "Counts"]))
+    tap.check("counts of several intervals are added up", differences([row[:3] for row in browser.value(TABLE)], [["counted", "libmade.so", "49"]]))
+    tap.check("files have their build ids", differences(
+        browser.value("document.getElementById('files-list').textContent"), "/opt/lib/libmade.so, build id 0a1b2c"))
+    tab(browser, "counts")
+    tap.check("counts by value have the value and its sum", differences(rows_of(browser, "counts-table"),
+              [["counted", "path=/etc/<hosts>", "hits", "7", "2.5 µs"], ["request", "pid=10, comm=app", "open spans", "3", ""]]))
+    tab(browser, "spans")
+    tap.check("spans have their numbers", differences(rows_of(browser, "spans-table"), [["request", "1,200", "1,199", "1", "4"]]))
+    tap.check("open spans have their key and their age", differences(
+        [row[:3] + row[4:] for row in rows_of(browser, "open-table")], [["request", "77", "3.1 µs", "from=begins, tid=11"]]))
+
+
+def check_waiting(tap, browser, head, folder):
+    def values(**of):
+        return json.dumps(of, separators=(",", ":"))
+    lines = ['r\t"waits"\t1700000000123456789\t"Linux 6.18 x86_64"', 't\t0\t1\t9\t"a"', 'n\t0\t"outer"\t"m"', 'n\t1\t"inner"\t"m"', 'n\t2\t"slept"\t"m"', 'n\t3\t"blocked"\t"m"',
+             "c\t0\t0\t0\t10000\t" + values(on_cpu_ns=2500, waiting_ns=7500, preempted_ns=500, slept_ns=6000, blocked_ns=1000),
+             "c\t0\t1\t1000\t6100\t" + values(on_cpu_ns=100, waiting_ns=6000, slept_ns=6000),
+             "w\t0\t2\t1050\t6000\t" + values(waker_comm="kworker/\"1\""), "w\t0\t3\t8000\t1000", 'z\t"1s"\t20000']
+    path = folder / "waiting.html"
+    path.write_bytes(head + "\n".join(lines).encode())
+    browser.open(path.as_uri() + "#view=waiting")
+    tap.check("waiting time has its causes and its share", differences(rows_of(browser, "waiting-table"),
+              [["outer", "m", "1", "10 µs", "2.5 µs", "7.5 µs", "6 µs", "1 µs", "500 ns", "75.0%"],
+               ["inner", "m", "1", "6.1 µs", "100 ns", "6 µs", "6 µs", "", "", "98.4%"]]))
+    tap.check("the longest waits have their call and who ended them", differences(
+        [row[:5] for row in rows_of(browser, "longest-table")],
+        [["inner", "a 9", "6 µs", "slept", 'kworker/"1"'], ["outer", "a 9", "1 µs", "blocked", ""]]))
+    tab(browser, "tree")
+    browser.value("(e => { e.value = 'waiting'; e.dispatchEvent(new Event('change')); })(document.getElementById('tree-weight'))")
+    browser.value("document.getElementById('tree-hottest').click()")
+    tap.check("the call tree has waiting time without that of the calls inside", differences(
+        [row[0].strip() + " " + " ".join(row[2:]) for row in rows_of(browser, "tree-table")],
+        ["▾ outer 1 7.5 µs 1.5 µs 100.00%", "inner 1 6 µs 6 µs 80.00%"]))
+    tap.check("the kernel is said", [] if "Linux 6.18 x86_64" in browser.value("document.getElementById('summary').textContent") else ["no"])
+
+
 def check_timeline(tap, browser, maker, folder):
     browser.open(make(maker, "calls", folder).as_uri() + "#view=timeline")
     drawn = "uprobectlRun.timeline.shapes.map(s => uprobectlRun.run.names[uprobectlRun.run.name.data[s.i]]).sort()"
@@ -211,11 +286,12 @@ def main():
     maker = sys.argv[1]
     with tempfile.TemporaryDirectory() as name, chromium.Chromium(seconds=120) as browser:
         folder = Path(name)
-        for check in (check_functions, check_flame, check_timeline, check_events):
+        for check in (check_functions, check_tree, check_flame, check_timeline, check_events, check_sums):
             check(tap, browser, maker, folder)
         tap.check("nothing else is loaded", browser.value("performance.getEntriesByType('resource').map(e => e.name)"))
         head = check_hostile(tap, browser, maker, folder)
         check_numbers(tap, browser, head, folder)
+        check_waiting(tap, browser, head, folder)
         check_many(tap, browser, head, folder)
         tap.check("no script fails", browser.problems)
     tap.done()

@@ -84,6 +84,27 @@ HEAP = ("--span", "heap=make_thing..drop_thing:ret/thing", "--span", "heap=grow_
         "--span", "heap=make_into%return..drop_thing:*arg0/thing")
 
 
+def lines_of_page(path, kind):
+    """The lines of a page's run with this letter, as lists of their JSON fields."""
+    lines = Path(path).read_text().split('<script type="text/plain" id="run">\n')[1].splitlines()
+    return [line.split("\t")[1:] for line in lines if line.startswith(kind + "\t")]
+
+
+def check_pages(program, folder):
+    page = os.path.join(folder, "open.html")
+    live, _, _ = run(program, "--open", "-o", page, "--span", "job=job_begin..job_end:job->id/id", pairs=100)
+    keys = sorted(json.loads(fields[2])["key"] for fields in lines_of_page(page, "o"))
+    TAP.check("a page has the open spans", [] if keys == sorted(each["key"] for each in live["span"]) and keys else [str(keys)])
+    found = [json.loads(fields[1]) for fields in lines_of_page(page, "S")]
+    expected = [{key: value for key, value in each.items() if key != "type"} for each in live["span_summary"]]
+    TAP.check("and the numbers of all", [] if found == expected and found else [str(found)])
+    live, _, _ = run(program, "--open", "--by", "size", "--weight", "size", "-o", page, *HEAP, pairs=1)
+    found = sorted((int(fields[2]), int(fields[3]), json.loads(fields[5])) for fields in lines_of_page(page, "k"))
+    expected = sorted((each["count"], each["sum"], {value["name"]: value["value"] for value in each["by"]}) for each in live["count"])
+    TAP.check("sums of open spans by values are in a page, too", [] if found == expected and found else [str(found), str(expected)])
+    TAP.check("and are said to be open", [] if all(each["open"] for each in live["count"]) else [str(live["count"][:1])])
+
+
 def check_leaks(program):
     records, _, _ = run(program, "--open", "--stack", "--weight", "size", *HEAP, pairs=1)
     found = {}
@@ -267,8 +288,12 @@ def check_saved(program, folder):
     trace = os.path.join(folder, "run.trace.json")
     live, _, _ = run(program, "--save", file, "-o", trace, "--span", "job=job_begin..job_end:job->id/id", pairs=100)
     shown = subprocess.run([UPROBECTL, "report", "-j", file], capture_output=True, text=True, timeout=60)
-    saved = [record for record in map(json.loads, shown.stdout.splitlines()) if record["type"] == "span"]
-    TAP.check("a saved run has the same spans", [] if saved == live["span"] and saved else [shown.stderr, str(saved[:1])])
+    saved = collections.defaultdict(list)
+    for record in map(json.loads, shown.stdout.splitlines()):
+        saved[record["type"]].append(record)
+    for kind in ("span", "span_summary"):
+        TAP.check(f"a saved run has the same records {kind}",
+                  [] if saved[kind] == live[kind] and saved[kind] else [shown.stderr, str(saved[kind][:1])])
     slices = json.loads(Path(trace).read_text())
     begun = [each for each in slices if each["ph"] == "b" and each["name"] == "job"]
     TAP.check("a timeline has a slice for each span", [] if len(begun) == len(live["span"]) else [str(len(begun))])
@@ -299,6 +324,7 @@ def main():
         check_bounds(program)
         check_ended_processes(program)
         check_saved(program, folder)
+        check_pages(program, folder)
     TAP.done()
 
 

@@ -149,6 +149,7 @@ public:
   void write(const ProbeRecord& /*record*/) override {}
   void write(const LostRecord& /*record*/) override {}
   void write(const TriggerRecord& /*record*/) override {}
+  void write(const SpanSummaryRecord& /*record*/) override {}
   void write(const SummaryRecord& /*record*/) override {}
   void write(const ErrorRecord& /*record*/) override {}
   void write(const StackSample& sample) override {

@@ -47,6 +47,7 @@ public:
                    " before event " + std::to_string(events.size()));
   }
   void write(const TriggerRecord& record) override { json->write(record); }
+  void write(const SpanSummaryRecord& record) override { json->write(record); }
   void write(const SummaryRecord& record) override { json->write(record); }
   void write(const ErrorRecord& record) override { json->write(record); }
   void write(const StackSample& stack) override {
@@ -157,6 +158,17 @@ TEST_CASE("the bytes of a saved run are those that its documentation describes")
   CHECK(reading.header.command == "c");
   CHECK(reading.header.sends_events);
   CHECK_FALSE(reading.header.has_stacks);
+}
+
+TEST_CASE("a saved run has the numbers of its spans") {
+  const std::string made = save_run([](saved::RunWriter& writer) {
+    writer.write(SpanSummaryRecord{.name = "heap", .begun = 300, .open = 2});
+    writer.end();
+  });
+  CHECK_THAT(made, Contains(hand_made_chunk(32, "\x0a\4heap\x08\254\2\x10\2"sv)));
+  CHECK_THAT(read_saved(made).json,
+             StartsWith(R"({"type":"span_summary","name":"heap","begun":300,)"
+                        R"("ended":0,"open":2,)"));
 }
 
 TEST_CASE("a saved run has the names of processes") {

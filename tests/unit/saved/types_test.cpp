@@ -33,6 +33,7 @@ public:
   void write(const HistogramRecord& /*record*/) override {}
   void write(const MapEntryRecord& /*record*/) override {}
   void write(const TriggerRecord& /*record*/) override {}
+  void write(const SpanSummaryRecord& /*record*/) override {}
   void write(const ProbeRecord& /*record*/) override {}
   void write(const LostRecord& /*record*/) override {}
   void write(const SummaryRecord& /*record*/) override {}
