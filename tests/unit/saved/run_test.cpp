@@ -166,9 +166,8 @@ TEST_CASE("a saved run has the numbers of its spans") {
     writer.end();
   });
   CHECK_THAT(made, Contains(hand_made_chunk(32, "\x0a\4heap\x08\254\2\x10\2"sv)));
-  CHECK_THAT(read_saved(made).json,
-             StartsWith(R"({"type":"span_summary","name":"heap","begun":300,)"
-                        R"("ended":0,"open":2,)"));
+  CHECK_THAT(read_saved(made).json, Contains(R"({"type":"span_summary","name":"heap","begun":300,)"
+                                             R"("ended":0,"open":2,)"));
 }
 
 TEST_CASE("a saved run has the names of processes") {
