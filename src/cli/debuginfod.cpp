@@ -66,6 +66,7 @@ DebugFetching::~DebugFetching() {
 std::shared_ptr<const MappedFile>
 DebugFetching::find_source(const std::optional<std::string>& build_id, const std::string& path) {
   if (!uses_debuginfod_ || !build_id) return nullptr;
+  const Progress progress(output_, "downloading " + path);
   Workstation& workstation = output_.workstation();
   if (!workstation.serves<SourceRequest>()) return open(client_.find_source(*build_id, path));
   UniqueFd content = workstation.request(SourceRequest{.build_id = *build_id, .path = path});
@@ -78,6 +79,7 @@ std::shared_ptr<const MappedFile> DebugFetching::find_debug_file(const std::stri
   const std::scoped_lock lock(mutex_);
   const auto [known, is_new] = debug_files_.try_emplace(build_id);
   if (!is_new) return known->second;
+  const Progress progress(output_, "downloading the debug information of build id " + build_id);
   if (!output_.workstation().serves<DebugFileRequest>())
     return known->second = open(client_.find_debug_file(build_id));
   auto file = request_debug_file(build_id);

@@ -61,6 +61,7 @@ ExitCode run_diff(std::span<const std::string_view> arguments, Workstation& work
   const auto output = open_output(options);
   if (!output) return finish_with(output.error(), options);
   const DebugFetching fetching(options.debuginfod, **output);
+  const Progress progress(**output, "comparing");
   if (plan) return compare_with_plan(*plan, words, *target_options, *style, **output);
   const DiffRequest request{.old_target = words[0],
                             .new_target = words[1],

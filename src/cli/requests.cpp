@@ -200,6 +200,7 @@ ExitCode run_listing(const OptionParser& parser, const CommonOptions& options,
   const auto output = open_output(options);
   if (!output) return finish_with(output.error(), options);
   DebugFetching fetching(options.debuginfod, **output);
+  const Progress progress(**output, "reading");
   list(requests->lines(), *found_by, fetching, **output);
   requests->check_unused(*found_by, **output);
   return finish(**output);

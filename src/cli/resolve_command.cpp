@@ -205,6 +205,7 @@ ExitCode run_resolve(std::span<const std::string_view> arguments, Workstation& w
   const auto output = open_output(options, style);
   if (!output) return finish_with(output.error(), options);
   const DebugFetching fetching(options.debuginfod, **output);
+  const Progress progress(**output, "resolving");
   if (compiles)
     if (const auto compiled = compile_methods(*target_options->app, target_options->dex, **output);
         !compiled) {

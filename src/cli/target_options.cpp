@@ -64,6 +64,7 @@ Result<art::DexSearch> make_dex_search(DexArguments words, Workstation& workstat
 
 Result<void> compile_methods(const std::string& app, const art::DexSearch& search, Output& output) {
   output.status(fmt::format("compiling {}, which can take minutes", app));
+  const Progress progress(output, "Android compiles " + app);
   const auto files = compile_app(app, search);
   if (!files) return fail(files.error());
   if (files->empty())

@@ -154,6 +154,7 @@ ExitCode run_verify(const VerifyOptions& options, const Arguments& arguments,
                         .target_options = target_options,
                         .unsafe = options.unsafe};
 
+  const Progress progress(output, "verifying");
   const auto outcome = verify_matches(request, output);
   const Verdict& verdict = outcome.verdict;
   // Also of matches that are counted as moved: what their record has besides would be lost.

@@ -160,6 +160,9 @@ Result<void> Runs::prepare(Device& device, const ListedDevice& listed) {
 Result<void> Runs::prepare_unknown(Device& device) {
   // Reads this program while the device is asked what it is.
   const auto read = std::async(std::launch::async, [this] { programs_.find(own_machine()); });
+  Output output(-1, output_options_);
+  std::optional<Progress> progress; // messages of several devices come at any time
+  if (is_alone_) progress.emplace(output, "preparing " + device.serial());
   if (auto surveyed = device.survey(); !surveyed) return surveyed;
   if (run_.request.arguments.empty()) return {};
   if (auto gained = device.gain_root(run_.root, options_.restart_adbd); !gained) return gained;

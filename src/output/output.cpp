@@ -65,15 +65,6 @@ void append_message(std::string& out, std::string_view text) {
   }
 }
 
-// Writes a message with one write(), so that lines of several processes are not mixed.
-void write_message_text(int fd, std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t written = ::write(fd, text.data(), text.size());
-    if (written <= 0) return; // stderr is closed
-    text.remove_prefix(static_cast<std::size_t>(written));
-  }
-}
-
 // Lines that report_repeated() shows for one kind of gathered warnings, and for all.
 constexpr std::size_t max_lines_per_kind = 3;
 constexpr std::size_t max_gathered_lines = 20;
@@ -105,6 +96,7 @@ void OutputBuffer::write_once(std::size_t max_bytes) {
   // Write whole lines, because the traced command may write to the same file.
   if (const auto end = rest.rfind('\n'); end != std::string_view::npos)
     rest = rest.substr(0, end + 1);
+  if (before_write_) before_write_();
   const ssize_t size = ::write(fd_, rest.data(), rest.size());
   if (size >= 0) {
     written_ += static_cast<std::size_t>(size);
@@ -235,12 +227,16 @@ bool OutputBuffer::flush_within(std::chrono::milliseconds stall_timeout,
 }
 
 Output::Output(int records, const OutputOptions& options)
-    : buffer_(records), formatter_(options.only_copied ? nullptr
+    : progress_(options.messages, options.level != Level::quiet &&
+                                      options.workstation->is_terminal(options.messages)),
+      buffer_(records), formatter_(options.only_copied ? nullptr
                                    : options.json      ? make_json_formatter(buffer_)
                                                   : make_text_formatter(buffer_, options.style)),
-      copies_messages_(options.copies_messages), messages_(options.messages),
-      colour_(options.colour), level_(options.level), workstation_(*options.workstation),
-      json_(options.json) {}
+      copies_messages_(options.copies_messages), colour_(options.colour), level_(options.level),
+      workstation_(*options.workstation), json_(options.json) {
+  if (options.workstation->is_terminal(records))
+    buffer_.set_before_write([this] { progress_.clear(); });
+}
 
 Output::Output(UniqueFd file, const OutputOptions& options) : Output(file.get(), options) {
   file_ = std::move(file);
@@ -336,17 +332,14 @@ void Output::finish() {
   message(*buffer_.error());
 }
 
-// Returns the escape sequence that clears a line of progress().
-std::string Output::begin_line() { return std::exchange(shows_progress_, false) ? "\r\x1b[K" : ""; }
-
 void Output::message(const Error& error) {
-  std::string text = begin_line() + "uprobectl: " + coloured("error:", red, colour_) + " ";
+  std::string text = "uprobectl: " + coloured("error:", red, colour_) + " ";
   append_message(text, error.message);
   for (const std::string& hint : error.hints) {
     text += "  " + coloured("hint:", cyan, colour_) + " ";
     append_message(text, hint);
   }
-  write_message_text(messages_, text);
+  progress_.write(text);
 }
 
 void Output::warn(std::string_view text) {
@@ -426,9 +419,9 @@ void Output::notice(std::string_view text) {
 }
 
 void Output::write_notice(std::string_view text) {
-  std::string line = begin_line() + "uprobectl: " + coloured("warning:", yellow, colour_) + " ";
+  std::string line = "uprobectl: " + coloured("warning:", yellow, colour_) + " ";
   append_message(line, text);
-  write_message_text(messages_, line);
+  progress_.write(line);
 }
 
 void Output::status(std::string_view text) {
@@ -443,23 +436,14 @@ void Output::requested_status(std::string_view text) {
 
 void Output::write_status(std::string_view text, bool even_quiet) {
   if (level_ == Level::quiet && !even_quiet) return;
-  std::string line = begin_line();
+  std::string line;
   append_message(line, text);
-  write_message_text(messages_, line);
+  progress_.write(line);
 }
 
 void Output::detail(std::string_view text) {
   if (copy_message(MessageRecord::Kind::detail, text)) return;
   if (level_ == Level::verbose) write_status(text);
-}
-
-void Output::progress(std::string_view text) {
-  if (copies_messages_ && copy_ != nullptr && copy_->show_progress(text)) return;
-  if (level_ == Level::quiet || !workstation_.is_terminal(messages_)) return;
-  std::string line = "\r"; // start of the line; the rest of it is cleared below
-  append_printable(line, text);
-  write_message_text(messages_, line + "\x1b[K");
-  shows_progress_ = !text.empty();
 }
 
 } // namespace uprobectl

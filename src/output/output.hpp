@@ -2,6 +2,7 @@
 // The output of a run: records and text go to stdout or a file, messages to stderr.
 #pragma once
 
+#include "output/progress.hpp"
 #include "output/records.hpp"
 #include "util/workstation.hpp"
 
@@ -58,6 +59,9 @@ public:
   // Goes on in another file, whose descriptor it duplicates, with a whole record.
   void continue_in(int fd);
 
+  // Called before each write.
+  void set_before_write(std::function<void()> call) { before_write_ = std::move(call); }
+
   std::size_t pending() const { return pending_.size() - written_; } // bytes
   bool closed() const { return closed_; }                            // the reader is gone
   void abandon();                                              // drops pending and all further text
@@ -71,6 +75,7 @@ private:
   bool take_back_part();
 
   int fd_;
+  std::function<void()> before_write_; // may be empty
   std::string pending_;
   std::size_t written_ = 0; // of pending_
   // Output positions: the end of the last record that was written whole, and the ends of those
@@ -160,8 +165,7 @@ public:
   void announce(std::string_view text) { write_status(text); }
   void requested_status(std::string_view text); // the same, when quiet, too
   void detail(std::string_view text);           // only when verbose
-  // Shows a line that the next message replaces, on a terminal only. An empty text removes it.
-  void progress(std::string_view text);
+  ProgressLine& progress_line() { return progress_; } // see Progress
   bool is_verbose() const { return level_ == Level::verbose; }
   bool is_json() const { return json_; }
 
@@ -191,7 +195,6 @@ private:
   };
   Repeated& find_repeated(std::string_view kind, bool is_reported);
   void message(const Error& error);
-  std::string begin_line();
   void write_notice(std::string_view text);
   void write_status(std::string_view text, bool even_quiet = false);
   // Returns whether the message is only copied.
@@ -200,20 +203,19 @@ private:
   UniqueFd file_;
   std::function<UniqueFd()> open_again_; // may be empty
   bool has_reported_shortage_ = false;
+  ProgressLine progress_; // on the descriptor of messages
   OutputBuffer buffer_;
   std::unique_ptr<RecordFormatter> formatter_; // null if records are only copied
   RunRecorder* copy_ = nullptr;
   bool copies_messages_ = false;
   bool failed_ = false;
 
-  int messages_;
   bool colour_;
   Level level_;
   Workstation& workstation_;
   std::set<std::string, std::less<>> once_;
   std::map<std::string, std::size_t, std::less<>> repeated_by_kind_; // indexes of repeated_
   std::vector<Repeated> repeated_;
-  bool shows_progress_ = false;
   bool json_ = false;
 };
 

@@ -151,6 +151,7 @@ public:
 private:
   Result<void> resolve() {
     const ExitOnSignal ends_on_signal; // resolving in a large file takes seconds
+    const Progress progress(output_, "finding the functions");
     TargetOptions options = request_.probes.target_options;
     if (command_ == nullptr) { // a suspended command has not mapped its files yet
       auto pids = find_target_pids(filter_, list_targets(request_.probes.functions), output_);
@@ -618,6 +619,7 @@ private:
     if (attached.attachment)
       code_watch.look_at_end([&](pid_t pid) { return history_->is_replaced(pid); });
     detach_probes(attached, output_);
+    const Progress progress(output_, "finishing the run");
     loop.finish();
     if (graph) graph->finish(clock_ns(CLOCK_MONOTONIC));
     std::optional<SuspendedChild::End> command_end;

@@ -55,30 +55,6 @@ bool concerns_one_site(const Error& error) {
   return error.kind == ErrorKind::unsupported || error.kind == ErrorKind::io;
 }
 
-// Shows "attaching probes: 250 of 1000" on a terminal if there are many.
-class Progress {
-public:
-  Progress(std::string_view what, std::size_t all, Output& output)
-      : what_(what), all_(all), output_(output) {}
-  Progress(const Progress&) = delete;
-  Progress& operator=(const Progress&) = delete;
-  ~Progress() {
-    if (all_ > min_count_) output_.progress({});
-  }
-
-  void report(std::size_t done) const {
-    if (all_ > min_count_ && done % step_ == 0)
-      output_.progress(fmt::format("{}: {} of {}", what_, done, all_));
-  }
-
-private:
-  static constexpr std::size_t min_count_ = 500;
-  static constexpr std::size_t step_ = 10;
-  std::string_view what_;
-  std::size_t all_;
-  Output& output_;
-};
-
 class ProbeAttacher {
 public:
   ProbeAttacher(std::span<const pid_t> pids, Mechanism mechanism, SignalWatch& signals,
@@ -119,7 +95,7 @@ private:
 
   Result<Attachment> attach(std::span<const ProbeSite> sites,
                             const std::function<void(std::size_t)>& report) const {
-    const Progress progress("attaching probes", probes(sites), output_);
+    Progress progress(output_, "attaching probes", probes(sites));
     std::size_t attached = 0;
     return Attachment::attach(mechanism_, sites, pids_, [&] {
       report(attached);
@@ -167,6 +143,12 @@ std::vector<const MappedFile*> collect_files(std::span<const Probe> probes) {
   return result;
 }
 
+Result<void> load(ProbeProgram& program, Mechanism mechanism, ResolvedProbes& resolved,
+                  Output& output) {
+  const Progress progress(output, "loading the programs");
+  return program.load(mechanism, resolved);
+}
+
 } // namespace
 
 std::optional<DurationEstimate::Clock::duration> DurationEstimate::estimate(std::size_t done,
@@ -183,7 +165,7 @@ std::optional<DurationEstimate::Clock::duration> DurationEstimate::estimate(std:
 
 void detach_probes(AttachedProbes& attached, Output& output) {
   if (!attached.attachment) return;
-  const Progress progress("detaching probes", attached.attachment->detach_steps(), output);
+  Progress progress(output, "detaching probes", attached.attachment->detach_steps());
   attached.attachment->detach([&](std::size_t done) { progress.report(done); });
   attached.attachment.reset();
 }
@@ -205,7 +187,8 @@ Result<AttachedProbes> attach_probes(std::span<const pid_t> pids, bool keep_goin
                                      Output& output) {
   const Mechanism mechanism = load.mechanism;
   for (;;) {
-    if (auto loaded = program.load(load, resolved); !loaded) return fail(std::move(loaded).error());
+    if (auto loaded = load(program, mechanism, resolved, output); !loaded)
+      return fail(std::move(loaded).error());
     const std::vector<ProbeSite> sites = collect_sites(resolved.probes);
     if (sites.empty()) return AttachedProbes{};
     const std::size_t probes = sites.size() * std::max<std::size_t>(pids.size(), 1);

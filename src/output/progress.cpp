@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "output/progress.hpp"
+
+#include "output/format.hpp"
+#include "output/output.hpp"
+
+#include <algorithm>
+#include <csignal>
+#include <fmt/format.h>
+#include <unistd.h>
+
+namespace uprobectl {
+
+namespace {
+
+constexpr std::chrono::seconds first_shown{1};
+constexpr std::chrono::milliseconds between{200};
+
+// With one write(), so that lines of several processes are not mixed.
+void write_all(int fd, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t written = ::write(fd, text.data(), text.size());
+    if (written <= 0) return; // it is closed
+    text.remove_prefix(static_cast<std::size_t>(written));
+  }
+}
+
+// Signals are for the thread that waits for them.
+class SignalsBlocked {
+public:
+  SignalsBlocked() {
+    sigset_t all;
+    sigfillset(&all);
+    ::pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  SignalsBlocked(const SignalsBlocked&) = delete;
+  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
+  ~SignalsBlocked() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+private:
+  sigset_t before_{};
+};
+
+} // namespace
+
+void ProgressLine::write(std::string_view lines) {
+  const std::scoped_lock lock(mutex_);
+  clear_locked();
+  written_ = Clock::now();
+  write_all(fd_, lines);
+}
+
+void ProgressLine::clear() {
+  if (!is_shown_) return;
+  const std::scoped_lock lock(mutex_);
+  clear_locked();
+  written_ = Clock::now();
+}
+
+void ProgressLine::clear_locked() {
+  if (std::exchange(is_drawn_, false)) write_all(fd_, "\r\x1b[K");
+}
+
+void ProgressLine::draw() {
+  const Progress& task = *tasks_.back();
+  const auto now = Clock::now();
+  const auto passed = now - task.start_;
+  if (passed < first_shown || now - written_ < first_shown) return;
+  std::string text = "\r"; // start of the line; the rest of it is cleared below
+  append_printable(text, task.what_);
+  if (task.all_ > 0)
+    text += fmt::format(": {} of {}",
+                        std::min(task.done_.load(std::memory_order_relaxed), task.all_), task.all_);
+  text += fmt::format(", {} s\x1b[K", std::chrono::floor<std::chrono::seconds>(passed).count());
+  if (is_drawn_ && text == drawn_) return;
+  write_all(fd_, text);
+  drawn_ = std::move(text);
+  is_drawn_ = true;
+}
+
+void ProgressLine::run(const std::stop_token& stop) {
+  std::unique_lock lock(mutex_);
+  while (!stop.stop_requested()) {
+    if (!tasks_.empty()) draw();
+    changed_.wait_for(lock, stop, between, [] { return false; });
+  }
+}
+
+void ProgressLine::begin(Progress& task) {
+  if (!is_shown_) return;
+  const std::scoped_lock lock(mutex_);
+  tasks_.push_back(&task);
+  if (thread_.joinable()) return;
+  const SignalsBlocked blocked;
+  thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
+}
+
+void ProgressLine::end(const Progress& task) {
+  if (!is_shown_) return;
+  std::jthread ended; // joined when the mutex is free again
+  const std::scoped_lock lock(mutex_);
+  std::erase(tasks_, &task);
+  clear_locked();
+  if (tasks_.empty()) ended = std::exchange(thread_, {});
+}
+
+Progress::Progress(Output& output, std::string what, std::size_t all)
+    : line_(output.progress_line()), what_(std::move(what)), all_(all) {
+  line_.begin(*this);
+}
+
+Progress::~Progress() { line_.end(*this); }
+
+} // namespace uprobectl

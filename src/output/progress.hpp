@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a command does while it writes nothing: a line on the terminal that messages and records
+// replace.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+namespace uprobectl {
+
+class Output;
+class Progress;
+
+// The last line of a terminal: that of the innermost Progress, when it has taken longer than a
+// second and nothing else was written for a second. Thread-safe.
+class ProgressLine {
+public:
+  // Borrows the descriptor. If it `is_shown`, the descriptor is a terminal.
+  ProgressLine(int fd, bool is_shown) : fd_(fd), is_shown_(is_shown) {}
+  ProgressLine(const ProgressLine&) = delete;
+  ProgressLine& operator=(const ProgressLine&) = delete;
+  ~ProgressLine() = default;
+
+  // Writes whole lines in its place.
+  void write(std::string_view lines);
+  // Removes it, because something else is written to the terminal.
+  void clear();
+
+private:
+  friend class Progress;
+  using Clock = std::chrono::steady_clock;
+
+  void begin(Progress& task);
+  void end(const Progress& task);
+  void run(const std::stop_token& stop);
+  void draw();
+  void clear_locked();
+
+  const int fd_;
+  const bool is_shown_;
+  std::mutex mutex_;
+  std::condition_variable_any changed_;
+  std::vector<Progress*> tasks_; // the innermost one last
+  bool is_drawn_ = false;
+  std::string drawn_;
+  Clock::time_point written_; // when something else was
+  std::jthread thread_;       // while there are tasks
+};
+
+// Shows "attaching probes: 250 of 1000, 3 s" as long as it exists, from the second second on.
+class Progress {
+public:
+  // `what` is said in the present participle. all: 0 if it is not known how much there is to do.
+  Progress(Output& output, std::string what, std::size_t all = 0);
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+  ~Progress();
+
+  void report(std::size_t done) { done_.store(done, std::memory_order_relaxed); }
+
+private:
+  friend class ProgressLine;
+
+  ProgressLine& line_;
+  const std::string what_;
+  const std::size_t all_;
+  std::atomic<std::size_t> done_ = 0;
+  const ProgressLine::Clock::time_point start_ = ProgressLine::Clock::now();
+};
+
+} // namespace uprobectl
