@@ -28,7 +28,7 @@ public:
   ProgressLine& operator=(const ProgressLine&) = delete;
   ~ProgressLine() = default;
 
-  // Writes whole lines in its place.
+  // Writes whole lines instead of it.
   void write(std::string_view lines);
   // Removes it, because something else is written to the terminal.
   void clear();
