@@ -32,17 +32,10 @@ struct Machine {
 constexpr std::array machines = {Machine{"aarch64", "arm64-v8a", 183},
                                  Machine{"x86_64", "x86_64", 62}};
 
-// The last line that is not empty: where tools say why they fail.
-std::string last_line(std::string_view text) {
-  while (!text.empty() && (text.back() == '\n' || text.back() == '\r')) text.remove_suffix(1);
-  const auto newline = text.rfind('\n');
-  return std::string(newline == std::string_view::npos ? text : text.substr(newline + 1));
-}
-
 // Why a client has failed. It says more than that, some of it after the error.
 std::string reason_of(const CommandResult& result) {
   const std::string all = result.output + "\n" + result.errors;
-  std::string line = last_line(result.errors.empty() ? result.output : result.errors);
+  std::string line(last_line(result.errors.empty() ? result.output : result.errors));
   for (const std::string_view prefix : {"adb: error: ", "error: ", "adb: "}) {
     const auto at = all.starts_with(prefix) ? 0 : all.rfind("\n" + std::string(prefix));
     if (at == std::string::npos) continue;
@@ -251,7 +244,7 @@ Result<void> Device::gain_root(RootNeed need, bool restart_adbd) {
       if (result.error().kind == ErrorKind::interrupted) return fail(result.error());
       continue;
     }
-    if (result->exit_code != 0 || parse_uid(last_line(result->output)) != 0) continue;
+    if (result->exit_code != 0 || parse_uid(std::string(last_line(result->output))) != 0) continue;
     root_method_ = way;
     return {};
   }

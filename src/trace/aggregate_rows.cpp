@@ -2,6 +2,7 @@
 #include "trace/aggregate_rows.hpp"
 
 #include "output/values.hpp"
+#include "util/text.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -50,6 +51,10 @@ void GroupRows::add(Row row) {
   // Addresses differ between processes.
   if (row.stack) key.append(row.stack->text).append(missing_frames_label(row.completeness));
   const group_sums added = std::exchange(row.sums, {});
+  if (rows_.size() >= max_rows_ && !rows_.contains(key)) {
+    left_out_ += added.count;
+    return;
+  }
   group_sums& sums = rows_.try_emplace(std::move(key), std::move(row)).first->second.sums;
   sums.count += added.count;
   sums.measured += added.measured;
@@ -87,6 +92,9 @@ void GroupRows::report(const GroupSpec& groups, const AggregateSpec& spec, const
     output.write(record);
   }
   output.flush_rows();
+  if (left_out_ > 0)
+    output.warn(fmt::format("more than {} different values: {} not counted", max_rows_,
+                            counted(left_out_, "hit with others is", "hits with others are")));
 }
 
 } // namespace uprobectl

@@ -51,7 +51,13 @@ public:
     bool are_open = false; // which have not ended
   };
 
-  // Adds the sums to those of a row that shows the same.
+  static constexpr std::size_t default_max_rows = 1U << 18;
+
+  GroupRows() = default;
+  explicit GroupRows(std::size_t max_rows) : max_rows_(max_rows) {}
+
+  // Adds the sums to those of a row that shows the same. If there are too many rows, report() says
+  // how many hits were left out.
   void add(Row row);
   bool empty() const { return rows_.empty(); }
   // Writes a record for each row, also to the exports if there are any: the highest count, or of
@@ -60,7 +66,9 @@ public:
               Output& output, Exports* exports) const;
 
 private:
+  std::size_t max_rows_ = default_max_rows;
   std::map<std::string, Row> rows_; // by a text that is equal for rows that show the same
+  std::uint64_t left_out_ = 0;      // hits
 };
 
 } // namespace uprobectl

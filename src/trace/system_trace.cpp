@@ -57,10 +57,7 @@ void add_kernel_events(std::string& config, std::string_view category) {
 
 Error explain_end(const BackgroundCommand& perfetto, std::string_view what) {
   const std::string errors = perfetto.read_errors();
-  std::string_view rest = errors;
-  std::string_view last;
-  while (!rest.empty())
-    if (const std::string_view line = trimmed(take_line(rest)); !line.empty()) last = line;
+  const std::string_view last = last_line(errors);
   return Error{ErrorKind::io, fmt::format("perfetto {}{}{}", what, last.empty() ? "" : ": ", last)}
       .hint("Android 9 and 10 record only after: setprop persist.traced.enable 1");
 }

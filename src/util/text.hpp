@@ -36,6 +36,12 @@ inline std::string_view take_line(std::string_view& text) {
 }
 
 inline std::string_view first_line(std::string_view text) { return take_line(text); }
+// The last line that is not blank, where tools say why they fail.
+inline std::string_view last_line(std::string_view text) {
+  text = trimmed(text, " \t\r\n");
+  const auto newline = text.rfind('\n');
+  return trimmed(newline == std::string_view::npos ? text : text.substr(newline + 1));
+}
 
 // "a, b, c"
 template <typename Texts>

@@ -182,3 +182,23 @@ TEST_CASE("spans are counted and measured by their names") {
   CHECK(shown.find("\nwait\tns\t2\t1\t1\t2\t2\t1:1,2:1\n") != std::string::npos);
   CHECK(shown.find("\nf\t") == std::string::npos);
 }
+
+TEST_CASE("values above the limit are not counted, and the number of their hits is said") {
+  const Probes probes = probes_of_f();
+  const Pipe records;
+  const Pipe messages;
+  {
+    Output output(records.writer.get(), {.messages = messages.writer.get()});
+    GroupRows rows(2);
+    for (const std::int64_t size : {1, 2, 3, 1, 4}) {
+      ArgumentValue value;
+      value.name = "size";
+      value.value = {size};
+      rows.add({.point = &probes[0].point, .values = {value}, .sums = {.count = 10}});
+    }
+    rows.report({}, {.counts = true}, {}, output, nullptr);
+  }
+  CHECK(records.text() == "20\t1\tf\n10\t2\tf\n");
+  CHECK(messages.text() == "uprobectl: warning: more than 2 different values: 20 hits with others "
+                           "are not counted\n");
+}
