@@ -133,6 +133,8 @@ Result<StreamedFile> StreamedFile::open(const std::string& path, Workstation& wo
   StreamedFile file;
   file.path_ = path;
   const int truncate = workstation.has(path) ? O_TRUNC : 0;
+  struct stat before{};
+  file.is_unused_ = !workstation.has(path) && ::lstat(path.c_str(), &before) != 0;
   file.fd_ =
       workstation.open(path, O_WRONLY | O_CREAT | truncate | O_CLOEXEC | O_NOCTTY, export_mode);
   if (!file.fd_) return fail(system_error(errno, path));
@@ -140,7 +142,12 @@ Result<StreamedFile> StreamedFile::open(const std::string& path, Workstation& wo
   return file;
 }
 
+StreamedFile::~StreamedFile() {
+  if (fd_ && is_unused_) ::unlink(path_.c_str());
+}
+
 void StreamedFile::truncate() {
+  is_unused_ = false;
   if (is_regular_ && ::ftruncate(fd_.get(), 0) != 0) set_error(system_error(errno, path_));
 }
 

@@ -33,8 +33,12 @@ class StreamedFile {
 public:
   // Creates the file with mode 0600: arguments may contain memory of a process.
   static Result<StreamedFile> open(const std::string& path, Workstation& workstation);
+  StreamedFile(StreamedFile&&) noexcept = default;
+  StreamedFile& operator=(StreamedFile&&) = delete;
+  // Removes the file again if it was not there before, and is not used.
+  ~StreamedFile();
 
-  // Deletes the content of a regular file.
+  // The file is used from now on. Deletes the content of a regular file.
   void truncate();
   // Appends to draft(), then calls end_piece().
   std::string& draft() { return pending_; }
@@ -52,6 +56,7 @@ private:
   static constexpr std::size_t flush_size = 64 << 10;
   static constexpr std::size_t max_pending = 4 << 20;
 
+  StreamedFile() = default;
   void write_regular();
   bool write_ready(int timeout_ms); // returns false if nothing could be written
   void set_error(Error error);
@@ -59,6 +64,7 @@ private:
   std::string path_;
   UniqueFd fd_;
   bool is_regular_ = false;
+  bool is_unused_ = false; // and was not there before
   std::uint64_t size_ = 0; // of the file, with whole pieces only
   std::string pending_;
   std::size_t written_ = 0; // of pending_, not to a regular file

@@ -245,7 +245,7 @@ def check_many(tap, browser, head, folder):
     tap.check("the time of a function without the calls inside is exact",
               differences(browser.value("uprobectlRun.functions.rows[0].name === 'function 0' ? uprobectlRun.functions.rows[0].self : uprobectlRun.functions.rows.find(r => r.name === 'function 0').self"),
                           250_000 * 4000 - 3 * sum(700 + i % 100 for i in range(250_000))))
-    for name in ("flame", "timeline", "events"):
+    for name in ("tree", "flame", "timeline", "events"):
         begun = time.monotonic()
         tab(browser, name)
         browser.value("new Promise(done => requestAnimationFrame(done))", wait=True)

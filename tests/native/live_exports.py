@@ -132,6 +132,18 @@ def check_stacks(tap, uprobectl, fixtures, folder):
                if build_id not in raw])
 
 
+def check_failure(tap, uprobectl, fixtures, folder):
+    """A run that does not begin leaves the files as they were."""
+    kept = folder / "kept.html"
+    kept.write_text("mine")
+    for name in ("new.html", "new.pftrace", "new.svg", "kept.html"):
+        done = subprocess.run([uprobectl, "attach", "-d", "1", "-o", folder / name, fixtures / "workload", "no_such_function"],
+                              cwd=folder, capture_output=True, text=True, timeout=60)
+        tap.check(f"a run that does not begin fails ({name})", [] if done.returncode == 1 else [str(done)])
+    tap.check("it leaves no file, and does not change one", [] if kept.read_text() == "mine" and not list(folder.glob("new.*"))
+              else [str(list(folder.iterdir())), kept.read_text()])
+
+
 def main(uprobectl, fixtures):
     tap = Tap()
     if os.geteuid() != 0 or not shutil.which("protoc"):
@@ -143,6 +155,7 @@ def main(uprobectl, fixtures):
     with tempfile.TemporaryDirectory() as name:
         check_latency(tap, uprobectl, fixtures, Path(name))
         check_stacks(tap, uprobectl, fixtures, Path(name))
+        check_failure(tap, uprobectl, fixtures, Path(name))
     return tap.done()
 
 
