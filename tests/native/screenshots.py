@@ -1,16 +1,19 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""screenshots.py UPROBECTL SHOP
+"""screenshots.py UPROBECTL SHOP SMALL_SERVER_SOURCE
 Makes the pictures of the README from live runs of the fixture shop, in headless Chromium, and compares their size
 with those in docs/images. With UPROBECTL_SCREENSHOTS=FOLDER they are also written there. Prints TAP."""
 
 import base64
+import html
 import os
+import re
 import shutil
 import struct
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -41,13 +44,68 @@ def check_picture(tap, name, png):
     tap.check(f"{name} is shown", [] if "README.md" in named else [str(named)])
 
 
+def as_page(text):
+    """The text of a terminal, with the attributes of select graphic rendition (ECMA-48, 8.3.117), as HTML."""
+    styles = {"1": "font-weight:bold", "2": "opacity:.7", "4": "text-decoration:underline",
+              "7": "background:#d8d8d8;color:#1c1c1c", "31": "color:#ff8272", "32": "color:#9fdc6f", "33": "color:#f0d060",
+              "34": "color:#8ab4f8", "35": "color:#ff9de0", "36": "color:#7fe0e0"}
+    body, active = "", []
+    for part in re.split("(\x1b\\[[0-9;]*m)", text):
+        if not part.startswith("\x1b["):
+            body += f'<span style="{";".join(active)}">{html.escape(part)}</span>'
+            continue
+        for code in (part[2:-1] or "0").split(";"):
+            active = [] if code == "0" else [*active, styles[code]] if code in styles else active
+    return f'<body style="margin:12px;background:#1c1c1c;color:#d8d8d8"><pre style="font:15px/1.25 monospace;margin:0">{body}</pre>'
+
+
+class Terminal:
+    """tmux, with a server of its own."""
+
+    def __init__(self, folder, width, height, command):
+        self.socket = os.path.join(folder, "tmux")
+        self.call("new-session", "-d", "-x", str(width), "-y", str(height), "-c", folder, *command)
+
+    def call(self, *words):
+        return subprocess.run(["tmux", "-S", self.socket, "-f", "/dev/null", *words], capture_output=True, text=True, timeout=30).stdout
+
+    def until(self, pattern, seconds=30):
+        """Returns the text of the screen when it matches, or at the end of the time."""
+        end = time.monotonic() + seconds
+        while not re.search(pattern, text := self.call("capture-pane", "-p")) and time.monotonic() < end:
+            time.sleep(0.2)
+        return text
+
+    def close(self):
+        self.call("kill-server")
+
+
+def check_live(tap, browser, uprobectl, server_source, folder):
+    server = os.path.join(folder, "small_server")
+    subprocess.run(["cc", "-g", "-O1", server_source, "-o", server], check=True)
+    terminal = Terminal(folder, 100, 24, ["env", "LANG=C.UTF-8", uprobectl, "attach", "--live", "--args", "request->number,request->path", "-d", "20s", "./small_server",
+                                          "serve_request", "parse_request", "read_page", "--", "./small_server", "15"])
+    try:
+        text = terminal.until(r" [6-9]s of 20s(.|\n)*last events")
+        tap.check("the live view has the functions, callers and values", [
+            f"no {each!r}: {text}" for each in ("serve_request", "parse_request", "read_page", "callers", "/cart") if each not in text])
+        coloured = terminal.call("capture-pane", "-p", "-e")
+    finally:
+        terminal.close()
+    page = Path(folder, "live.html")
+    page.write_text(as_page(coloured))
+    browser.open(page.as_uri())
+    clip = {"x": 0, "y": 0, "width": 930, "height": 475, "scale": 1}
+    check_picture(tap, "live.png", base64.b64decode(browser.call("Page.captureScreenshot", format="png", clip=clip)["data"]))
+
+
 def main():
     tap = Tap()
     if not chromium.program():
         tap.skip("screenshots", "no chromium on this machine")
         tap.done()
         return
-    uprobectl, shop = sys.argv[1:3]
+    uprobectl, shop, server_source = sys.argv[1:4]
     with tempfile.TemporaryDirectory() as folder, chromium.Chromium(width=WIDTH, height=HEIGHT) as browser:
         shutil.copy(shop, folder)
         done = subprocess.run([uprobectl, "attach", "--graph", "--off-cpu", "-o", "shop.html", "./shop", "shop_*", "--", "./shop"],
@@ -59,6 +117,10 @@ def main():
         browser.value("Array.from(document.querySelectorAll('#functions-table tbody button')).find(each => each.textContent === 'shop_bake').click()")
         check_picture(tap, "page.png", base64.b64decode(browser.call("Page.captureScreenshot", format="png")["data"]))
         tap.check("no script fails", browser.problems)
+        if shutil.which("tmux"):
+            check_live(tap, browser, uprobectl, server_source, folder)
+        else:
+            tap.skip("the picture of the live view", "no tmux on this machine")
     tap.done()
 
 
