@@ -58,14 +58,14 @@ bool SavedSource::ask_for_end() {
 
 // Waits for bytes. Returns false if the reading ends before.
 bool SavedSource::wait(const std::function<bool()>& meanwhile) {
-  using Clock = std::chrono::steady_clock;
   for (;;) {
     if (meanwhile && !meanwhile() && !ask_for_end()) return false;
     if (signals_.arrived() && !deadline_) {
       if (is_regular_file(fd_)) return false;
-      deadline_ = Clock::now() + flush_timeout;
+      deadline_ = std::chrono::steady_clock::now() + flush_timeout;
     }
-    if (deadline_ && (signals_.count() > 1 || Clock::now() >= *deadline_)) return false;
+    if (deadline_ && (signals_.count() > 1 || std::chrono::steady_clock::now() >= *deadline_))
+      return false;
     std::array<pollfd, 2> polled = {{{.fd = fd_, .events = POLLIN, .revents = 0},
                                      {.fd = signals_.fd(), .events = POLLIN, .revents = 0}}};
     const auto timeout = deadline_ || meanwhile ? poll_timeout : std::chrono::milliseconds(-1);

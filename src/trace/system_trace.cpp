@@ -18,7 +18,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr off_t max_bytes = off_t{1} << 30U; // of its file
+constexpr off_t max_trace_bytes = off_t{1} << 30U; // of its file
 
 // The only folder that perfetto may write to on Android (SELinux).
 constexpr std::string_view android_folder = "/data/misc/perfetto-traces";
@@ -74,7 +74,7 @@ std::string make_perfetto_config(const SystemTraceSpec& spec, std::span<const st
                                  std::optional<std::chrono::milliseconds> longest) {
   std::string config = "write_into_file: true\n"
                        "file_write_period_ms: 500\n"
-                       "max_file_size_bytes: 1073741824\n"; // max_bytes
+                       "max_file_size_bytes: 1073741824\n"; // max_trace_bytes
   if (longest) config += fmt::format("duration_ms: {}\n", longest->count());
   config += "buffers { size_kb: 32768 }\n"
             "buffers { size_kb: 2048 }\n"
@@ -155,7 +155,7 @@ void SystemTrace::finish(Exports& exports, const std::function<bool()>& is_inter
   while (!perfetto_.find_end() && !is_interrupted() && std::chrono::steady_clock::now() < deadline)
     std::this_thread::sleep_for(20ms);
   struct stat status{};
-  if (early && ::fstat(file_.get(), &status) == 0 && status.st_size >= max_bytes / 10 * 9)
+  if (early && ::fstat(file_.get(), &status) == 0 && status.st_size >= max_trace_bytes / 10 * 9)
     output.warn("--with-system-trace: perfetto ended before the run, with 1 GiB");
   else if (early)
     output.warn("--with-system-trace: " +
