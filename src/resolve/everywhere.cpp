@@ -73,7 +73,7 @@ public:
     if (root_.empty()) search_processes();
     for (const std::string& folder : library_folders(root_))
       for (const std::string& file : list_folder(folder))
-        if (by_build_id_ || can_mean_library(file, name_)) add_file(folder + "/" + file);
+        if (by_build_id_ || can_be_copy(file, name_)) add_file(folder + "/" + file);
     for (const std::string& folder : android_folders(root_))
       for (const char* const apps : {"app", "priv-app"})
         search_apps(fmt::format("{}/{}", folder, apps));
@@ -109,7 +109,7 @@ private:
         else
           found = fail(std::move(all).error());
       } else {
-        found = find_in_processes(name_, {&pid, 1});
+        found = find_in_processes(name_, {&pid, 1}, can_be_copy);
       }
       if (!found && found.error().kind == ErrorKind::not_permitted) ++unreadable_;
       if (!found) continue; // or it has ended
@@ -143,7 +143,7 @@ private:
       for (TargetFile& file : files->files) {
         const std::string& whole = file.path.entry ? *file.path.entry : file.path.file;
         const auto identity = identity_at(file.path.file);
-        if (identity && (by_build_id_ || can_mean_library(file_name_of(whole), name_)))
+        if (identity && (by_build_id_ || can_be_copy(file_name_of(whole), name_)))
           add(std::move(file), *identity);
       }
     }

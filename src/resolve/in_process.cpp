@@ -61,16 +61,17 @@ constexpr std::string_view link_folders[] = {"/usr/local/sbin",
 // Collects the files of processes that a TARGET means, each once.
 class ProcessSearch {
 public:
-  explicit ProcessSearch(std::string_view text) : text_(text) {}
+  explicit ProcessSearch(std::string_view text, NameMatch match = can_mean_library)
+      : text_(text), match_(match) {}
 
   Result<void> in_mappings(pid_t pid) {
     const auto mappings = read_mappings(pid);
     if (!mappings) return fail(mappings.error());
     for (const Mapping& mapping : *mappings) {
-      if (can_mean_library(file_name_of(mapping.path), text_))
+      if (match_(file_name_of(mapping.path), text_))
         add(pid, mapping, std::nullopt);
       else if (const auto entry = entry_at(pid, mapping);
-               entry && can_mean_library(file_name_of(*entry), text_))
+               entry && match_(file_name_of(*entry), text_))
         add(pid, mapping, entry);
     }
     return {};
@@ -196,6 +197,7 @@ private:
   }
 
   std::string_view text_;
+  NameMatch match_;
   std::vector<ProcessFile> found_;
   std::vector<std::string> warnings_;
   std::map<FileIdentity, std::unique_ptr<MappedFile>> archives_; // null: not an archive
@@ -237,8 +239,8 @@ Result<ProcessFiles> find_all_in_processes(std::span<const pid_t> pids) {
 }
 
 Result<std::vector<ProcessFile>> find_in_processes(std::string_view text,
-                                                   std::span<const pid_t> pids) {
-  ProcessSearch search(text);
+                                                   std::span<const pid_t> pids, NameMatch match) {
+  ProcessSearch search(text, match);
   const bool bare = text.find('/') == std::string_view::npos;
   if (!bare && !text.starts_with('/')) return search.take(); // relative to our own folder
   if (text.starts_with("/proc/")) return search.take();      // a process as it is seen from here

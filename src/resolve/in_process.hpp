@@ -3,6 +3,7 @@
 // their mount namespaces. A library that is mapped from an archive is found by its own name.
 #pragma once
 
+#include "resolve/locate.hpp"
 #include "uprobectl/elf.hpp"
 #include "uprobectl/path.hpp"
 #include "uprobectl/process.hpp"
@@ -20,11 +21,15 @@ struct ProcessFile {
   std::vector<std::string> warnings;
 };
 
+// Whether a name without a slash selects a file of this name, as can_mean_library().
+using NameMatch = bool (*)(std::string_view file, std::string_view name);
+
 // Returns the files that the text means in any of the processes, each once. A name without a slash
 // selects mapped files of that name, lib<NAME>.so…, and entries of mapped archives. An absolute
 // path is opened below each process's root folder. Error not_found if a process does not exist.
 Result<std::vector<ProcessFile>> find_in_processes(std::string_view text,
-                                                   std::span<const pid_t> pids);
+                                                   std::span<const pid_t> pids,
+                                                   NameMatch match = can_mean_library);
 
 // Returns the first process that maps the file. The path may be in another mount namespace.
 std::optional<pid_t> find_mapping_process(const std::string& path, std::span<const pid_t> pids);

@@ -35,6 +35,10 @@ bool can_mean_library(std::string_view file, std::string_view name) {
   return file == name || is_version_of(file, "lib" + std::string(name) + ".so");
 }
 
+bool can_be_copy(std::string_view file, std::string_view name) {
+  return can_mean_library(file, name) || (name.ends_with(".so") && is_version_of(file, name));
+}
+
 std::optional<std::string> duplicate_warning(const MappedFile& file, const std::string& subject) {
   if (!Archive::looks_like_archive(file.bytes())) return std::nullopt;
   const auto archive = Archive::parse(file.bytes());

@@ -67,6 +67,15 @@ TEST_CASE("every copy of a library is found in partitions, modules and apps, eac
             "/system/priv-app/Shell/Shell.apk!/lib/x86_64/libssl.so",
             "/vendor/lib/libssl.so",
         });
+  device.put("/vendor/lib64/libcrypto.so.3");
+  device.put("/vendor/lib64/libcrypto.so");
+  device.put("/vendor/lib64/libcrypto_extra.so");
+  const std::vector<std::string> crypto = {"/vendor/lib64/libcrypto.so",
+                                           "/vendor/lib64/libcrypto.so.3"};
+  CHECK(device.copies_of("libcrypto.so") == crypto);
+  CHECK(device.copies_of("crypto") == crypto);
+  CHECK(device.copies_of("libcrypto.so.3") ==
+        std::vector<std::string>{"/vendor/lib64/libcrypto.so.3"});
   CHECK(device.copies_of("libnone.so") ==
         std::vector<std::string>{"libnone.so: no library folder and no app has a library of "
                                  "this name"});
