@@ -125,14 +125,16 @@ private:
   }
 
   static void end_event(std::string& out, const TimelineItem& item) {
-    if (!item.values.empty()) {
-      out += ",\"args\":{";
-      for (const DataMember& value : item.values) {
-        if (&value != item.values.data()) out += ',';
-        append_text(out, value.name);
-        out += ':';
-        append_json_value(out, value.value);
-      }
+    if (!item.values.empty() || !item.times.empty()) {
+      out += ",\"args\":";
+      char before = '{';
+      for (const auto& values : {item.values, item.times})
+        for (const DataMember& value : values) {
+          out += std::exchange(before, ',');
+          append_text(out, value.name);
+          out += ':';
+          append_json_value(out, value.value);
+        }
       out += '}';
     }
     out += '}';

@@ -132,11 +132,14 @@ Result<void> ReplacedFile::write(std::string_view content) const {
 Result<StreamedFile> StreamedFile::open(const std::string& path, Workstation& workstation) {
   StreamedFile file;
   file.path_ = path;
-  const int truncate = workstation.has(path) ? O_TRUNC : 0;
-  struct stat before{};
-  file.is_unused_ = !workstation.has(path) && ::lstat(path.c_str(), &before) != 0;
-  file.fd_ =
-      workstation.open(path, O_WRONLY | O_CREAT | truncate | O_CLOEXEC | O_NOCTTY, export_mode);
+  const int flags = O_WRONLY | O_CREAT | O_CLOEXEC | O_NOCTTY;
+  if (workstation.has(path)) {
+    file.fd_ = workstation.open(path, flags | O_TRUNC, export_mode);
+  } else {
+    file.fd_ = workstation.open(path, flags | O_EXCL, export_mode);
+    file.is_unused_ = static_cast<bool>(file.fd_);
+    if (!file.fd_ && errno == EEXIST) file.fd_ = workstation.open(path, flags, export_mode);
+  }
   if (!file.fd_) return fail(system_error(errno, path));
   file.is_regular_ = is_regular_file(file.fd_.get());
   return file;

@@ -51,6 +51,7 @@ struct ExportedRun {
   // profile are the first that it sends of: calls, stacks, events, histograms of latencies, counts.
   bool sends_calls = false;
   bool sends_stacks = false;
+  bool only_callers = false; // stacks end with the caller (--caller)
   bool sends_events = false;
   bool sends_latencies = false;
   // Returns the name of a process, also after it has ended; nullopt if unknown.

@@ -5,23 +5,24 @@
 //   p PID NAME                         a process
 //   t TRACK PID TID NAME               a track of calls that nest
 //   n NUMBER NAME MODULE [ADDRESS]     a function, a span or a frame
-//   c TRACK FUNCTION BEGIN DURATION [VALUES]
-//   b TRACK FUNCTION BEGIN [VALUES]    a call that begins
-//   e TRACK END [VALUES]               the innermost one of the track that ends
-//   i TRACK FUNCTION TIME [VALUES]     a hit without a duration
+//   c TRACK FUNCTION BEGIN DURATION …  a call
+//   b TRACK FUNCTION BEGIN …           a call that begins
+//   e TRACK END …                      the innermost one of the track that ends
+//   i TRACK FUNCTION TIME …            a hit without a duration
 //   w                                  as c: a wait of the call around it
 //   C, E, I                            the same of calls that have failed
 //   s HITS MEASURED FUNCTION…          a stack, outermost frame first; MEASURED may be empty
 //   h FUNCTION UNIT BUCKETS            measured, as JSON's histogram records have it
-//   k KIND FUNCTION COUNT SUM UNIT [VALUES]  counted: hits, or spans that are open or have ended;
-//   the
-//                                      SUM of a value may be empty; what they have in common
-//   o SPAN BEGIN [VALUES]              a span that has not ended
+//   k KIND FUNCTION COUNT SUM UNIT …   counted: hits, or spans that are open or have ended. The SUM
+//                                      of a value may be empty
+//   o SPAN BEGIN …                     a span that has not ended
 //   S SPAN COUNTS                      all spans of a name, as JSON's span_summary records
 //   f MODULE PATH BUILDID              a file that has functions
 //   l COUNT REASON                     lost records
 //   u UNIT                             of what stacks have measured
 //   z SUMMARY DURATION                 the end of the run
+// …: [VALUES [TIMES]], JSON objects: what the traced program has; what is known of its time. The
+// first is empty if there is only the other.
 #include "output/page.hpp"
 
 #include "output/descriptions.hpp"
@@ -41,6 +42,7 @@ class PageEncoder final : public TimelineEncoder {
 public:
   void begin(std::string& out, const ExportedRun& run) override {
     start_ns_ = run.start.monotonic_ns;
+    only_callers_ = run.only_callers;
     out += as_text(page_head());
     out += "r\t";
     append_text(out, run.title);
@@ -101,6 +103,7 @@ public:
                std::int64_t /*value*/) override {}
 
   void stack(std::string& out, const StackSample& sample) override {
+    if (only_callers_) return; // the calls themselves say more
     numbers_of_frames_.clear();
     for (const NamedFrame& frame : name_frames(sample))
       numbers_of_frames_ +=
@@ -173,19 +176,24 @@ private:
       out.replace(at, 1, "\\u003c");
   }
 
-  static void end_line(std::string& out, const TimelineItem& item) {
-    if (!item.values.empty()) {
-      out += '\t';
-      const std::size_t begin = out.size();
-      for (const DataMember& value : item.values) {
-        out += out.size() == begin ? '{' : ',';
-        append_text(out, value.name);
-        out += ':';
-        append_json_value(out, value.value);
-      }
-      out += '}';
-      escape(out, begin);
+  static void append_values(std::string& out, std::span<const DataMember> values) {
+    if (values.empty()) return;
+    const std::size_t begin = out.size();
+    for (const DataMember& value : values) {
+      out += out.size() == begin ? '{' : ',';
+      append_text(out, value.name);
+      out += ':';
+      append_json_value(out, value.value);
     }
+    out += '}';
+    escape(out, begin);
+  }
+
+  static void end_line(std::string& out, const TimelineItem& item) {
+    if (!item.values.empty() || !item.times.empty()) out += '\t';
+    append_values(out, item.values);
+    if (!item.times.empty()) out += '\t';
+    append_values(out, item.times);
     out += '\n';
   }
 
@@ -229,6 +237,7 @@ private:
   }
 
   std::uint64_t start_ns_ = 0;
+  bool only_callers_ = false;
   std::set<const ProbedBinary*> files_;
   std::map<std::pair<std::uint64_t, std::uint64_t>, std::size_t> tracks_;
   std::map<std::pair<const ProbePoint*, std::string>, std::size_t> names_;

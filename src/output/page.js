@@ -35,8 +35,9 @@ function summarise() {
     if (!isInner[i]) row.total += run.duration.data[i];
   }
   // What was only counted, or only measured.
-  for (const { kind, name: number, hits } of run.counts.values()) {
-    if (kind !== "hits" || (rows.has(number) && !rows.get(number).isCounted)) continue;
+  for (const each of run.counts.values()) {
+    const { name: number, hits } = each;
+    if (isOwnCount(each) || (rows.has(number) && !rows.get(number).isCounted)) continue;
     const row = rows.get(number) || { number, name: run.names[number] || "?", module: run.modules[number] || "", calls: 0, total: 0, self: 0, failed: 0, durations: new Column(Float64Array), isCounted: true };
     row.calls += hits;
     rows.set(number, row);
@@ -331,7 +332,7 @@ function callAt(event) {
 }
 
 const callText = i => nameOf(i) + "\n" + threadOf(i) + ", at " + clock(run.begin.data[i]) +
-  (isCall(i) ? ", " + duration(run.duration.data[i]) + (run.open.has(i) ? " (has not ended)" : "") : "") + (run.values[i] ? "\n" + valuesText(i) : "");
+  (isCall(i) ? ", " + duration(run.duration.data[i]) + (run.open.has(i) ? " (has not ended)" : "") : "") + (valuesText(i) ? "\n" + valuesText(i) : "");
 
 // The next call or the one before, by the time of their beginning.
 function selectBeside(by) {
@@ -360,7 +361,7 @@ function filterEvents() {
     const names = run.names.map(name => String(name).toLowerCase().includes(wanted));
     const threads = new Map(Array.from(byTrack.keys(), track => [track, threadOf(byTrack.get(track).data[0]).toLowerCase().includes(wanted)]));
     events.shown = byTime.filter(i => (!(least > 0) || run.duration.data[i] >= least) &&
-      (wanted === "" || names[run.name.data[i]] || threads.get(run.track.data[i]) || (run.values[i] !== undefined && valuesText(i).toLowerCase().includes(wanted))));
+      (wanted === "" || names[run.name.data[i]] || threads.get(run.track.data[i]) || ((run.values[i] !== undefined || run.times[i] !== undefined) && valuesText(i).toLowerCase().includes(wanted))));
   }
   $("events-list").scrollTop = 0;
   $("events-count").textContent = count(events.shown.length) + " of " + count(byTime.length) + " events";

@@ -37,17 +37,18 @@ const run = {
   names: [], modules: [], addresses: [], tracks: new Map(), processes: new Map(), stacks: [], measured: new Map(),
   track: new Column(Uint32Array), name: new Column(Uint32Array), begin: new Column(Float64Array),
   duration: new Column(Float64Array), // -1: a hit
-  open: new Set(), failed: new Set(), waits: new Set(), values: [], damaged: 0,
+  open: new Set(), failed: new Set(), waits: new Set(), values: [], times: [], damaged: 0,
   files: [], counts: new Map(), openSpans: [], spans: []
 };
 const MOST = 1 << 24; // numbers of functions and tracks
 
-function addCall(track, name, begin, length, values) {
+function addCall(track, name, begin, length, values, times) {
   run.track.push(track);
   run.name.push(name);
   run.begin.push(begin);
   run.duration.push(length);
-  run.values.push(values);
+  run.values.push(values || undefined);
+  run.times.push(times);
   return run.track.length - 1;
 }
 
@@ -79,18 +80,18 @@ function readLine(line, opened) {
   };
   switch (fields[0]) {
   case "c": case "C": case "w": {
-    const call = addCall(small(1), small(2), time(3), number(4), fields[5]);
+    const call = addCall(small(1), small(2), time(3), number(4), fields[5], fields[6]);
     if (fields[0] === "C") run.failed.add(call);
     if (fields[0] === "w") run.waits.add(call);
     break;
   }
   case "i": case "I": {
-    const hit = addCall(small(1), small(2), time(3), -1, fields[4]);
+    const hit = addCall(small(1), small(2), time(3), -1, fields[4], fields[5]);
     if (fields[0] === "I") run.failed.add(hit);
     break;
   }
   case "b": {
-    const call = addCall(small(1), small(2), time(3), 0, fields[4]);
+    const call = addCall(small(1), small(2), time(3), 0, fields[4], fields[5]);
     if (!opened.has(small(1))) opened.set(small(1), []);
     opened.get(small(1)).push(call);
     break;
@@ -101,6 +102,7 @@ function readLine(line, opened) {
     const call = calls.pop();
     if (fields[0] === "E") run.failed.add(call);
     run.duration.data[call] = time(2) - run.begin.data[call];
+    if (fields[4]) run.times[call] = fields[4];
     if (fields[3]) run.values[call] = run.values[call] ? run.values[call].slice(0, -1) + "," + fields[3].slice(1) : fields[3];
     break;
   }
@@ -182,7 +184,7 @@ function textOfValues(json) {
     return json;
   }
 }
-const valuesText = i => textOfValues(run.values[i]);
+const valuesText = i => [textOfValues(run.values[i]), textOfValues(run.times[i])].filter(Boolean).join(", ");
 // "14:03:05.123456", in the time zone of the reader.
 function clock(ns) {
   const micros = run.startMicros + Math.floor(ns / 1e3);

@@ -14,7 +14,7 @@ const textIn = (json, key) => {
 
 let isWaitingKnown = null;
 function hasWaiting() {
-  if (isWaitingKnown === null) isWaitingKnown = run.waits.size > 0 || run.values.some(json => json !== undefined && json.includes('"waiting_ns":'));
+  if (isWaitingKnown === null) isWaitingKnown = run.waits.size > 0 || run.times.some(json => json !== undefined && json.includes('"waiting_ns":'));
   return isWaitingKnown;
 }
 
@@ -22,7 +22,7 @@ function hasWaiting() {
 function waitingOfCalls() {
   if (!waiting.ofCalls) {
     waiting.ofCalls = new Float64Array(run.track.length);
-    for (let i = 0; i < run.track.length; i++) if (!run.waits.has(i)) waiting.ofCalls[i] = numberIn(run.values[i], "waiting_ns");
+    for (let i = 0; i < run.track.length; i++) if (!run.waits.has(i)) waiting.ofCalls[i] = numberIn(run.times[i], "waiting_ns");
   }
   return waiting.ofCalls;
 }
@@ -48,7 +48,7 @@ const longestSheet = new Sheet("longest-table", [
 function sumWaiting() {
   const rows = new Map(), longest = [], ofCalls = waitingOfCalls();
   for (let i = 0; i < run.track.length; i++) {
-    const json = run.values[i];
+    const json = run.times[i];
     if (run.waits.has(i)) {
       const call = parent[i];
       longest.push({ name: call === NONE ? "?" : nameOf(call), thread: threadOf(i), length: run.duration.data[i], cause: nameOf(i), waker: textIn(json, "waker_comm"), begin: run.begin.data[call === NONE ? i : call] });
@@ -105,7 +105,9 @@ function showSpans() {
     });
   $("spans-count").textContent = spanSheet.show(spanSheet.rows, "names of spans");
   $("open").hidden = openSheet.rows.length === 0;
-  $("open-count").textContent = openSheet.show(openSheet.rows, "open spans");
+  const all = spanSheet.rows.reduce((sum, row) => sum + row.open, 0); // --top may leave some out
+  $("open-count").textContent = count(openSheet.rows.length) + " of " + count(Math.max(all, openSheet.rows.length)) + " open spans";
+  openSheet.show(openSheet.rows, "open spans");
 }
 
 // ---------------------------------------------------------------------------------- counts
@@ -119,7 +121,7 @@ const countsSheet = new Sheet("counts-table", [
 ], "hits");
 
 // Counts of whole functions are in their table.
-const isOwnCount = each => each.values !== "" || each.kind !== "hits";
+function isOwnCount(each) { return each.values !== "" || each.kind !== "hits"; }
 function hasCounts() { return Array.from(run.counts.values()).some(isOwnCount); }
 
 function showCounts() {

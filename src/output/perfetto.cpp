@@ -173,7 +173,7 @@ public:
   }
   void call_end(std::string& out, const TimelineTrack& track, const TimelineItem& item,
                 std::uint64_t time_ns) override {
-    write_event(out, slice_end, track, {.values = item.values}, time_ns);
+    write_event(out, slice_end, track, {.values = item.values, .times = item.times}, time_ns);
   }
   void instant(std::string& out, const TimelineTrack& track, const TimelineItem& item,
                std::uint64_t time_ns) override {
@@ -274,8 +274,9 @@ private:
     if (!item.category.empty())
       write_name(writer, item.category, categories_, field::interned::event_categories,
                  field::event::category_iids, field::event::categories);
-    for (const DataMember& value : item.values)
-      annotate(writer, field::event::debug_annotations, value.name, value.value);
+    for (const auto& values : {item.values, item.times})
+      for (const DataMember& value : values)
+        annotate(writer, field::event::debug_annotations, value.name, value.value);
     writer.end(event);
     if (!defined_.empty()) writer.text(field::packet::interned_data, defined_);
     writer.end(packet);

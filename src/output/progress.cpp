@@ -5,6 +5,7 @@
 #include "output/output.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
 #include <fmt/format.h>
 #include <unistd.h>
@@ -20,18 +21,21 @@ constexpr std::chrono::milliseconds between{200};
 void write_all(int fd, std::string_view text) {
   while (!text.empty()) {
     const ssize_t written = ::write(fd, text.data(), text.size());
+    if (written < 0 && errno == EINTR) continue;
     if (written <= 0) return; // it is closed
     text.remove_prefix(static_cast<std::size_t>(written));
   }
 }
 
-// Signals are for the thread that waits for them.
+// Signals are for the thread that waits for them, but for that which stops a process in the
+// background that writes to the terminal (stty tostop).
 class SignalsBlocked {
 public:
   SignalsBlocked() {
-    sigset_t all;
-    sigfillset(&all);
-    ::pthread_sigmask(SIG_SETMASK, &all, &before_);
+    sigset_t blocked;
+    sigfillset(&blocked);
+    sigdelset(&blocked, SIGTTOU);
+    ::pthread_sigmask(SIG_SETMASK, &blocked, &before_);
   }
   SignalsBlocked(const SignalsBlocked&) = delete;
   SignalsBlocked& operator=(const SignalsBlocked&) = delete;
@@ -104,11 +108,29 @@ void ProgressLine::end(const Progress& task) {
   if (tasks_.empty()) ended = std::exchange(thread_, {});
 }
 
-Progress::Progress(Output& output, std::string what, std::size_t all)
-    : line_(output.progress_line()), what_(std::move(what)), all_(all) {
-  line_.begin(*this);
+Progress::Progress(Output& output, std::string what, std::size_t all, std::string_view unit)
+    : output_(output), what_(std::move(what)), all_(all), unit_(unit),
+      is_copied_(output.copy_shows(what_)) {
+  if (!is_copied_) output_.progress_line().begin(*this);
 }
 
-Progress::~Progress() { line_.end(*this); }
+Progress::~Progress() {
+  if (is_copied_)
+    output_.copy_shows({});
+  else
+    output_.progress_line().end(*this);
+}
+
+void Progress::report(std::size_t done) {
+  constexpr std::size_t step = 10;
+  done_.store(done, std::memory_order_relaxed);
+  if (is_copied_ && done % step == 0) output_.copy_shows(text());
+}
+
+std::string Progress::text() const {
+  if (all_ == 0) return what_;
+  return fmt::format("{}: {} of {}{}", what_, std::min(done_.load(std::memory_order_relaxed), all_),
+                     all_, unit_);
+}
 
 } // namespace uprobectl

@@ -57,8 +57,9 @@ private:
 // Shows "attaching probes: 250 of 1000, 3 s" as long as it exists, from the second second on.
 class Progress {
 public:
-  // `what` is said in the present participle. all: 0 if it is not known how much there is to do.
-  Progress(Output& output, std::string what, std::size_t all = 0);
+  // `what` is said in the present participle. all: 0 if it is not known how much there is to do,
+  // otherwise in this unit (" MB").
+  Progress(Output& output, std::string what, std::size_t all = 0, std::string_view unit = {});
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
   ~Progress();
@@ -71,6 +72,7 @@ private:
   ProgressLine& line_;
   const std::string what_;
   const std::size_t all_;
+  const std::string_view unit_; // a literal
   std::atomic<std::size_t> done_ = 0;
   const ProgressLine::Clock::time_point start_ = ProgressLine::Clock::now();
 };

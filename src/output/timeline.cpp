@@ -97,15 +97,17 @@ public:
     if (event.kind == EventKind::wait) return add_wait(event);
     std::vector<DataMember> values = argument_values(event);
     std::ranges::move(other_values(event), std::back_inserter(values));
-    add_times(values, on_cpu_ns(event), event.waiting_ns);
-    add_causes(values, event.caused_ns);
-    if (event.wait) add_longest_wait(values, *event.wait);
-    if (event.span != nullptr) return add_span(event, std::move(values));
+    std::vector<DataMember> times;
+    add_times(times, on_cpu_ns(event), event.waiting_ns);
+    add_causes(times, event.caused_ns);
+    if (event.wait) add_longest_wait(times, *event.wait);
+    if (event.span != nullptr) return add_span(event, std::move(values), times);
     const bool is_call = event.kind == EventKind::on_return && event.latency_ns;
     const TimelineItem item{.name = name_of(event, is_call),
                             .category = event.point != nullptr ? module_name(*event.point)
                                                                : std::string_view(),
                             .values = values,
+                            .times = times,
                             .point = event.point,
                             .failed = event.return_errno != 0 || event.failed.value_or(false)};
     if (is_call) return add_slice(event, item, *event.latency_ns);
@@ -117,15 +119,17 @@ public:
   // A slice in that of its call.
   void add_wait(const Event& event) {
     const CallWait& wait = *event.wait;
-    std::vector<DataMember> values = other_values(event);
+    const std::vector<DataMember> values = other_values(event);
+    std::vector<DataMember> times;
     if (!wait.waker_comm.empty()) {
-      values.push_back({.name = "waker_comm", .value = text_value(wait.waker_comm)});
-      values.push_back({.name = "waker_tid", .value = {.value = std::uint64_t{wait.waker_tid}}});
+      times.push_back({.name = "waker_comm", .value = text_value(wait.waker_comm)});
+      times.push_back({.name = "waker_tid", .value = {.value = std::uint64_t{wait.waker_tid}}});
     }
     add_slice(event,
               {.name = to_string(wait.cause),
                .category = module_name(*event.point),
                .values = values,
+               .times = times,
                .is_wait = true},
               wait.duration_ns);
   }
@@ -139,7 +143,8 @@ public:
   }
 
   // A slice of a track of its process, because it may begin and end in different threads.
-  void add_span(const Event& begin, std::vector<DataMember> values) {
+  void add_span(const Event& begin, std::vector<DataMember> values,
+                std::span<const DataMember> times) {
     const Span& span = *begin.span;
     const auto add = [&](std::string_view name, Value value) {
       values.push_back({.name = std::string(name), .value = std::move(value)});
@@ -170,8 +175,9 @@ public:
                        lane == 0 ? std::string(span.name)
                                  : fmt::format("{} {}", span.name, lane + 1));
     }
-    encoder_->call(file_.draft(), track, item_of_spans(span.name, *begin.point, values),
-                   span.begin_ns, end.time_ns);
+    TimelineItem item = item_of_spans(span.name, *begin.point, values);
+    item.times = times;
+    encoder_->call(file_.draft(), track, item, span.begin_ns, end.time_ns);
     file_.end_piece();
   }
 
@@ -203,9 +209,10 @@ public:
     const auto place = paths_.close(call);
     if (!place) return;
     std::vector<DataMember> values;
+    std::vector<DataMember> times;
     if (exit != nullptr) values = other_values(*exit);
-    add_times(values, on_cpu_ns(call, end_ns), call.waiting_ns);
-    add_causes(values, call.caused_ns);
+    add_times(times, on_cpu_ns(call, end_ns), call.waiting_ns);
+    add_causes(times, call.caused_ns);
     if (end != CallEnd::returned)
       values.push_back({.name = "ended", .value = text_value(std::string(reason_of(end)))});
     if (call.exception)
@@ -217,6 +224,7 @@ public:
                        {.name = find_name(*call.point),
                         .category = module_name(*call.point),
                         .values = values,
+                        .times = times,
                         .point = call.point,
                         .failed = failed},
                        end_ns);

@@ -18,11 +18,12 @@ struct TimelineTrack {
 // What is shown of a call or a hit. Borrowed.
 struct TimelineItem {
   std::string_view name;
-  std::string_view category; // base name of the probed file
-  std::span<const DataMember> values = {};
-  const ProbePoint* point = nullptr; // null: of no function
-  bool is_wait = false;              // of the call around it
-  bool failed = false;               // it is known to have failed, or was left without a return
+  std::string_view category;               // base name of the probed file
+  std::span<const DataMember> values = {}; // of the program that is traced
+  std::span<const DataMember> times = {};  // what is known of its time: of us
+  const ProbePoint* point = nullptr;       // null: of no function
+  bool is_wait = false;                    // of the call around it
+  bool failed = false; // it is known to have failed, or was left without a return
 };
 
 struct TimelineCounter {

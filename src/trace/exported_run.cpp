@@ -30,6 +30,7 @@ ExportedRun describe_exported_run(const AttachRequest& request) {
           .sends_calls = request.graph.has_value(),
           .sends_stacks =
               capture.stack != StackWalk::none || capture.count_stacks || groups.has(BY_STACK),
+          .only_callers = capture.stack == StackWalk::caller,
           .sends_events = capture.send_events,
           .sends_latencies = request.aggregates.histograms && capture.measured_time};
 }

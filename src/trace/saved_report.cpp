@@ -100,6 +100,7 @@ public:
                  .view = header.view,
                  .sends_calls = header.graph.has_value(),
                  .sends_stacks = header.has_stacks,
+                 .only_callers = !header.has_stacks,
                  .sends_events = header.sends_events,
                  .sends_latencies = header.sends_latencies,
                  .find_process_name = [this](std::uint32_t pid) { return find_process_name(pid); }};
@@ -755,7 +756,8 @@ Result<void> report_saved_run(const ReportRequest& request, Output& output) {
   Report report(request, output);
   saved::RunReader reader(report);
   if (request.names) reader.find_names(*request.names);
-  Progress progress(output, "reading " + name + ", MB", source->megabytes());
+  std::optional<Progress> progress; // not with a view, which has the terminal
+  if (!request.live_view) progress.emplace(output, "reading " + name, source->megabytes(), " MB");
   Result<void> taken;
   std::function<bool()> meanwhile;
   if (request.live_view)
@@ -768,7 +770,7 @@ Result<void> report_saved_run(const ReportRequest& request, Output& output) {
     if (!bytes) return fail(Error(bytes.error()).within(name));
     if (bytes->empty()) break;
     taken = reader.add(*bytes);
-    progress.report(reader.whole_bytes() >> 20U);
+    if (progress) progress->report(reader.whole_bytes() >> 20U);
     output.warn_once(reader.take_warnings());
     output.buffer().flush();
   }

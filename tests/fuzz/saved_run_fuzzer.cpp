@@ -47,6 +47,10 @@ public:
   void write(const ProbeRecord& record) override { write_both(record); }
   void write(const LostRecord& record) override { write_both(record); }
   void write(const TriggerRecord& record) override { write_both(record); }
+  void write(const SpanSummaryRecord& record) override {
+    write_both(record);
+    files_.take(record);
+  }
   void write(const SummaryRecord& record) override { write_both(record); }
   void write(const ErrorRecord& record) override { write_both(record); }
   void write(const StackSample& stack) override { files_.take(stack); }

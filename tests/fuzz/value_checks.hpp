@@ -72,7 +72,7 @@ inline void check_captures(const dwarf::FunctionInfo& function, VirtualAddress a
   const CaptureSpec pairs{.pair_calls = true};
   ProbePoint point;
   point.address = address;
-  const auto readings = ReadingBuilder::make(pairs, {.point = &point});
+  const auto readings = ReadingBuilder::make(pairs, false, {.point = &point});
   if (!readings) std::abort();
   TypedPlace typed{.function = &function};
   typed.find_go_types = [go_types] { return go_types; };
