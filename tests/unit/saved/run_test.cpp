@@ -512,13 +512,13 @@ TEST_CASE("what is not a saved run of this version is rejected") {
 
 TEST_CASE("records, fields and values of a later version are skipped, and counted") {
   // Of each wire type: the number 5, a word, bytes, a message with a number and a message, a list
-  // of two lists, the alternative 99.
+  // of two lists, the alternative 99. In the header they follow field 68.
   const std::string fields = "\x08\5\x09"
                              "12345678\x0a\2xy\x0b\x08\1\x0b\x08\2\0\0\x0c\x14\x08\1\x10\1\2\x0d"
                              "\x98\6\1"s;
   const std::string later_header = hand_made_chunk(1, "\x0a\1"
                                                       "9\x08\1\x0a\1c\x08\1"s +
-                                                          "\x40" + fields.substr(1));
+                                                          "\x80\4" + fields.substr(1));
   const std::string later_lost = hand_made_chunk(14, "\x08\3\x0a\4full\x08\7\x08\x09"s + fields);
   // The entry of the map "m" with the key 1, and as its value a string of another kind.
   const std::string later_value = hand_made_chunk(12, "\x0a\1m\x0d\x18\1\x0d\xf2\1\4text"sv);
