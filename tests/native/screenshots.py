@@ -13,13 +13,13 @@ import struct
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "integration")]
 import chromium
 from tap import Tap
+from tmux import Tmux
 
 WIDTH, HEIGHT = 1100, 640
 LARGEST = 200_000  # bytes of a picture in the repository
@@ -59,39 +59,17 @@ def as_page(text):
     return f'<body style="margin:12px;background:#1c1c1c;color:#d8d8d8"><pre style="font:15px/1.25 monospace;margin:0">{body}</pre>'
 
 
-class Terminal:
-    """tmux, with a server of its own."""
-
-    def __init__(self, folder, width, height, command):
-        self.socket = os.path.join(folder, "tmux")
-        self.call("new-session", "-d", "-x", str(width), "-y", str(height), "-c", folder, *command)
-
-    def call(self, *words):
-        return subprocess.run(["tmux", "-S", self.socket, "-f", "/dev/null", *words], capture_output=True, text=True, timeout=30).stdout
-
-    def until(self, pattern, seconds=30):
-        """Returns the text of the screen when it matches, or at the end of the time."""
-        end = time.monotonic() + seconds
-        while not re.search(pattern, text := self.call("capture-pane", "-p")) and time.monotonic() < end:
-            time.sleep(0.2)
-        return text
-
-    def close(self):
-        self.call("kill-server")
-
-
 def check_live(tap, browser, uprobectl, server_source, folder):
     server = os.path.join(folder, "small_server")
     subprocess.run(["cc", "-g", "-O1", server_source, "-o", server], check=True)
-    terminal = Terminal(folder, 100, 24, ["env", "LANG=C.UTF-8", uprobectl, "attach", "--live", "--args", "request->number,request->path", "-d", "20s", "./small_server",
-                                          "serve_request", "parse_request", "read_page", "--", "./small_server", "15"])
-    try:
-        text = terminal.until(r" [6-9]s of 20s(.|\n)*last events")
-        tap.check("the live view has the functions, callers and values", [
-            f"no {each!r}: {text}" for each in ("serve_request", "parse_request", "read_page", "callers", "/cart") if each not in text])
+    command = [uprobectl, "attach", "--live", "--args", "request->number,request->path", "-d", "20s", "./small_server",
+               "serve_request", "parse_request", "read_page", "--", "./small_server", "15"]
+    with Tmux(Path(folder), 100, 24, shell=command) as terminal:
+        parts = ["serve_request", "parse_request", "read_page", "callers", "/cart"]
+        screen = terminal.wait(lambda lines: re.search(r" ([6-9]|1\d)s of 20s", lines[0]) and all(part in "\n".join(lines) for part in parts), 30)
+        tap.check("the live view has the functions, callers and values",
+                  [f"no {each!r}: {screen}" for each in parts if each not in "\n".join(screen)])
         coloured = terminal.call("capture-pane", "-p", "-e")
-    finally:
-        terminal.close()
     page = Path(folder, "live.html")
     page.write_text(as_page(coloured))
     browser.open(page.as_uri())
