@@ -72,7 +72,7 @@ Error add_java_hints(Error why) {
 
 Error add_exit_hints(Error why) {
   return std::move(why)
-      .hint("probe where the function begins, without --return and --latency")
+      .hint("probe where the function begins: --entry instead of --return and --latency")
       .hint("--return-at trampoline uses the kernel's return probes, which can crash the program: "
             "see docs/returns.md");
 }
@@ -139,7 +139,7 @@ public:
     if (exits) return std::move(*exits);
     if (point.kind == SymbolKind::plt)
       return fail(std::move(exits).error().hint(
-          "or count the calls that leave from here, without --return and --latency"));
+          "or count the calls that leave from here: --entry instead of --return and --latency"));
     Error why = std::move(exits).error();
     if (is_java) return fail(add_java_hints(std::move(why)));
     return fail(checks_exits_ ? add_exit_hints(std::move(why)) : add_program_hints(std::move(why)));
@@ -266,7 +266,7 @@ public:
       const auto before = dropped_.size();
       skip(probe, Error{ErrorKind::unsupported,
                         fmt::format("'{}' never returns: none of its instructions leaves it", name)}
-                      .hint("probe where it begins, without --return and --latency"));
+                      .hint("probe where it begins: --entry instead of --return and --latency"));
       if (is_pattern_match(point)) never_left_ += dropped_.size() - before;
     } else if (is_pattern_match(point)) {
       output_.detail(name + " never returns, it is probed at its entry only");
