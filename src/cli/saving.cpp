@@ -63,7 +63,7 @@ saved::RunHeader make_header(const AttachRequest& request) {
                   ? std::optional(saved::RawStackHeader{.stack_bytes = capture.stack_bytes,
                                                         .source_lines = capture.source_lines})
                   : std::nullopt,
-          .system = describe_system()};
+          .system = run.system};
 }
 
 saved::RunHeader make_task_header(std::string title) {

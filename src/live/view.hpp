@@ -54,6 +54,7 @@ public:
   void write(const ProbeRecord& record) override { pass(record); }
   void write(const LostRecord& record) override;
   void write(const TriggerRecord& record) override { pass(record); }
+  void write(const SpanSummaryRecord& record) override { pass(record); }
   void write(const ClockRecord& record) override;
   void write(const SummaryRecord& record) override;
   void write(const ErrorRecord& record) override;

@@ -166,6 +166,10 @@ public:
   void requested_status(std::string_view text);       // the same, when quiet, too
   void detail(std::string_view text);                 // only when verbose
   ProgressLine& progress_line() { return progress_; } // see Progress
+  // Whether the copy shows this progress; empty: none.
+  bool copy_shows(std::string_view progress) {
+    return copies_messages_ && copy_ != nullptr && copy_->show_progress(progress);
+  }
   bool is_verbose() const { return level_ == Level::verbose; }
   bool is_json() const { return json_; }
 

@@ -71,10 +71,7 @@ void ProgressLine::draw() {
   const auto passed = now - task.start_;
   if (passed < first_shown || now - written_ < first_shown) return;
   std::string text = "\r"; // start of the line; the rest of it is cleared below
-  append_printable(text, task.what_);
-  if (task.all_ > 0)
-    text += fmt::format(": {} of {}",
-                        std::min(task.done_.load(std::memory_order_relaxed), task.all_), task.all_);
+  append_printable(text, task.text());
   text += fmt::format(", {} s\x1b[K", std::chrono::floor<std::chrono::seconds>(passed).count());
   if (is_drawn_ && text == drawn_) return;
   write_all(fd_, text);

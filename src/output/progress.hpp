@@ -64,17 +64,21 @@ public:
   Progress& operator=(const Progress&) = delete;
   ~Progress();
 
-  void report(std::size_t done) { done_.store(done, std::memory_order_relaxed); }
+  void report(std::size_t done);
 
 private:
   friend class ProgressLine;
 
-  ProgressLine& line_;
+  // "attaching probes: 250 of 1000"
+  std::string text() const;
+
+  Output& output_;
   const std::string what_;
   const std::size_t all_;
   const std::string_view unit_; // a literal
   std::atomic<std::size_t> done_ = 0;
   const ProgressLine::Clock::time_point start_ = ProgressLine::Clock::now();
+  const bool is_copied_; // the output's copy shows it
 };
 
 } // namespace uprobectl

@@ -419,27 +419,6 @@ private:
     return attached;
   }
 
-  ExportedRun exported_run(const ClockReading& start) const {
-    const CaptureSpec& capture = request_.capture;
-    const GroupSpec& groups = capture.groups;
-    // Kernel counts are numbers of hits, even if latencies are measured.
-    return {.title = request_.title,
-            .system = describe_system(),
-            .start = start,
-            .timed = (capture.pair_calls && !capture.count_stacks && groups.by.empty()) ||
-                     request_.graph || !request_.spans.empty(),
-            .value_unit = value_unit(request_),
-            .view = request_.stacks.view,
-            .sends_calls = request_.graph.has_value(),
-            .sends_stacks =
-                capture.stack != StackWalk::none || capture.count_stacks || groups.has(BY_STACK),
-            .sends_events = capture.send_events,
-            .sends_latencies = request_.aggregates.histograms && capture.measured_time,
-            .find_process_name = [this](std::uint32_t pid) {
-              return history_->find_name(static_cast<pid_t>(pid));
-            }};
-  }
-
   // Rejects Java code: session programs use the kernel's return probes.
   Result<void> check_session() {
     for (const Probe& probe : resolved_.probes) {

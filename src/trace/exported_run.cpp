@@ -22,6 +22,7 @@ ExportedRun describe_exported_run(const AttachRequest& request) {
   const GroupSpec& groups = capture.groups;
   // Kernel counts are numbers of hits, even if latencies are measured.
   return {.title = request.title,
+          .system = describe_system(),
           .start = {},
           .timed = (capture.pair_calls && !capture.count_stacks && groups.by.empty()) ||
                    request.graph || !request.spans.empty(),

@@ -62,9 +62,9 @@ GroupRows GroupCounts::take_new_rows() {
 void GroupCounts::report(Time now) {
   const GroupRows rows = take_new_rows();
   const std::uint64_t now_ns = to_monotonic_ns(now);
-  rows.report(capture_.groups, spec_, {.since_ns = since_ns_, .until_ns = now_ns}, output,
+  rows.report(capture_.groups, spec_, {.since_ns = since_ns_, .until_ns = now_ns}, output_,
               &exports_);
-  close_unused_files(processes_, output);
+  close_unused_files(processes_, output_);
   since_ns_ = now_ns;
 }
 

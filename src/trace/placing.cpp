@@ -143,10 +143,10 @@ std::vector<const MappedFile*> collect_files(std::span<const Probe> probes) {
   return result;
 }
 
-Result<void> load(ProbeProgram& program, Mechanism mechanism, ResolvedProbes& resolved,
-                  Output& output) {
+Result<void> load_programs(ProbeProgram& program, const LoadRequest& load, ResolvedProbes& resolved,
+                           Output& output) {
   const Progress progress(output, "loading the programs");
-  return program.load(mechanism, resolved);
+  return program.load(load, resolved);
 }
 
 } // namespace
@@ -187,8 +187,8 @@ Result<AttachedProbes> attach_probes(std::span<const pid_t> pids, bool keep_goin
                                      Output& output) {
   const Mechanism mechanism = load.mechanism;
   for (;;) {
-    if (auto loaded = load(program, mechanism, resolved, output); !loaded)
-      return fail(std::move(loaded).error());
+    auto loaded = load_programs(program, load, resolved, output);
+    if (!loaded) return fail(std::move(loaded).error());
     const std::vector<ProbeSite> sites = collect_sites(resolved.probes);
     if (sites.empty()) return AttachedProbes{};
     const std::size_t probes = sites.size() * std::max<std::size_t>(pids.size(), 1);

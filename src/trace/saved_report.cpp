@@ -687,66 +687,6 @@ private:
   std::unordered_map<std::uint32_t, std::string> process_names_; // by pid
 };
 
-// A file or a pipe. A signal ends the reading of a file. The writer of a pipe gets the signal, too,
-// and what it writes then is still read.
-class Source {
-public:
-  static Result<Source> open(const std::string& path) {
-    auto signals = SignalWatch::start();
-    if (!signals) return fail(std::move(signals).error());
-    UniqueFd file;
-    if (path != "-") {
-      file = UniqueFd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY));
-      if (!file) return fail(system_error(errno, path));
-    }
-    return Source(std::move(file), std::move(*signals));
-  }
-
-  // The size of a file in MB; 0 of a pipe.
-  std::size_t megabytes() const {
-    struct stat status{};
-    const bool is_file = is_regular_file(fd_) && ::fstat(fd_, &status) == 0;
-    return is_file ? static_cast<std::size_t>(status.st_size) >> 20U : 0;
-  }
-
-  // Returns no bytes at the end.
-  Result<Bytes> read() {
-    for (;;) {
-      if (!wait()) return Bytes();
-      const ssize_t size = ::read(fd_, buffer_.data(), buffer_.size());
-      if (size >= 0) return Bytes(buffer_).first(static_cast<std::size_t>(size));
-      if (errno != EINTR && errno != EAGAIN) return fail(system_error(errno, "cannot read"));
-    }
-  }
-
-private:
-  Source(UniqueFd file, SignalWatch signals)
-      : file_(std::move(file)), fd_(file_ ? file_.get() : STDIN_FILENO),
-        signals_(std::move(signals)), buffer_(std::size_t{256} << 10U) {}
-
-  // Waits for bytes. Returns false if the reading ends before.
-  bool wait() {
-    for (;;) {
-      if (signals_.arrived() && !deadline_) {
-        if (is_regular_file(fd_)) return false;
-        deadline_ = Clock::now() + flush_timeout;
-      }
-      if (deadline_ && (signals_.count() > 1 || Clock::now() >= *deadline_)) return false;
-      std::array<pollfd, 2> polled = {{{.fd = fd_, .events = POLLIN, .revents = 0},
-                                       {.fd = signals_.fd(), .events = POLLIN, .revents = 0}}};
-      const auto timeout = deadline_ ? poll_timeout : std::chrono::milliseconds(-1);
-      if (::poll(polled.data(), polled.size(), static_cast<int>(timeout.count())) < 0) continue;
-      if (polled[0].revents != 0) return true;
-    }
-  }
-
-  UniqueFd file_;
-  int fd_;
-  SignalWatch signals_;
-  std::vector<std::byte> buffer_;
-  std::optional<Clock::time_point> deadline_; // set by a signal
-};
-
 } // namespace
 
 Result<void> report_saved_run(const ReportRequest& request, Output& output) {
@@ -774,6 +714,7 @@ Result<void> report_saved_run(const ReportRequest& request, Output& output) {
     output.warn_once(reader.take_warnings());
     output.buffer().flush();
   }
+  progress.reset();
   output.flush_rows();
   if (taken && reader.whole_bytes() == 0)
     taken =

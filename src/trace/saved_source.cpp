@@ -8,6 +8,7 @@
 #include <csignal>
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 namespace uprobectl {
@@ -32,6 +33,12 @@ Result<SavedSource> SavedSource::open(const std::string& path) {
 SavedSource::SavedSource(UniqueFd file, SignalWatch signals)
     : file_(std::move(file)), fd_(file_ ? file_.get() : STDIN_FILENO), signals_(std::move(signals)),
       buffer_(buffer_size) {}
+
+std::size_t SavedSource::megabytes() const {
+  struct stat status{};
+  const bool is_file = is_regular_file(fd_) && ::fstat(fd_, &status) == 0;
+  return is_file ? static_cast<std::size_t>(status.st_size) >> 20U : 0;
+}
 
 Result<Bytes> SavedSource::read(const std::function<bool()>& meanwhile) {
   for (;;) {

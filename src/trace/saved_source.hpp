@@ -14,6 +14,8 @@ class SavedSource {
 public:
   static Result<SavedSource> open(const std::string& path); // "-": stdin
 
+  std::size_t megabytes() const; // the size of a file in MB; 0 of a pipe
+
   // Returns no bytes at the end. Calls `meanwhile`, if there is one, at least each poll_timeout. If
   // it returns false, the reading of a file ends, and the writer of a pipe gets a signal.
   Result<Bytes> read(const std::function<bool()>& meanwhile);

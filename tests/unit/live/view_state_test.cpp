@@ -23,7 +23,7 @@ std::vector<std::string> names(const Model& model, const ViewState& state) {
   return names;
 }
 
-using Names = std::vector<std::string>;
+using RowNames = std::vector<std::string>;
 
 Action type(ViewState& state, const Model& model, std::string_view text) {
   Action last = Action::none;
@@ -41,15 +41,15 @@ TEST_CASE("rows are sorted by a column, in both directions") {
   MadeRun run;
   fill(run);
   ViewState state;
-  CHECK(names(run.model, state) == Names{"often", "slow", "rare"});
+  CHECK(names(run.model, state) == RowNames{"often", "slow", "rare"});
   type(state, run.model, "S");
-  CHECK(names(run.model, state) == Names{"rare", "slow", "often"});
+  CHECK(names(run.model, state) == RowNames{"rare", "slow", "often"});
   type(state, run.model, "S>>>");
   CHECK(to_string(state.sort) == "p99");
-  CHECK(names(run.model, state) == Names{"slow", "rare", "often"});
+  CHECK(names(run.model, state) == RowNames{"slow", "rare", "often"});
   type(state, run.model, "<<<<");
   CHECK(to_string(state.sort) == "name");
-  CHECK(names(run.model, state) == Names{"often", "rare", "slow"});
+  CHECK(names(run.model, state) == RowNames{"often", "rare", "slow"});
   type(state, run.model, "s");
   CHECK(to_string(state.sort) == "rate");
 }
@@ -62,7 +62,7 @@ TEST_CASE("a filter is typed, kept or given up") {
   CHECK(state.edits_filter);
   CHECK(names(run.model, state).empty());
   state.press({.key = Key::backspace}, run.model);
-  CHECK(names(run.model, state) == Names{"rare"});
+  CHECK(names(run.model, state) == RowNames{"rare"});
   state.press({.key = Key::enter}, run.model);
   CHECK(!state.edits_filter);
   CHECK(type(state, run.model, "q") == Action::quit);
@@ -99,7 +99,7 @@ TEST_CASE("the selected function stays selected where it moves to") {
   CHECK(selected(state, run.model) == "slow");
   for (std::uint64_t i = 0; i < 50; ++i) run.call("rare", 2000 + i);
   run.advance(3000);
-  CHECK(names(run.model, state) == Names{"rare", "often", "slow"});
+  CHECK(names(run.model, state) == RowNames{"rare", "often", "slow"});
   CHECK(selected(state, run.model) == "slow");
   state.press({.key = Key::up}, run.model);
   state.press({.key = Key::up}, run.model);

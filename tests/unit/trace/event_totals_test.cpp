@@ -12,8 +12,8 @@ using namespace uprobectl;
 namespace {
 
 // A pipe whose content is read at the end.
-struct Pipe {
-  Pipe() {
+struct TextPipe {
+  TextPipe() {
     int ends[2];
     REQUIRE(::pipe2(ends, O_NONBLOCK) == 0);
     reader = UniqueFd{ends[0]};
@@ -71,8 +71,8 @@ struct Counting {
   Probes probes = probes_of_f();
   TotalsSpec asked{.aggregates = {.counts = true, .top = 2}, .by_stack = true, .by_arrival = true};
   EventValues values;
-  Pipe messages;
-  Pipe records;
+  TextPipe messages;
+  TextPipe records;
   Output output{records.writer.get(), {.messages = messages.writer.get()}};
   EventTotals totals{asked, values, [](pid_t) { return std::nullopt; }};
 };
@@ -185,8 +185,8 @@ TEST_CASE("spans are counted and measured by their names") {
 
 TEST_CASE("values above the limit are not counted, and the number of their hits is said") {
   const Probes probes = probes_of_f();
-  const Pipe records;
-  const Pipe messages;
+  const TextPipe records;
+  const TextPipe messages;
   {
     Output output(records.writer.get(), {.messages = messages.writer.get()});
     GroupRows rows(2);
