@@ -484,7 +484,7 @@ ExitCode attach(const AttachLine& line, AttachRequest request, std::vector<std::
                                   options.save, make_header(request), std::move(view));
   if (!opened) return finish_with(opened.error(), line.common);
   Output& output = opened->output();
-  if (!notice.empty()) output.notice(notice);
+  if (!notice.empty()) output.warn(notice);
   const DebugFetching fetching(line.common.debuginfod, output);
   if (options.dex.compile)
     if (auto compiled =

@@ -7,9 +7,24 @@
 #include "trace/saved_report.hpp"
 
 #include <cerrno>
+#include <fmt/format.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 namespace uprobectl::cli {
+
+namespace {
+
+// Whether the parent process runs this program, as `uprobectl --adb` does for the run of a device.
+bool is_child_of_same_program() {
+  struct stat own{};
+  struct stat parent{};
+  const std::string path = fmt::format("/proc/{}/exe", ::getppid());
+  return ::stat("/proc/self/exe", &own) == 0 && ::stat(path.c_str(), &parent) == 0 &&
+         own.st_dev == parent.st_dev && own.st_ino == parent.st_ino;
+}
+
+} // namespace
 
 ExitCode run_report(std::span<const std::string_view> arguments, Workstation& workstation) {
   OptionParser parser("report");
@@ -89,10 +104,18 @@ ExitCode run_report(std::span<const std::string_view> arguments, Workstation& wo
   }
   std::unique_ptr<live::View> view;
   if (live) {
+    if (common.json && !common.output)
+      return finish_with(parser.usage_error("--live needs -o FILE with --json: the view has the "
+                                            "terminal"),
+                         common);
     if (auto checked = live::Terminal::check(); !checked)
-      return finish_with(Error(checked.error()).within("--live"), common);
-    auto made =
-        live::View::make({.stops_group = request.path == "-", .messages = output_options(common)});
+      return finish_with(
+          Error(checked.error()).within("--live").hint("report FILE without --live prints the run"),
+          common);
+    request.is_of_parent = request.path == "-" && is_child_of_same_program();
+    auto made = live::View::make({.stops_group = request.is_of_parent,
+                                  .ends_with_terminal = !request.is_of_parent,
+                                  .messages = output_options(common)});
     if (!made) return finish_with(made.error(), common);
     view = std::move(*made);
     request.live_view = [&view](const saved::RunHeader& header) {

@@ -2,24 +2,57 @@
 #include "live/layout.hpp"
 
 #include "output/format.hpp"
-#include "output/text_table.hpp"
 #include "util/text.hpp"
 
 #include <algorithm>
+#include <cwchar>
 #include <fmt/format.h>
 
 namespace uprobectl::live {
 
+namespace {
+
+std::size_t columns_of_character(wchar_t character) {
+  const int width = ::wcwidth(character);
+  return width < 0 ? 1 : static_cast<std::size_t>(width);
+}
+
+} // namespace
+
+wchar_t take_character(std::string_view text, std::size_t& at) {
+  const std::size_t length = utf8_length(text, at);
+  const auto byte = [&](std::size_t i) {
+    return static_cast<std::uint32_t>(static_cast<unsigned char>(text[at + i]));
+  };
+  std::uint32_t point = length == 0 ? U'?' : byte(0);
+  if (length > 1) {
+    point &= 0xffU >> (length + 1);
+    for (std::size_t i = 1; i < length; ++i) point = point << 6U | (byte(i) & 0x3fU);
+  }
+  at += std::max<std::size_t>(length, 1);
+  return static_cast<wchar_t>(point);
+}
+
+std::size_t columns_of(std::string_view text) {
+  std::size_t columns = 0;
+  for (std::size_t at = 0; at < text.size();)
+    columns += columns_of_character(take_character(text, at));
+  return columns;
+}
+
 std::string clipped(std::string_view text, std::size_t columns) {
-  std::size_t at = 0;
-  for (std::size_t count = 0; count < columns && at < text.size(); ++count)
-    at += std::max<std::size_t>(utf8_length(text, at), 1);
-  return std::string(text.substr(0, at));
+  std::size_t end = 0;
+  for (std::size_t at = 0; at < text.size(); end = at) {
+    const std::size_t width = columns_of_character(take_character(text, at));
+    if (width > columns) break;
+    columns -= width;
+  }
+  return std::string(text.substr(0, end));
 }
 
 std::string to_left(std::string_view text, std::size_t columns) {
   std::string padded = clipped(text, columns);
-  padded.append(columns - std::min(columns, display_width(padded)), ' ');
+  padded.append(columns - std::min(columns, columns_of(padded)), ' ');
   return padded;
 }
 
@@ -27,7 +60,7 @@ void cut(Line& line, std::size_t columns) {
   std::size_t left = columns;
   for (Piece& piece : line) {
     piece.text = clipped(piece.text, left);
-    left -= std::min(left, display_width(piece.text));
+    left -= std::min(left, columns_of(piece.text));
   }
 }
 
@@ -38,7 +71,7 @@ constexpr std::size_t max_columns_of_text = 100;  // of a table without a screen
 
 std::string to_right(std::string_view text, std::size_t columns) {
   const std::string fitting = clipped(text, columns);
-  return std::string(columns - std::min(columns, display_width(fitting)), ' ') + fitting;
+  return std::string(columns - std::min(columns, columns_of(fitting)), ' ') + fitting;
 }
 
 std::string with_groups(std::uint64_t number) {
@@ -94,7 +127,8 @@ struct TableColumns {
   std::size_t history = 0; // characters
   std::size_t names = 0;
 
-  explicit TableColumns(std::size_t columns) {
+  // The sorted one is among them, but for the total time, which has no column.
+  TableColumns(std::size_t columns, SortColumn sort) {
     constexpr std::size_t number = 8; // with the blank before it
     constexpr std::size_t short_number = 6;
     constexpr std::size_t min_names = 16;
@@ -103,14 +137,21 @@ struct TableColumns {
       column = left >= min_names + width;
       if (column) left -= width;
     };
-    take(p50, number);
-    take(errors, short_number);
-    take(hits, short_number);
+    const auto take_sorted = [&](bool& column, SortColumn which, std::size_t width) {
+      if (sort != which) return;
+      column = true;
+      left -= std::min(left, width);
+    };
+    take_sorted(hits, SortColumn::hits, short_number);
+    take_sorted(p50, SortColumn::p50, number);
+    take_sorted(max, SortColumn::max, number);
+    take_sorted(errors, SortColumn::errors, short_number);
+    if (!p50) take(p50, number);
+    if (!errors) take(errors, short_number);
+    if (!hits) take(hits, short_number);
     if (left >= min_names + 12) history = std::min<std::size_t>((left - min_names) / 2, 40);
     if (history > 0) left -= history + 1;
-    bool has_max = false;
-    if (left >= 40) take(has_max, number);
-    max = has_max;
+    if (!max && left >= 40) take(max, number);
     names = left;
   }
 
@@ -163,20 +204,20 @@ std::string time_text(const Model& model, const RunStatus& status) {
 Line header_line(const Model& model, const ViewState& state, const RunStatus& status,
                  std::size_t columns) {
   const std::string time = (state.paused ? "PAUSED  " : "") + time_text(model, status);
-  const std::size_t left = columns - std::min(columns, display_width(time) + 1);
+  const std::size_t left = columns - std::min(columns, columns_of(time) + 1);
   return {{.text = to_left(printable(status.title), left) + ' ', .look = Look::strong},
           {.text = clipped(time, columns), .look = state.paused ? Look::warning : Look::strong}};
 }
 
 Line totals_line(const Model& model, const ViewState& state) {
-  const auto hit = static_cast<std::size_t>(
-      std::ranges::count_if(model.rows(), [](const Row& row) { return row.hits > 0; }));
   Line line;
   line.push_back({.text = fmt::format("{}/s  {} events  ", with_groups(model.rate()),
                                       with_groups(model.hits()))});
   line.push_back({.text = fmt::format("{} lost", with_groups(model.lost())),
                   .look = model.lost() > 0 ? Look::warning : Look::plain});
-  line.push_back({.text = fmt::format("  {} of {} hit", hit, model.rows().size())});
+  if (const auto hit = model.probes_hit(); hit && model.probes() > 0)
+    line.push_back({.text = fmt::format("  {} of {} hit", *hit, model.probes())});
+  if (!model.reset_time().empty()) line.push_back({.text = "  since " + model.reset_time()});
   if (model.omitted_hits() > 0)
     line.push_back(
         {.text = fmt::format("  {} events of further functions", with_groups(model.omitted_hits())),
@@ -187,7 +228,7 @@ Line totals_line(const Model& model, const ViewState& state) {
   return line;
 }
 
-std::string key_line(const ViewState& state, const RunStatus& status) {
+std::string key_line(const ViewState& state, const RunStatus& status, std::size_t columns) {
   if (state.edits_filter) return "type to filter  Enter: keep it  Esc: as before";
   switch (state.page) {
   case Page::details:
@@ -198,8 +239,14 @@ std::string key_line(const ViewState& state, const RunStatus& status) {
   case Page::functions:
     break;
   }
-  return fmt::format("q quit  / filter  s sort  Enter details  p pause  w write  r reset{}  ? help",
-                     status.output != nullptr ? "  o output" : "");
+  // Those that do not fit are on the page of `?`.
+  constexpr std::string_view help = "? help";
+  std::string line = "q quit  / filter  ";
+  for (const std::string_view key : {"s sort", status.output != nullptr ? "o output" : "",
+                                     "Enter details", "p pause", "w write", "r reset"})
+    if (!key.empty() && line.size() + key.size() + 2 + help.size() <= columns)
+      line.append(key).append("  ");
+  return line.append(help);
 }
 
 std::string summary_of(const Row& row) {
@@ -267,11 +314,14 @@ std::vector<std::string> stack_lines(const Details& details) {
 }
 
 // The newest event is the first. `rows`: the lines that there are; the parts share them.
-std::vector<std::string> detail_lines(const Row& row, const RunStatus& status, std::size_t rows) {
+std::vector<std::string> detail_lines(const Model& model, const Row& row, const RunStatus& status,
+                                      std::size_t rows) {
   std::vector<std::string> lines;
   const Details* const details = row.details.get();
   if (details == nullptr) {
-    lines.emplace_back(row.hits == 0 ? "no hit so far" : "no details of single hits");
+    lines.emplace_back(row.hits == 0        ? "no hit so far"
+                       : model.has_events() ? "details begin with the next hit"
+                                            : "hits are only counted: they have no details");
     return lines;
   }
   const auto callers = caller_lines(*details);
@@ -309,8 +359,11 @@ void select_row(const std::vector<std::size_t>& rows, const Model& model, ViewSt
 
 void add_table(Screen& screen, const Model& model, ViewState& state, const RunStatus& status,
                const std::vector<std::size_t>& rows, std::size_t height, std::size_t columns) {
-  const TableColumns table(columns);
-  screen.push_back({{.text = to_left(table.title(state), columns), .look = Look::title}});
+  const TableColumns table(columns, state.sort);
+  std::string title = clipped(table.title(state), columns);
+  const char mark = state.ascending ? '^' : '*';
+  if (!title.contains(mark)) title = fmt::format("by {}{}", to_string(state.sort), mark);
+  screen.push_back({{.text = to_left(title, columns), .look = Look::title}});
   const std::size_t room = height - 1;
   state.page_rows = room;
   const auto at = static_cast<std::size_t>(std::ranges::find(rows, state.selected) - rows.begin());
@@ -348,12 +401,13 @@ std::vector<std::string> help_lines() {
           "Enter                            details of the function: callers, stacks, events",
           "Esc                              back; in the table: no filter",
           "s S < >                          sort by another column; the other way round",
-          "/                                show only names with a text",
+          "/                                show only names of functions and files with a text",
           "p or space                       stop the picture; the run goes on",
           "r                                count from zero again",
           "w                                write all of it to a file in this folder",
           "o                                the last lines that the command has printed",
           "ctrl-l                           draw the screen again",
+          "ctrl-z, then fg                  stop uprobectl and go on",
           "q or ctrl-c                      end the run",
           "",
           "RATE/s  hits in the last whole second",
@@ -420,7 +474,7 @@ Screen draw(const Model& model, ViewState& state, const RunStatus& status, const
     // A short table leaves more to the details.
     screen.push_back({{.text = to_left(summary_of(*selected), columns), .look = Look::title}});
     const std::size_t left = height + 2 - std::min(height + 2, screen.size());
-    auto lines = detail_lines(*selected, status, left);
+    auto lines = detail_lines(model, *selected, status, left);
     lines.resize(std::min(lines.size(), left));
     for (const std::string& line : lines) screen.push_back({{.text = clipped(line, columns)}});
     break;
@@ -428,7 +482,8 @@ Screen draw(const Model& model, ViewState& state, const RunStatus& status, const
   case Page::details:
     if (selected == nullptr) break;
     screen.push_back({{.text = to_left(summary_of(*selected), columns), .look = Look::title}});
-    add_lines(screen, detail_lines(*selected, status, SIZE_MAX / 2), state, height - 1, columns);
+    add_lines(screen, detail_lines(model, *selected, status, SIZE_MAX / 2), state, height - 1,
+              columns);
     break;
   case Page::help:
     screen.push_back({{.text = to_left("keys", columns), .look = Look::title}});
@@ -447,7 +502,8 @@ Screen draw(const Model& model, ViewState& state, const RunStatus& status, const
   screen.resize(height + 2);
   screen.push_back({{.text = clipped(printable(status.message), columns),
                      .look = status.is_warning ? Look::warning : Look::dim}});
-  screen.push_back({{.text = to_left(key_line(state, status), columns), .look = Look::title}});
+  screen.push_back(
+      {{.text = to_left(key_line(state, status, columns), columns), .look = Look::title}});
   if (screen.size() > size.rows) screen.resize(size.rows);
   for (Line& line : screen) cut(line, columns);
   return screen;
@@ -456,13 +512,16 @@ Screen draw(const Model& model, ViewState& state, const RunStatus& status, const
 std::string text_of(const Model& model, const ViewState& state, const RunStatus& status,
                     bool has_all) {
   constexpr std::size_t most_in_result = 50;
+  ViewState unfiltered = state;
+  unfiltered.filter.clear();
   std::string text = fmt::format("{}\n", printable(status.title));
-  text += fmt::format("{}, {} events, {} lost\n\n", time_text(model, status), model.hits(),
-                      model.lost());
-  TableColumns table(max_columns_of_text);
+  text += fmt::format(
+      "{}, {}{}, {} lost\n\n", time_text(model, status), counted(model.hits(), "event", "events"),
+      model.reset_time().empty() ? "" : " since the reset at " + model.reset_time(), model.lost());
+  TableColumns table(max_columns_of_text, state.sort);
   table.names = SIZE_MAX;
   text += table.title(state) + '\n';
-  std::vector<std::size_t> rows = visible_rows(model, state);
+  std::vector<std::size_t> rows = visible_rows(model, unfiltered);
   if (!has_all) std::erase_if(rows, [&](std::size_t each) { return model.rows()[each].hits == 0; });
   const std::size_t shown = has_all ? rows.size() : std::min(rows.size(), most_in_result);
   for (std::size_t i = 0; i < shown; ++i)
@@ -471,7 +530,8 @@ std::string text_of(const Model& model, const ViewState& state, const RunStatus&
   if (!has_all || state.selected >= model.rows().size()) return text;
   const Row& selected = model.rows()[state.selected];
   text += '\n' + summary_of(selected) + '\n';
-  for (const std::string& line : detail_lines(selected, status, SIZE_MAX / 2)) text += line + '\n';
+  for (const std::string& line : detail_lines(model, selected, status, SIZE_MAX / 2))
+    text += line + '\n';
   return text;
 }
 

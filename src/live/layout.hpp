@@ -39,11 +39,17 @@ struct RunStatus {
 // Sets what scrolling changes of the state, and selects a row if none is.
 Screen draw(const Model& model, ViewState& state, const RunStatus& status, const Size& size);
 
-// Returns all that can be seen: the table of the functions and the details of the selected one. As
+// Returns the table of all functions, whatever the filter, and the details of the selected one. As
 // the result of a run: only the first functions, of those that were hit.
 std::string text_of(const Model& model, const ViewState& state, const RunStatus& status,
                     bool has_all);
 
+// Returns the character at the position, which is UTF-8, and moves the position behind it.
+wchar_t take_character(std::string_view text, std::size_t& at);
+// Returns the columns of the screen that text takes. As the terminal, it uses the locale:
+// characters that are wide, or have no width, count so if the locale is UTF-8, and others as one
+// column.
+std::size_t columns_of(std::string_view text);
 // Returns as many characters as fit.
 std::string clipped(std::string_view text, std::size_t columns);
 // The same, with blanks up to this width.

@@ -14,7 +14,6 @@ namespace uprobectl::live {
 namespace {
 
 constexpr std::uint64_t second_ns = 1'000'000'000;
-constexpr std::size_t no_row = SIZE_MAX;
 constexpr std::size_t max_known_callers = 4096; // addresses, of a row
 constexpr std::size_t max_frames = 64;          // of a stack that is kept
 
@@ -44,59 +43,104 @@ void Model::begin(const ClockReading& clocks) {
 
 void Model::set_clocks(const ClockReading& clocks) {
   clock_.set(clocks.monotonic_ns, clocks.realtime_ns);
-  now_ns_ = std::max(now_ns_, clocks.monotonic_ns);
+  go_on_until(clocks.monotonic_ns);
+}
+
+void Model::go_on_until(std::uint64_t time_ns) {
+  if (!has_ended_) now_ns_ = std::max(now_ns_, time_ns);
+}
+
+void Model::end(std::uint64_t time_ns) {
+  has_ended_ = true;
+  now_ns_ = std::max(time_ns, begin_ns_);
+  advance(now_ns_);
+}
+
+void Model::add(const LostRecord& record) {
+  if (record.reason != over_max_events_reason) lost_ += record.count; // requested by the user
 }
 
 // The locations of a static probe are one row.
 const ProbePoint* Model::first_point(const ProbePoint& point) {
   if (!point.static_probe) return &point;
-  for (const auto& [key, number] : by_key_)
-    if (key.point != nullptr && key.point->binary == point.binary &&
-        key.point->symbol == point.symbol && key.point->static_probe)
-      return key.point;
-  return &point;
+  return static_probes_
+      .try_emplace({point.binary.get(), point.symbol.value_or(std::string())}, &point)
+      .first->second;
 }
 
-Row* Model::make_row(Key key) {
-  if (rows_.size() >= max_rows) return nullptr;
-  Row& row = rows_.emplace_back();
-  if (key.point != nullptr && key.text.empty()) {
-    row.name = names_.name(*key.point) + (key.on_return ? " (return)" : "");
-    row.file = module_name(*key.point);
-  } else {
-    row.name = key.point != nullptr ? fmt::format("{}{} {}", names_.name(*key.point),
-                                                  key.on_return ? " (return)" : "", key.text)
-                                    : key.text;
-  }
-  row.name = printable(row.name);
-  by_key_.emplace(std::move(key), rows_.size() - 1);
-  return &row;
+void Model::note_hit(const ProbePoint& point, PointState& state) {
+  if (std::exchange(state.is_hit, true)) return;
+  const ProbePoint* const first = first_point(point);
+  if (first == &point || !std::exchange(points_[first].is_hit, true)) ++probes_hit_;
+}
+
+std::string Model::name_of(const Key& key) {
+  if (key.point == nullptr) return printable(key.text);
+  return printable(fmt::format("{}{}{}{}", names_.name(*key.point),
+                               key.on_return ? " (return)" : "", key.text.empty() ? "" : " ",
+                               key.text));
 }
 
 // Returns null if there are too many rows.
-Row* Model::find(const ProbePoint* point, bool on_return, std::string_view text) {
-  if (point != nullptr && text.empty()) {
-    auto& known = by_point_.try_emplace(point, std::array{no_row, no_row}).first->second[on_return];
-    if (known != no_row) return &rows_[known];
-    const ProbePoint* const first = first_point(*point);
-    if (const auto row = by_key_.find({.point = first, .on_return = on_return});
-        row != by_key_.end())
-      return &rows_[known = row->second];
-    Row* const row = make_row({.point = first, .on_return = on_return});
-    if (row != nullptr) known = rows_.size() - 1;
-    return row;
+Row* Model::make_row(Key key) {
+  std::size_t number = rows_.size();
+  if (key.point != nullptr) {
+    // Now it is known which hits the function has.
+    const std::size_t expected = std::exchange(points_[key.point].expected, no_row);
+    if (expected != no_row) {
+      by_key_.erase({.point = key.point});
+      number = expected;
+    }
   }
-  Key key{.point = point, .on_return = on_return, .text = std::string(text)};
-  if (const auto known = by_key_.find(key); known != by_key_.end()) return &rows_[known->second];
+  if (number >= max_rows) return nullptr;
+  if (number == rows_.size()) rows_.emplace_back();
+  Row& row = rows_[number];
+  row.name = name_of(key);
+  row.file = key.point != nullptr && key.text.empty() ? module_name(*key.point) : std::string();
+  by_key_.emplace(std::move(key), number);
+  return &row;
+}
+
+Row* Model::find(Key key) {
+  if (const auto known = by_key_.find(key); known != by_key_.end()) {
+    if (key.point != nullptr) points_[key.point].expected = no_row; // its hits are those
+    return &rows_[known->second];
+  }
   return make_row(std::move(key));
 }
 
-void Model::add(const ProbedRecord& probed) { find(probed.point, false, {}); }
+// Of hits. Returns null if there are too many rows.
+Row* Model::find(const ProbePoint& point, bool on_return, std::string_view text) {
+  PointState& state = points_[&point];
+  note_hit(point, state);
+  std::size_t& number = state.rows[on_return ? 1 : 0];
+  if (text.empty() && number == omitted_row) return nullptr;
+  if (text.empty() && number != no_row) return &rows_[number];
+  Row* const row =
+      find({.point = first_point(point), .on_return = on_return, .text = std::string(text)});
+  if (text.empty()) number = row != nullptr ? number_of(*row) : omitted_row;
+  return row;
+}
+
+void Model::add(const ProbedRecord& probed) {
+  const ProbePoint* const first = first_point(*probed.point);
+  PointState& state = points_[first];
+  if (std::exchange(state.is_probed, true)) return;
+  ++probes_;
+  if (probed.description.is_of_spans()) {
+    sees_spans_ = true;
+    return;
+  }
+  if (by_key_.contains({.point = first})) return;
+  if (make_row({.point = first}) != nullptr) state.expected = rows_.size() - 1;
+}
 
 Row* Model::row_of(const Event& event) {
-  if (event.record != nullptr) return find(nullptr, false, event.record->map);
-  if (event.span != nullptr) return find(nullptr, false, event.span->name);
-  return find(event.point, event.kind == EventKind::on_return && !event.latency_ns, {});
+  if (event.record != nullptr)
+    return find({.kind = Kind::records, .text = std::string(event.record->map)});
+  if (event.span != nullptr)
+    return find({.kind = Kind::spans, .text = std::string(event.span->name)});
+  return find(*event.point, event.kind == EventKind::on_return && !event.latency_ns, {});
 }
 
 std::uint64_t Model::number_of_second(std::uint64_t time_ns) const {
@@ -130,6 +174,7 @@ void Model::measure(Row& row, std::uint64_t latency_ns, std::uint64_t number) {
 
 void Model::add(const Event& event) {
   if (event.is_only_trigger || event.kind == EventKind::wait) return;
+  has_events_ = true;
   Row* const row = row_of(event);
   if (row == nullptr) {
     ++omitted_;
@@ -137,16 +182,23 @@ void Model::add(const Event& event) {
   }
   const std::uint64_t time_ns = event.time_ns != 0 ? event.time_ns : now_ns_;
   if (time_ns < since_ns_) return;
-  now_ns_ = std::max(now_ns_, time_ns);
+  go_on_until(time_ns);
   const std::uint64_t number = number_of_second(time_ns);
   begin_second(*row, number);
   if (row->second_ - number < Row::max_seconds) ++row->seconds[number % Row::max_seconds].hits;
   ++hits_;
   ++row->hits;
-  row->last_hit_ns_ = std::max(row->last_hit_ns_, time_ns);
   if (event.failed) row->errors = row->errors.value_or(0) + (*event.failed ? 1 : 0);
   if (event.latency_ns) measure(*row, *event.latency_ns, number);
   add_details(*row, event);
+}
+
+// Of spans the text begins with their name; of records it is that of their map.
+Row* Model::find_counted(const ProbePoint* point, std::string_view span, bool on_return,
+                         std::string text) {
+  if (!span.empty()) return find({.kind = Kind::spans, .text = std::move(text)});
+  if (point == nullptr) return find({.kind = Kind::records, .text = std::move(text)});
+  return find(*point, on_return, text);
 }
 
 void Model::add(const CountRecord& record) {
@@ -154,18 +206,18 @@ void Model::add(const CountRecord& record) {
   const auto add_text = [&](const std::string& more) { text += (text.empty() ? "" : " ") + more; };
   if (record.by != nullptr) add_text(values_text(*record.by));
   if (record.pid) add_text(fmt::format("{} ({})", record.comm, *record.pid));
-  Row* const row = find(record.span.empty() ? record.point : nullptr, record.on_return, text);
+  go_on_until(record.time_ns);
+  counted_until_ns_ = std::max(counted_until_ns_, record.time_ns);
+  if (record.count == 0) return;
+  Row* const row = find_counted(record.point, record.span, record.on_return, text);
   if (row == nullptr) {
     omitted_ += record.count;
     return;
   }
   hits_ += record.count;
   row->hits += record.count;
-  now_ns_ = std::max(now_ns_, record.time_ns);
-  row->last_hit_ns_ = record.time_ns;
   if (row->counted_until_ns_ != record.time_ns) row->counted_rate_ = 0;
   row->counted_until_ns_ = record.time_ns;
-  counted_until_ns_ = std::max(counted_until_ns_, record.time_ns);
   const std::uint64_t length = std::max<std::uint64_t>(record.time_ns - record.since_ns, 1);
   const auto rate =
       static_cast<std::uint64_t>(static_cast<unsigned __int128>(record.count) * second_ns / length);
@@ -185,11 +237,11 @@ void Model::add(const CountRecord& record) {
 void Model::add(const HistogramRecord& record) {
   if (record.histogram.count == 0) return;
   const std::string_view text = record.point == nullptr ? record.map : record.span;
-  Row* const row = find(record.span.empty() ? record.point : nullptr, false, text);
+  Row* const row = find_counted(record.point, record.span, false, std::string(text));
   if (row == nullptr) return;
   row->in_nanoseconds = record.in_nanoseconds;
   uprobectl::add(row->measured, record.histogram);
-  now_ns_ = std::max(now_ns_, record.time_ns);
+  go_on_until(record.time_ns);
   if (!hits_are_counted_)
     add(CountRecord{.point = record.point,
                     .map = record.map,
@@ -218,7 +270,7 @@ const Second* Model::find_second(const Row& row, std::uint64_t number) {
 }
 
 void Model::advance(std::uint64_t now_ns) {
-  now_ns_ = std::max(now_ns_, now_ns);
+  go_on_until(now_ns);
   ++turn_;
   const std::uint64_t end = end_of_whole_seconds();
   const std::uint64_t elapsed = std::max(now_ns_ - std::min(since_ns_, now_ns_), second_ns / 4);
@@ -248,8 +300,14 @@ std::vector<Second> Model::last_seconds(const Row& row, std::size_t count) const
 
 void Model::reset() {
   since_ns_ = now_ns_;
-  hits_ = omitted_ = 0;
+  reset_time_.clear();
+  clock_.append_time(reset_time_, since_ns_);
+  reset_time_.resize(std::min(reset_time_.size(), reset_time_.find('.'))); // whole seconds
+  hits_ = rate_ = omitted_ = 0;
   detailed_ = 0;
+  newest_ = oldest_ = no_row;
+  probes_hit_ = 0;
+  for (auto& [point, state] : points_) state.is_hit = false;
   for (Row& row : rows_) {
     Row fresh;
     fresh.name = std::move(row.name);
@@ -259,25 +317,39 @@ void Model::reset() {
   }
 }
 
+void Model::unlink(Row& row) {
+  (row.older_ != no_row ? rows_[row.older_].newer_ : oldest_) = row.newer_;
+  (row.newer_ != no_row ? rows_[row.newer_].older_ : newest_) = row.older_;
+}
+
+void Model::link_as_newest(Row& row) {
+  row.newer_ = no_row;
+  row.older_ = newest_;
+  (newest_ != no_row ? rows_[newest_].newer_ : oldest_) = number_of(row);
+  newest_ = number_of(row);
+}
+
 // Copies of a model, which a pause makes, share the details until these change.
 Details& Model::details_of(Row& row) {
-  if (!row.own_details_ && detailed_ >= max_detailed) {
-    Row* oldest = nullptr;
-    for (Row& each : rows_)
-      if (each.own_details_ && &each != &row &&
-          (oldest == nullptr || each.last_hit_ns_ < oldest->last_hit_ns_))
-        oldest = &each;
-    if (oldest != nullptr) {
-      oldest->own_details_.reset();
-      oldest->details.reset();
+  if (row.own_details_) {
+    if (newest_ != number_of(row)) {
+      unlink(row);
+      link_as_newest(row);
+    }
+    if (row.own_details_.use_count() > 2) // of this model
+      row.own_details_ = std::make_shared<Details>(*row.own_details_);
+  } else {
+    if (detailed_ >= max_detailed) {
+      // The selected row keeps its details.
+      Row& oldest = rows_[oldest_ != selected_ ? oldest_ : rows_[oldest_].newer_];
+      unlink(oldest);
+      oldest.own_details_.reset();
+      oldest.details.reset();
       --detailed_;
     }
-  }
-  if (!row.own_details_) {
     row.own_details_ = std::make_shared<Details>();
+    link_as_newest(row);
     ++detailed_;
-  } else if (row.own_details_.use_count() > 2) {
-    row.own_details_ = std::make_shared<Details>(*row.own_details_);
   }
   row.details = row.own_details_;
   return *row.own_details_;
@@ -359,7 +431,7 @@ std::string Model::describe(const Event& event) {
 }
 
 void Model::add_details(Row& row, const Event& event) {
-  const bool is_selected = &row - rows_.data() == static_cast<std::ptrdiff_t>(selected_);
+  const bool is_selected = number_of(row) == selected_;
   if (row.turn_ != turn_) {
     row.turn_ = turn_;
     row.texts_ = 0;

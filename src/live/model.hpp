@@ -67,14 +67,16 @@ struct Row {
 private:
   friend class Model;
   static constexpr std::uint64_t no_second = UINT64_MAX;
-  std::uint64_t second_ = no_second; // the newest with a hit
-  Histogram measured_in_second_;     // in that one
-  std::uint64_t last_hit_ns_ = 0;
+  std::uint64_t second_ = no_second;   // the newest with a hit
+  Histogram measured_in_second_;       // in that one
   std::uint64_t counted_until_ns_ = 0; // end of the last interval that was counted
   std::uint64_t counted_rate_ = 0;     // in it
   std::uint64_t turn_ = 0;             // of advance(), in which `texts_` were made
   std::size_t texts_ = 0;
   std::shared_ptr<Details> own_details_;
+  // Numbers of rows with details: those that were hit next before this one, and next after it.
+  std::size_t older_ = SIZE_MAX;
+  std::size_t newer_ = SIZE_MAX;
 };
 
 class Model {
@@ -89,16 +91,21 @@ public:
   // `hits_are_counted`: CountRecords have the hits, otherwise histograms.
   explicit Model(bool hits_are_counted = false) : hits_are_counted_(hits_are_counted) {}
 
-  // The functions that the run records, before their first hit.
+  // The functions that the run records, before their first hit. They have a row each, unless spans
+  // are shown instead.
   void add(const ProbedRecord& probed);
   void add(const Event& event);
   void add(const CountRecord& record);
   void add(const HistogramRecord& record);
-  void add(const LostRecord& record) { lost_ += record.count; }
+  void add(const LostRecord& record);
   void begin(const ClockReading& clocks);
   void set_clocks(const ClockReading& clocks);
   // The time goes on, CLOCK_MONOTONIC of the machine that is traced.
   void advance(std::uint64_t now_ns);
+  // The recording has ended: the time does not go on, but late records are still added. May be
+  // called again when the end is known better.
+  void end(std::uint64_t time_ns);
+  void end_after(std::uint64_t duration_ns) { end(begin_ns_ + duration_ns); }
   // All events of this row are formatted from now on.
   void select(std::size_t row) { selected_ = row; }
   // Counts from zero again.
@@ -113,19 +120,45 @@ public:
   std::uint64_t lost() const { return lost_; }            // since the beginning
   std::uint64_t omitted_hits() const { return omitted_; } // of functions beyond max_rows
   std::uint64_t since_begin_ns() const { return now_ns_ - std::min(begin_ns_, now_ns_); }
+  // The local time of the last reset, "12:05:09"; empty without one.
+  const std::string& reset_time() const { return reset_time_; }
+  // Probes as the summary of a run counts them: a static probe with several locations is one.
+  // nullopt if hits do not tell which probes were hit, as those of spans.
+  std::optional<std::size_t> probes_hit() const {
+    return sees_spans_ ? std::nullopt : std::optional(probes_hit_);
+  }
+  std::size_t probes() const { return probes_; }
+  bool has_events() const { return has_events_; } // otherwise hits were only counted
 
 private:
+  enum class Kind : std::uint8_t { hits, spans, records };
   // What distinguishes rows: a point, or the name of spans or records; and what was counted.
   struct Key {
     const ProbePoint* point = nullptr;
+    Kind kind = Kind::hits;
     bool on_return = false;
     std::string text = {};
     auto operator<=>(const Key&) const = default;
   };
+  static constexpr std::size_t no_row = SIZE_MAX;
+  static constexpr std::size_t omitted_row = SIZE_MAX - 1; // there are too many
+  struct PointState {
+    std::array<std::size_t, 2> rows = {no_row, no_row}; // of its entries, and of its returns
+    // Of the first location of a static probe, and of a function:
+    std::size_t expected = no_row; // the row that it has before it is known which hits it gets
+    bool is_probed = false;
+    bool is_hit = false; // since the last reset
+  };
 
-  Row* find(const ProbePoint* point, bool on_return, std::string_view text);
+  Row* find(const ProbePoint& point, bool on_return, std::string_view text);
+  Row* find(Key key);
+  Row* find_counted(const ProbePoint* point, std::string_view span, bool on_return,
+                    std::string text);
   Row* make_row(Key key);
+  std::string name_of(const Key& key);
   const ProbePoint* first_point(const ProbePoint& point);
+  void note_hit(const ProbePoint& point, PointState& state);
+  void go_on_until(std::uint64_t time_ns);
   Row* row_of(const Event& event);
   std::uint64_t number_of_second(std::uint64_t time_ns) const;
   std::uint64_t end_of_whole_seconds() const;
@@ -135,6 +168,11 @@ private:
   void measure(Row& row, std::uint64_t latency_ns, std::uint64_t number);
   void add_details(Row& row, const Event& event);
   Details& details_of(Row& row);
+  void unlink(Row& row);
+  void link_as_newest(Row& row);
+  std::size_t number_of(const Row& row) const {
+    return static_cast<std::size_t>(&row - rows_.data());
+  }
   void add_stack(Details& details, const unwind::Stack& stack, std::uint64_t hits,
                  std::string_view rest);
   void add_caller(Details& details, const unwind::Frame& frame);
@@ -143,8 +181,8 @@ private:
   bool hits_are_counted_;
   std::vector<Row> rows_;
   std::map<Key, std::size_t> by_key_;
-  // The quick way to the row of an event.
-  std::unordered_map<const ProbePoint*, std::array<std::size_t, 2>> by_point_;
+  std::unordered_map<const ProbePoint*, PointState> points_; // the quick way to the row of an event
+  std::map<std::pair<const ProbedBinary*, std::string>, const ProbePoint*> static_probes_;
   PointNames names_;
   WallClock clock_{0, 0};
   std::uint64_t begin_ns_ = 0;
@@ -157,7 +195,15 @@ private:
   std::uint64_t lost_ = 0;
   std::uint64_t omitted_ = 0;
   std::size_t selected_ = SIZE_MAX;
-  std::size_t detailed_ = 0; // rows with details
+  std::size_t detailed_ = 0; // rows with details, which are a list from the newest to the oldest
+  std::size_t newest_ = no_row;
+  std::size_t oldest_ = no_row;
+  std::size_t probes_ = 0;
+  std::size_t probes_hit_ = 0;
+  bool sees_spans_ = false;
+  bool has_events_ = false;
+  bool has_ended_ = false;
+  std::string reset_time_;
 };
 
 } // namespace uprobectl::live

@@ -2,7 +2,6 @@
 #include "live/picker.hpp"
 
 #include "output/format.hpp"
-#include "output/text_table.hpp"
 #include "uprobectl/path.hpp"
 #include "util/text.hpp"
 
@@ -24,7 +23,7 @@ std::vector<std::string> wrapped(std::string_view text, std::size_t columns) {
     const auto end = std::min(text.find(' '), text.size());
     const std::string_view word = text.substr(0, end);
     text.remove_prefix(std::min(end + 1, text.size()));
-    if (!lines.back().empty() && display_width(lines.back()) + display_width(word) + 1 > columns)
+    if (!lines.back().empty() && columns_of(lines.back()) + columns_of(word) + 1 > columns)
       lines.emplace_back("    ");
     else if (!lines.back().empty())
       lines.back() += ' ';

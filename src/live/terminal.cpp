@@ -15,7 +15,6 @@
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
-#include <termios.h>
 #include <unistd.h>
 
 // Functions instead of macros, whose names are common words.
@@ -124,21 +123,6 @@ private:
 bool moves_cursor() {
   const auto text = reinterpret_cast<std::uintptr_t>(::tigetstr("cup"));
   return text != 0 && text != UINTPTR_MAX;
-}
-
-// Returns the character at the position, which is UTF-8, and moves it behind it.
-wchar_t take_character(std::string_view text, std::size_t& at) {
-  const std::size_t length = utf8_length(text, at);
-  const auto byte = [&](std::size_t i) {
-    return static_cast<std::uint32_t>(static_cast<unsigned char>(text[at + i]));
-  };
-  std::uint32_t point = length == 0 ? U'?' : byte(0);
-  if (length > 1) {
-    point &= 0xffU >> (length + 1);
-    for (std::size_t i = 1; i < length; ++i) point = point << 6U | (byte(i) & 0x3fU);
-  }
-  at += std::max<std::size_t>(length, 1);
-  return static_cast<wchar_t>(point);
 }
 
 std::optional<KeyPress> read_key(WINDOW* window) {
@@ -259,6 +243,7 @@ Result<std::unique_ptr<Terminal>> Terminal::open(bool uses_colour) {
 
 Result<void> Terminal::begin(bool uses_colour) {
   uses_unicode_ = set_unicode_locale();
+  ::tcgetattr(::fileno(in_), &modes_);
   {
     const KeptSignals kept;
     const FoundDescription description;
@@ -299,23 +284,34 @@ Terminal::~Terminal() {
   if (uses_unicode_) std::setlocale(LC_CTYPE, "C");
 }
 
-// The terminal is stopped (ctrl-s), or nothing reads its output. A signal interrupts the writing.
-void Terminal::drop_output() {
+// A signal interrupts a write that blocks. Returns whether the thread has ended.
+bool Terminal::interrupt_writing(std::unique_lock<std::mutex>& lock, int writes) {
   constexpr int interrupting = SIGUSR2;
   constexpr std::chrono::milliseconds pause = 50ms;
-  constexpr int max_writes = 200; // of a screen
   struct sigaction action{};
   action.sa_handler = [](int /*signal*/) {};
   struct sigaction before{};
   ::sigaction(interrupting, &action, &before);
-  std::unique_lock lock(mutex_);
-  for (int i = 0; i < max_writes && state_ != State::ended; ++i) {
-    ::tcflow(::fileno(out_), TCOON);
-    ::tcflush(::fileno(out_), TCOFLUSH);
+  for (int i = 0; i < writes && state_ != State::ended; ++i) {
+    ::tcflow(::fileno(in_), TCOON);
+    ::tcflush(::fileno(in_), TCOFLUSH);
     ::pthread_kill(thread_.native_handle(), interrupting);
     changed_.wait_for(lock, pause, [&] { return state_ == State::ended; });
   }
   ::sigaction(interrupting, &before, nullptr);
+  return state_ == State::ended;
+}
+
+// The terminal is stopped (ctrl-s), or nothing reads its output.
+void Terminal::drop_output() {
+  constexpr int max_writes = 100; // of a screen
+  std::unique_lock lock(mutex_);
+  if (interrupt_writing(lock, max_writes)) return;
+  // It goes on writing: to nowhere, and the modes are restored here.
+  const UniqueFd null(::open("/dev/null", O_WRONLY | O_CLOEXEC));
+  if (!null || ::dup3(null.get(), ::fileno(out_), O_CLOEXEC) < 0) return;
+  interrupt_writing(lock, max_writes);
+  ::tcsetattr(::fileno(in_), TCSANOW, &modes_);
 }
 
 void Terminal::show(Screen screen, bool redraws) {

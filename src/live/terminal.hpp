@@ -9,6 +9,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <mutex>
+#include <termios.h>
 #include <thread>
 
 namespace uprobectl::live {
@@ -28,10 +29,9 @@ public:
   void show(Screen screen, bool redraws = false);
   Size size();
   bool uses_unicode() const { return uses_unicode_; }
+  bool is_gone() const { return is_gone_; } // the terminal was closed
   // Returns the keys since the last call.
   std::vector<KeyPress> take_keys();
-  // Whether it was closed.
-  bool is_gone() const { return is_gone_; }
   // Readable when keys wait.
   int fd() const { return keys_ready_.get(); }
   // Restores the terminal until resume(). Waits for it, but not for long.
@@ -45,6 +45,7 @@ private:
   Result<void> begin(bool uses_colour);
   void work();
   void drop_output();
+  bool interrupt_writing(std::unique_lock<std::mutex>& lock, int writes);
   void read_keys();
   void draw(const Screen& screen, bool redraws);
   void draw_line(int row, const Line& line) const;
@@ -55,9 +56,10 @@ private:
   std::FILE* out_ = nullptr;
   void* screen_ = nullptr; // SCREEN of ncurses
   void* window_ = nullptr; // WINDOW
+  termios modes_{};        // before
+  std::atomic<bool> is_gone_ = false;
   bool uses_unicode_ = false;
   bool uses_colour_ = false;
-  std::atomic<bool> is_gone_ = false;
   UniqueFd wake_;
   UniqueFd keys_ready_;
   std::mutex mutex_;

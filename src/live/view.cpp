@@ -8,7 +8,6 @@
 #include <ctime>
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/signalfd.h>
 #include <unistd.h>
 
 namespace uprobectl::live {
@@ -23,18 +22,6 @@ constexpr std::chrono::milliseconds draw_interval = 200ms;
 constexpr std::chrono::milliseconds max_gap = 2s;
 constexpr std::size_t max_messages = 500;
 constexpr int max_names = 100; // of files, in a second
-
-sigset_t stop_signal() {
-  sigset_t set;
-  sigemptyset(&set);
-  sigaddset(&set, SIGTSTP);
-  return set;
-}
-
-bool ignores_stop_signal() {
-  struct sigaction action{};
-  return ::sigaction(SIGTSTP, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
-}
 
 OutputOptions without_records(OutputOptions options) {
   options.only_copied = true;
@@ -52,18 +39,22 @@ std::string file_stem() {
                      local.tm_mon + 1, local.tm_mday, local.tm_hour, local.tm_min, local.tm_sec);
 }
 
-// Gives up if nothing is taken for long: the terminal may be stopped, or gone.
-void write_all(int fd, std::string_view text) {
+// Gives up if nothing is taken for long: a terminal may be stopped, or gone.
+Result<void> write_all(int fd, std::string_view text) {
   constexpr int timeout_ms = 1000;
   constexpr std::size_t most_bytes = 256; // a terminal that is ready takes so much
   while (!text.empty()) {
     pollfd polled{.fd = fd, .events = POLLOUT, .revents = 0};
-    if (::poll(&polled, 1, timeout_ms) == 0) return;
-    const ssize_t written = ::write(fd, text.data(), std::min(text.size(), most_bytes));
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return;
+    const int ready = ::poll(&polled, 1, timeout_ms);
+    if (ready < 0 && errno == EINTR) continue;
+    if (ready == 0) return fail(ErrorKind::io, "nothing reads the output");
+    const ssize_t written =
+        ready < 0 ? -1 : ::write(fd, text.data(), std::min(text.size(), most_bytes));
+    if (written < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+    if (written < 0) return fail(system_error(errno, "cannot write"));
     text.remove_prefix(static_cast<std::size_t>(written));
   }
+  return {};
 }
 
 } // namespace
@@ -129,6 +120,7 @@ void View::write(const ClockRecord& record) {
 
 void View::write(const SummaryRecord& record) {
   has_ended_ = true;
+  model_.end_after(record.duration_ns);
   pass(record);
 }
 
@@ -151,8 +143,23 @@ void View::flush_rows() {
   if (next_ != nullptr) next_->flush_rows();
 }
 
+// Without a terminal, the output writes them.
 std::vector<std::string> View::take_warnings() {
-  return next_ != nullptr ? next_->take_warnings() : std::vector<std::string>();
+  if (next_ == nullptr) return {};
+  if (!terminal_) return next_->take_warnings();
+  take_warnings_of_next();
+  return {};
+}
+
+void View::take_warnings_of_next() {
+  for (std::string& text : next_->take_warnings())
+    take({.kind = MessageRecord::Kind::warning, .text = std::move(text)});
+}
+
+// Detaching takes up to minutes, which are not a part of the run.
+void View::note_recording_end() {
+  has_stopped_ = true;
+  model_.end(now_ns());
 }
 
 // Messages would tear the screen.
@@ -169,6 +176,7 @@ void View::take(Message message) {
     kept_.push_back(std::move(message));
   else
     ++omitted_messages_;
+  if (has_stopped_) show(); // flush() may not be called for long
 }
 
 void View::print(const Message& message) {
@@ -199,6 +207,7 @@ RunStatus View::status() const {
 }
 
 void View::show() {
+  if (is_suspended_ || is_in_background()) return;
   model_.select(state_.selected);
   terminal_->show(draw(shown(), state_, status(), terminal_->size()),
                   std::exchange(redraws_, false));
@@ -223,13 +232,16 @@ void View::write_file() {
     if (file || errno != EEXIST) break;
     path = fmt::format("{}-{}.txt", stem, i);
   }
-  is_warning_ = !file;
-  if (!file) {
-    last_message_ = system_error(errno, "cannot write " + path).message;
-    return;
+  Result<void> written;
+  if (!file)
+    written = fail(system_error(errno, "cannot write " + path));
+  else if (written = write_all(file.get(), text_of(shown(), state_, status(), true)); !written) {
+    written = fail(Error(written.error()).within(path));
+    ::unlink(path.c_str()); // a part of it
   }
-  write_all(file.get(), text_of(shown(), state_, status(), true));
-  take({.kind = MessageRecord::Kind::status, .text = "written to " + path});
+  if (written) return take({.kind = MessageRecord::Kind::status, .text = "written to " + path});
+  is_warning_ = true;
+  last_message_ = written.error().message;
 }
 
 void View::act(Action action) {
@@ -269,23 +281,27 @@ bool View::press_keys() {
 // Stops as ctrl-z does, with the terminal restored, until SIGCONT.
 void View::suspend() {
   terminal_->suspend();
-  const sigset_t set = stop_signal();
-  if (!request_.stops_group) {
-    ::kill(::getpid(), SIGTSTP);
-    ::pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
-    ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
-  } else if (::getsid(0) != ::getpgrp()) { // else no shell would continue the group
+  is_suspended_ = true;
+  if (!request_.stops_group)
+    stop_signals_->stop();
+  else if (::getsid(0) != ::getpgrp()) // else no shell would continue the group
     ::kill(0, SIGSTOP);
-  }
-  terminal_->resume();
-  redraws_ = true;
+}
+
+// As after `bg`: the terminal is that of another process group.
+bool View::is_in_background() const {
+  const pid_t foreground = ::tcgetpgrp(STDOUT_FILENO);
+  return foreground > 0 && foreground != ::getpgrp();
 }
 
 Result<void> View::flush() {
   if (next_ != nullptr)
     if (auto flushed = next_->flush(); !flushed) {
-      // It is reported when the view is over; the run goes on.
+      // The output reports it when the view is over; the run goes on.
       passing_error_ = std::move(flushed).error();
+      if (terminal_) take_warnings_of_next();
+      last_message_ = passing_error_->message;
+      is_warning_ = true;
       next_ = nullptr;
     }
   if (is_closed_ && passing_error_) return fail(*std::exchange(passing_error_, std::nullopt));
@@ -298,23 +314,21 @@ Result<void> View::flush() {
       return {};
     }
     terminal_ = std::move(*opened);
-    const sigset_t set = stop_signal();
-    if (!ignores_stop_signal()) {
-      ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
-      stop_signals_ = UniqueFd(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
-    }
+    if (auto signals = StopSignals::start()) stop_signals_.emplace(std::move(*signals));
   }
   if (command_) command_->read();
-  signalfd_siginfo info{};
-  if (stop_signals_ && ::read(stop_signals_.get(), &info, sizeof(info)) == sizeof(info)) suspend();
+  if (stop_signals_ && stop_signals_->take()) suspend();
+  if (is_in_background()) return {};
+  if (std::exchange(is_suspended_, false)) {
+    terminal_->resume();
+    redraws_ = true;
+  }
   const bool has_keys = press_keys();
-  if (terminal_->is_gone()) wants_end_ = true;
   const Size size = terminal_->size();
   const auto now = Clock::now();
   if (last_draw_ != Time() && now - last_draw_ > max_gap) redraws_ = true;
   if (!has_keys && size == size_ && now < next_draw_ && !redraws_) return {};
-  if (!has_ended_ && now >= next_draw_) model_.advance(now_ns());
-  if (has_ended_) model_.advance(0);
+  if (has_ended_ || now >= next_draw_) model_.advance(has_ended_ ? 0 : now_ns());
   if (now >= next_draw_) next_draw_ = now + draw_interval;
   last_draw_ = now;
   size_ = size;
@@ -325,7 +339,7 @@ Result<void> View::flush() {
 void View::add_to(std::vector<pollfd>& polled) const {
   if (!terminal_) return;
   polled.push_back({.fd = terminal_->fd(), .events = POLLIN, .revents = 0});
-  if (stop_signals_) polled.push_back({.fd = stop_signals_.get(), .events = POLLIN, .revents = 0});
+  if (stop_signals_) polled.push_back({.fd = stop_signals_->fd(), .events = POLLIN, .revents = 0});
   if (command_) polled.push_back({.fd = command_->read_fd(), .events = POLLIN, .revents = 0});
 }
 
@@ -340,7 +354,7 @@ void View::print_command_lines() {
                                                 "printed:\n",
                                                 shown, all);
   for (std::size_t i = lines.size() - shown; i < lines.size(); ++i) text += "  " + lines[i] + '\n';
-  write_all(STDERR_FILENO, text);
+  static_cast<void>(write_all(STDERR_FILENO, text));
 }
 
 // Restores the terminal and writes what would have torn the screen.
@@ -352,13 +366,9 @@ void View::close() {
   has_ended_ = true;
   const RunStatus last = status();
   terminal_.reset();
-  if (stop_signals_) {
-    stop_signals_.reset();
-    const sigset_t set = stop_signal();
-    ::pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
-  }
+  stop_signals_.reset();
   if (command_) print_command_lines();
-  write_all(STDOUT_FILENO, text_of(model_, state_, last, false));
+  static_cast<void>(write_all(STDOUT_FILENO, text_of(model_, state_, last, false)));
   for (const Message& each : kept_) print(each);
   kept_.clear();
   if (omitted_messages_ > 0) messages_.warn(fmt::format("and {} more messages", omitted_messages_));

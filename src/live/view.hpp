@@ -4,6 +4,7 @@
 #pragma once
 
 #include "live/command_output.hpp"
+#include "live/stop_signals.hpp"
 #include "live/terminal.hpp"
 #include "output/output.hpp"
 
@@ -14,10 +15,11 @@ namespace uprobectl::live {
 struct ViewRequest {
   std::string title = {}; // the command line
   std::optional<std::chrono::nanoseconds> duration = {};
-  bool hits_are_counted = false; // --count: histograms do not have the hits
-  bool has_stacks = false;       // the run was asked for stacks
-  bool has_command = false;      // the run starts one, whose output the view keeps
-  bool stops_group = false;      // ctrl-z also stops what writes the run to a pipe
+  bool hits_are_counted = false;   // --count: histograms do not have the hits
+  bool has_stacks = false;         // the run was asked for stacks
+  bool has_command = false;        // the run starts one, whose output the view keeps
+  bool stops_group = false;        // ctrl-z also stops what writes the run to a pipe
+  bool ends_with_terminal = false; // a saved run is shown; otherwise a run goes on without a view
   // How messages are written before and after the view. The view keeps those that come meanwhile.
   OutputOptions messages = {};
 };
@@ -73,7 +75,10 @@ public:
   Result<void> flush() override;
   std::vector<std::string> take_warnings() override;
   void end() override;
-  bool wants_end() const override { return wants_end_; }
+  void note_recording_end() override;
+  bool wants_end() const override {
+    return wants_end_ || (request_.ends_with_terminal && terminal_ && terminal_->is_gone());
+  }
   bool show_progress(std::string_view text) override;
   void add_to(std::vector<pollfd>& polled) const override;
 
@@ -92,12 +97,14 @@ private:
   void set_time(std::uint64_t time_ns);
   std::uint64_t now_ns() const;
   void take(Message message);
+  void take_warnings_of_next();
   void print(const Message& message);
   bool press_keys();
   void act(Action action);
   void write_file();
   void show();
   void suspend();
+  bool is_in_background() const;
   void print_command_lines();
   void close();
   const Model& shown() const { return frozen_ ? *frozen_ : model_; }
@@ -111,10 +118,12 @@ private:
   std::optional<Model> frozen_; // while it is paused
   ViewState state_;
   std::unique_ptr<Terminal> terminal_;
-  UniqueFd stop_signals_; // SIGTSTP, while there is a terminal
+  std::optional<StopSignals> stop_signals_; // while there is a terminal
+  bool is_suspended_ = false;               // the terminal is that of others
   bool is_attached_ = false;
-  bool is_closed_ = false; // for good
-  bool has_ended_ = false; // the run has
+  bool is_closed_ = false;   // for good
+  bool has_stopped_ = false; // nothing more is recorded
+  bool has_ended_ = false;   // the run has
   bool wants_end_ = false;
   bool redraws_ = false;
   std::int64_t clock_difference_ns_ = 0; // of the traced machine's clock to ours

@@ -131,6 +131,9 @@ public:
   void copy_to(RunRecorder& copy) { copy_ = &copy; }
   // Reports a failure of the copy once.
   void flush_copy();
+  void note_recording_end() {
+    if (copy_ != nullptr) copy_->note_recording_end();
+  }
   // Whether the user has asked the recorder to end the run.
   bool copy_wants_end() const { return copy_ != nullptr && copy_->wants_end(); }
   // Adds descriptors that become readable when flush_copy() should be called.

@@ -440,6 +440,8 @@ public:
   virtual void write(const RecordTypesRecord& record) = 0;
   // Called at least every 50 ms while events are read. After an error the copy gets nothing more.
   virtual Result<void> flush() = 0;
+  // The run records nothing more. What was recorded may still come, and detaching may take long.
+  virtual void note_recording_end() {}
   // Whether the user has asked it to end the run. Known after flush().
   virtual bool wants_end() const { return false; }
   // Shows a line that the next message replaces; empty: none. Returns false if it cannot.

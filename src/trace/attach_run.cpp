@@ -594,6 +594,7 @@ private:
     // Stop counting before detaching: probes are detached one after the other, and those that stay
     // longer must not have higher counts.
     const bool stopped = program_.stop().has_value();
+    output_.note_recording_end();
     history_->update();
     if (attached.attachment)
       code_watch.look_at_end([&](pid_t pid) { return history_->is_replaced(pid); });

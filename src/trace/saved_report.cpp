@@ -691,7 +691,7 @@ private:
 
 Result<void> report_saved_run(const ReportRequest& request, Output& output) {
   const std::string name = request.path == "-" ? "stdin" : request.path;
-  auto source = SavedSource::open(request.path);
+  auto source = SavedSource::open(request.path, request.is_of_parent);
   if (!source) return fail(std::move(source).error());
   Report report(request, output);
   saved::RunReader reader(report);
@@ -720,7 +720,8 @@ Result<void> report_saved_run(const ReportRequest& request, Output& output) {
     taken =
         fail(ErrorKind::corrupt, reader.is_in_chunk() ? "not a saved run" : "the file is empty");
   if (const auto skipped = reader.explain_skipped()) output.notice(name + ": " + *skipped);
-  const bool is_cut = taken && !reader.has_ended() && !output.buffer().closed();
+  const bool was_left = request.live_view && output.copy_wants_end();
+  const bool is_cut = taken && !reader.has_ended() && !output.buffer().closed() && !was_left;
   if (is_cut)
     output.notice(fmt::format("{}: the run is cut off at byte {:#x}{}: what it recorded after that "
                               "is missing",
@@ -728,7 +729,7 @@ Result<void> report_saved_run(const ReportRequest& request, Output& output) {
                               reader.is_in_chunk() ? ", within a record" : ""));
   if (taken || taken.error().kind == ErrorKind::corrupt)
     if (auto written = report.finish(); !written && taken) taken = std::move(written);
-  if (taken && meanwhile && request.path != "-") source->stay(meanwhile);
+  if (taken && meanwhile && !request.is_of_parent) source->stay(meanwhile);
   if (!taken) return fail(std::move(taken).error().within(name));
   return {};
 }

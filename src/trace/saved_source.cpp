@@ -19,7 +19,7 @@ constexpr std::size_t buffer_size = std::size_t{256} << 10U;
 
 } // namespace
 
-Result<SavedSource> SavedSource::open(const std::string& path) {
+Result<SavedSource> SavedSource::open(const std::string& path, bool is_of_parent) {
   auto signals = SignalWatch::start();
   if (!signals) return fail(std::move(signals).error());
   UniqueFd file;
@@ -27,12 +27,12 @@ Result<SavedSource> SavedSource::open(const std::string& path) {
     file = UniqueFd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY));
     if (!file) return fail(system_error(errno, path));
   }
-  return SavedSource(std::move(file), std::move(*signals));
+  return SavedSource(std::move(file), is_of_parent, std::move(*signals));
 }
 
-SavedSource::SavedSource(UniqueFd file, SignalWatch signals)
+SavedSource::SavedSource(UniqueFd file, bool is_of_parent, SignalWatch signals)
     : file_(std::move(file)), fd_(file_ ? file_.get() : STDIN_FILENO), signals_(std::move(signals)),
-      buffer_(buffer_size) {}
+      buffer_(buffer_size), is_of_parent_(is_of_parent) {}
 
 std::size_t SavedSource::megabytes() const {
   struct stat status{};
@@ -56,10 +56,11 @@ void SavedSource::stay(const std::function<bool()>& meanwhile) {
   }
 }
 
-// As ctrl-c does: the writer of a pipe ends its run. Returns false for a file.
+// As ctrl-c does: the parent ends the run. Returns false if it is not the writer: then the end of
+// this process closes the pipe, and another program, such as a script, must get no signal.
 bool SavedSource::ask_for_end() {
-  if (is_regular_file(fd_)) return false;
-  if (!std::exchange(has_asked_, true)) ::kill(0, SIGINT);
+  if (!is_of_parent_) return false;
+  if (!std::exchange(has_asked_, true)) ::kill(::getppid(), SIGINT);
   return true;
 }
 

@@ -12,18 +12,20 @@ namespace uprobectl {
 // and what it writes then is still read.
 class SavedSource {
 public:
-  static Result<SavedSource> open(const std::string& path); // "-": stdin
+  // "-": stdin. `is_of_parent`: the parent process writes it.
+  static Result<SavedSource> open(const std::string& path, bool is_of_parent);
 
   std::size_t megabytes() const; // the size of a file in MB; 0 of a pipe
 
   // Returns no bytes at the end. Calls `meanwhile`, if there is one, at least each poll_timeout. If
-  // it returns false, the reading of a file ends, and the writer of a pipe gets a signal.
+  // it returns false, the reading ends; a parent process gets SIGINT, and what it writes then is
+  // read.
   Result<Bytes> read(const std::function<bool()>& meanwhile);
   // Waits until `meanwhile` returns false, or for a signal.
   void stay(const std::function<bool()>& meanwhile);
 
 private:
-  SavedSource(UniqueFd file, SignalWatch signals);
+  SavedSource(UniqueFd file, bool is_of_parent, SignalWatch signals);
   bool ask_for_end();
   bool wait(const std::function<bool()>& meanwhile);
 
@@ -32,6 +34,7 @@ private:
   SignalWatch signals_;
   std::vector<std::byte> buffer_;
   std::optional<std::chrono::steady_clock::time_point> deadline_; // set by a signal
+  bool is_of_parent_;
   bool has_asked_ = false;
 };
 

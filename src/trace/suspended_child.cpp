@@ -24,7 +24,9 @@ namespace {
   if (const auto fd = output.fd()) replace(*fd, STDOUT_FILENO);
   if (output.view) {
     replace(*output.view, STDERR_FILENO);
-    replace(::open("/dev/null", O_RDONLY | O_CLOEXEC), STDIN_FILENO);
+    const int null = ::open("/dev/null", O_RDONLY); // may be stdin, if that was closed
+    replace(null, STDIN_FILENO);
+    if (null != STDIN_FILENO) ::close(null);
   }
   char byte = 0;
   ssize_t got = 0;

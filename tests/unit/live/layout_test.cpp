@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "made_run.hpp"
 
-#include "output/text_table.hpp"
-
 #include <catch2/catch.hpp>
+#include <clocale>
 #include <fmt/format.h>
 
 using namespace uprobectl;
@@ -60,12 +59,13 @@ TEST_CASE("a screen of any size has as many rows and columns at most") {
         const Screen screen = draw(run.model, state, status, {.rows = rows, .columns = columns});
         INFO(rows << " x " << columns << ", page " << static_cast<int>(page));
         CHECK(screen.size() <= std::max<std::size_t>(rows, 1));
-        for (const Line& line : screen) CHECK(display_width(text_of_line(line)) <= columns);
+        for (const Line& line : screen) CHECK(columns_of(text_of_line(line)) <= columns);
       }
 }
 
 TEST_CASE("80 x 24: totals, the table, and the details of the first function") {
   MadeRun run;
+  for (const char* const name : {"open", "close"}) run.probe(run.point(name));
   for (std::uint64_t i = 0; i < 4; ++i) run.call("open", 1000 + i, 1500);
   run.call("close", 1000, 900);
   run.advance(2000);
@@ -99,6 +99,79 @@ TEST_CASE("40 x 10: only the columns that fit beside the names") {
   CHECK(lines[2] == "RATE/s*     P50     P99 FUNCTION");
   CHECK(lines[3] == "      9   1.5us   1.5us ns::function_0(i");
   CHECK(lines[7].contains("function_4"));
+  CHECK(lines[9] == "q quit  / filter  s sort  ? help");
+}
+
+TEST_CASE("the sorted column is shown at every width, or named") {
+  MadeRun run;
+  fill(run, 8);
+  for (const std::size_t columns : {8U, 17U, 25U, 30U, 40U, 60U, 80U, 120U})
+    for (const SortColumn sort :
+         {SortColumn::rate, SortColumn::hits, SortColumn::p50, SortColumn::p99, SortColumn::max,
+          SortColumn::errors, SortColumn::total, SortColumn::name})
+      for (const bool ascending : {false, true}) {
+        ViewState state;
+        state.sort = sort;
+        state.ascending = ascending;
+        const auto lines =
+            lines_of(draw(run.model, state, status_of("t"), {.rows = 10, .columns = columns}));
+        INFO(columns << " columns by " << to_string(sort) << ": " << lines[2]);
+        CHECK(lines[2].contains(ascending ? '^' : '*'));
+      }
+  ViewState state;
+  state.sort = SortColumn::max;
+  const auto lines = lines_of(draw(run.model, state, status_of("t"), {.rows = 10, .columns = 80}));
+  CHECK(lines[2] == "RATE/s  HITS     P50     P99    MAX*   ERR HISTORY    FUNCTION");
+}
+
+TEST_CASE("the line of the keys is not cut, and always has that of the help") {
+  MadeRun run;
+  const std::deque<std::string> output;
+  RunStatus status = status_of("t");
+  status.output = &output;
+  const auto last_line = [&](std::size_t columns) {
+    ViewState state;
+    return lines_of(draw(run.model, state, status, {.rows = 24, .columns = columns})).back();
+  };
+  CHECK(last_line(80) ==
+        "q quit  / filter  s sort  o output  Enter details  p pause  w write  ? help");
+  CHECK(last_line(100) ==
+        "q quit  / filter  s sort  o output  Enter details  p pause  w write  r reset  ? help");
+  CHECK(last_line(24) == "q quit  / filter  ? help");
+}
+
+TEST_CASE("wide characters count twice") {
+  REQUIRE(std::setlocale(LC_CTYPE, "C.UTF-8") != nullptr);
+  CHECK(columns_of("ab") == 2);
+  CHECK(columns_of("\u6f22\u5b57") == 4);
+  CHECK(columns_of("e\u0301") == 1); // a combining accent
+  CHECK(clipped("\u6f22\u5b57", 3) == "\u6f22");
+  CHECK(to_left("\u6f22\u5b57", 3) == "\u6f22 ");
+  MadeRun run;
+  std::string title;
+  for (int i = 0; i < 60; ++i) title += "\u6f22";
+  ViewState state;
+  state.paused = true;
+  const Screen screen = draw(run.model, state, status_of(title), {.rows = 24, .columns = 80});
+  const std::string header = text_of_line(screen[0]);
+  std::setlocale(LC_CTYPE, "C");
+  CHECK(header.ends_with("PAUSED  0s"));
+  CHECK(header.starts_with(title.substr(0, std::size_t{34} * 3)));
+}
+
+TEST_CASE("details of a function that was not among the last ones begin with its next hit") {
+  MadeRun run;
+  for (std::size_t i = 0; i <= Model::max_detailed; ++i) run.call(fmt::format("f{}", i), i);
+  ViewState state;
+  state.selected = 0;
+  state.page = Page::details;
+  const Size size{.rows = 24, .columns = 80};
+  CHECK(lines_of(draw(run.model, state, status_of("t"), size))[3] ==
+        "details begin with the next hit");
+  MadeRun counted(true);
+  counted.count("f", 3, 0, 1000);
+  CHECK(lines_of(draw(counted.model, state, status_of("t"), size))[3] ==
+        "hits are only counted: they have no details");
 }
 
 TEST_CASE("the table scrolls with the selected function") {
@@ -173,6 +246,24 @@ TEST_CASE("counts have at most four characters") {
   CHECK(short_count(999'500) == "1.0M");
   CHECK(short_count(1'234'567) == "1.2M");
   CHECK(short_count(UINT64_MAX) == "18E");
+}
+
+TEST_CASE("the text of a run ignores the filter, and tells of a reset") {
+  MadeRun run;
+  fill(run, 5);
+  ViewState state;
+  state.filter = "function_3";
+  for (const bool has_all : {false, true}) {
+    const std::string text = text_of(run.model, state, status_of("t"), has_all);
+    for (int i = 0; i < 5; ++i) CHECK(text.contains(fmt::format("ns::function_{}(int)\n", i)));
+    CHECK(!text.contains("reset"));
+  }
+  run.model.reset();
+  run.call("f", 3000);
+  CHECK(text_of(run.model, state, status_of("t"), false)
+            .contains("1 event since the reset at " + run.model.reset_time() + ", 0 lost"));
+  const auto lines = lines_of(draw(run.model, state, status_of("t"), {.rows = 10, .columns = 80}));
+  CHECK(lines[1].contains("  since " + run.model.reset_time()));
 }
 
 TEST_CASE("the text of a run has all functions, and the details on request") {

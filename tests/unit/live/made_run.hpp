@@ -5,6 +5,7 @@
 #include "live/layout.hpp"
 
 #include <algorithm>
+#include <fmt/format.h>
 #include <map>
 
 namespace uprobectl::live {
@@ -30,6 +31,19 @@ public:
     }
     return point;
   }
+
+  // Of a static probe, which may have several locations.
+  const ProbePoint& location(const std::string& name, std::uint64_t address) {
+    ProbePoint& point = points_[fmt::format("{} at {}", name, address)];
+    if (!point.symbol) {
+      point.binary = binary_;
+      point.symbol = name;
+      point.address = VirtualAddress{address};
+      point.static_probe = std::make_shared<StaticProbe>();
+    }
+    return point;
+  }
+  void probe(const ProbePoint& point) { model.add(ProbedRecord{.point = &point}); }
 
   void call(const std::string& name, std::uint64_t time_ms, std::uint64_t latency_ns = 1000) {
     Event event = hit(name, time_ms);

@@ -173,6 +173,141 @@ TEST_CASE("few functions have details: those that were hit last") {
   CHECK(run.row("f0").hits == 1);
 }
 
+TEST_CASE("the selected function keeps its details, however many others are hit") {
+  MadeRun run;
+  run.call("f0", 0);
+  run.call("f1", 1);
+  run.model.select(0);
+  for (std::size_t round = 0; round < 2; ++round)
+    for (std::size_t i = 2; i < 2 * Model::max_detailed; ++i)
+      run.call(fmt::format("f{}", i), 10 + i);
+  REQUIRE(run.row("f0").details != nullptr);
+  CHECK(run.row("f0").details->events.size() == 1);
+  CHECK(run.row("f1").details == nullptr);
+  const auto& rows = run.model.rows();
+  CHECK(std::ranges::count_if(rows, [](const Row& row) { return row.details != nullptr; }) == 200);
+  run.call("f0", 5000);
+  CHECK(run.row("f0").details->events.size() == 2);
+}
+
+TEST_CASE("details move to the function that is hit, from the one that was not for longest") {
+  MadeRun run;
+  for (std::size_t i = 0; i < Model::max_detailed; ++i) run.call(fmt::format("f{}", i), i);
+  run.call("f0", 300); // now the newest
+  run.call("more", 301);
+  CHECK(run.row("f0").details != nullptr);
+  CHECK(run.row("f1").details == nullptr);
+  run.call("f1", 302);
+  CHECK(run.row("f1").details != nullptr);
+  CHECK(run.row("f2").details == nullptr);
+}
+
+TEST_CASE("after the end of the recording the time stands still") {
+  MadeRun run;
+  for (std::uint64_t i = 0; i < 20; ++i) run.call("f", i * 200);
+  run.advance(4001);
+  run.model.end(run_begin_ns + 4001 * ms);
+  run.advance(65'000);
+  run.model.set_clocks({.monotonic_ns = run_begin_ns + 66'000 * ms});
+  run.call("f", 3990); // was waiting in the buffer
+  run.advance(67'000);
+  CHECK(run.model.since_begin_ns() == 4001 * ms);
+  CHECK(run.row("f").hits == 21);
+  CHECK(run.row("f").rate == 6);
+  CHECK(run.hits_of_last_seconds("f", 4) == Numbers{5, 5, 5, 6});
+}
+
+TEST_CASE("the summary of a saved run sets the time back to the end of the recording") {
+  MadeRun run;
+  for (std::uint64_t i = 0; i < 20; ++i) run.call("f", i * 200);
+  run.model.set_clocks({.monotonic_ns = run_begin_ns + 65'000 * ms});
+  run.model.end_after(4001 * ms);
+  CHECK(run.model.since_begin_ns() == 4001 * ms);
+  CHECK(run.row("f").rate == 5);
+}
+
+TEST_CASE("events that were requested to be left out are not lost") {
+  MadeRun run;
+  run.model.add(LostRecord{.count = 15, .reason = over_max_events_reason});
+  run.model.add(LostRecord{.count = 2, .reason = "ring buffer full"});
+  CHECK(run.model.lost() == 2);
+}
+
+TEST_CASE("a function has no row for hits that do not come") {
+  MadeRun run;
+  run.probe(run.point("take"));
+  run.probe(run.point("both"));
+  run.probe(run.point("never"));
+  CHECK(run.model.rows().size() == 3);
+  CHECK(run.model.probes() == 3);
+  CHECK(run.model.probes_hit() == 0);
+  Event event = run.hit("take", 1);
+  event.kind = EventKind::on_return;
+  run.model.add(event);
+  run.enter("both", 2);
+  event = run.hit("both", 3);
+  event.kind = EventKind::on_return;
+  run.model.add(event);
+  std::vector<std::string> names;
+  for (const Row& row : run.model.rows()) names.push_back(row.name);
+  CHECK(names == std::vector<std::string>{"take (return)", "both", "never", "both (return)"});
+  CHECK(run.model.probes() == 3);
+  CHECK(run.model.probes_hit() == 2);
+}
+
+TEST_CASE("counts by values are rows instead of that of the function") {
+  MadeRun run(true);
+  run.probe(run.point("f"));
+  for (const std::uint64_t size : {16U, 32U}) {
+    std::vector<ArgumentValue> by(1);
+    by[0].name = "size";
+    by[0].value.value = size;
+    run.model.add(CountRecord{.point = &run.point("f"),
+                              .count = 3,
+                              .by = &by,
+                              .since_ns = run_begin_ns,
+                              .time_ns = run_begin_ns + 1000 * ms});
+  }
+  REQUIRE(run.model.rows().size() == 2);
+  CHECK(run.model.rows()[0].name.starts_with("f size="));
+  CHECK(run.model.probes() == 1);
+  CHECK(run.model.probes_hit() == 1);
+}
+
+TEST_CASE("the locations of a static probe are one row and one probe") {
+  MadeRun run;
+  for (const std::uint64_t address : {0x10, 0x20, 0x30}) run.probe(run.location("p", address));
+  CHECK(run.model.rows().size() == 1);
+  CHECK(run.model.probes() == 1);
+  for (const std::uint64_t address : {0x30, 0x20}) {
+    Event event = run.hit("unused", 1);
+    event.point = &run.location("p", address);
+    event.kind = EventKind::static_probe;
+    run.model.add(event);
+  }
+  CHECK(run.model.rows().size() == 1);
+  CHECK(run.model.hits() == 2);
+  CHECK(run.model.probes_hit() == 1);
+}
+
+TEST_CASE("spans have rows of their own, apart from records of the same name") {
+  MadeRun run;
+  for (const char* const name : {"start_it", "end_it"})
+    run.model.add(ProbedRecord{.point = &run.point(name), .description = {.begins_spans = true}});
+  CHECK(run.model.rows().empty());
+  CHECK(!run.model.probes_hit());
+  Event event = run.hit("start_it", 1);
+  event.span = std::make_shared<Span>(Span{.name = "job"});
+  run.model.add(event);
+  event = Event();
+  event.kind = EventKind::record;
+  event.record = std::make_shared<UserRecord>(UserRecord{.map = "job"});
+  run.model.add(event);
+  REQUIRE(run.model.rows().size() == 2);
+  CHECK(run.model.rows()[0].hits == 1);
+  CHECK(run.model.rows()[1].hits == 1);
+}
+
 TEST_CASE("hits of more functions than fit are counted together") {
   MadeRun run;
   for (std::size_t i = 0; i < Model::max_rows + 5; ++i) run.enter(fmt::format("f{}", i), 1);
@@ -196,11 +331,16 @@ TEST_CASE("after a reset it counts from zero, and losses stay") {
   MadeRun run;
   run.call("f", 1);
   run.model.add(LostRecord{.count = 3, .reason = "ring buffer full"});
+  run.advance(500);
+  CHECK(run.model.rate() > 0);
+  CHECK(run.model.reset_time().empty());
   run.model.reset();
+  CHECK(run.model.rate() == 0);
+  CHECK(run.model.reset_time().size() == 8); // "12:05:09"
   CHECK(run.model.hits() == 0);
   CHECK(run.row("f").hits == 0);
   CHECK(run.row("f").measured.count == 0);
   CHECK(run.model.lost() == 3);
-  run.call("f", 2);
+  run.call("f", 502);
   CHECK(run.row("f").hits == 1);
 }
