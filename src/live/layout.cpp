@@ -362,7 +362,7 @@ void add_table(Screen& screen, const Model& model, ViewState& state, const RunSt
   const TableColumns table(columns, state.sort);
   std::string title = clipped(table.title(state), columns);
   const char mark = state.ascending ? '^' : '*';
-  if (!title.contains(mark)) title = fmt::format("by {}{}", to_string(state.sort), mark);
+  if (!title.contains(mark)) title = fmt::format("{}{}", to_string(state.sort), mark);
   screen.push_back({{.text = to_left(title, columns), .look = Look::title}});
   const std::size_t room = height - 1;
   state.page_rows = room;

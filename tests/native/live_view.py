@@ -145,24 +145,103 @@ def check_suspend(folder, program):
         before = screen[1]
         screen = terminal.wait(lambda lines: lines[1] != before)
         TAP.check("ctrl-z gives the terminal back, fg goes on", lacking + again + ([] if screen[1] != before else ["nothing changes"]))
+        terminal.type("C-z")
+        lacking = terminal.wait_for("Stopped")[1]
+        terminal.line("bg")
+        terminal.line("clear")
+        terminal.line("echo", "the shell's")
+        lacking += terminal.wait_for("\nthe shell's")[1]
+        time.sleep(0.6)  # three pictures
+        screen = terminal.screen()
+        terminal.line("stty", "-a")
+        lacking += terminal.wait_for(" icanon", " echo ")[1]
+        terminal.line("fg")
+        lacking += terminal.wait_for(KEYS, "1 of 1 hit", " step")[1]
+        TAP.check("ctrl-z and bg leave the terminal to the shell, until fg",
+                  lacking + ([] if "RATE/s" not in "\n".join(screen) else screen))
         terminal.type("C-c")
         TAP.check("ctrl-c ends the run", terminal.wait_for("probes hit")[1])
 
 
+def read_saved(path):
+    """The problems of a saved run, and its summary."""
+    report = subprocess.run([UPROBECTL, "report", "-j", path], capture_output=True, text=True, check=False)
+    records = [json.loads(line) for line in report.stdout.splitlines()]
+    summary = next((record for record in records if record["type"] == "summary"), {})
+    problems = [] if report.returncode == 0 and "cut off" not in report.stderr and summary else [report.stderr]
+    return problems + ([] if summary.get("lost") == 0 else [f"lost: {summary}"]), summary
+
+
 def check_closed(folder, program):
-    saved = folder / "closed.run"
-    with Target(program, 500, 60) as pid, Tmux(folder, 80, 24) as terminal:
+    saved, ignored = folder / "closed.run", folder / "ignored.run"
+    with Target(program, 500, 60) as pid, Tmux(folder, 80, 24) as terminal, Tmux(folder, 80, 24) as other:
         shell = int(terminal.call("display-message", "-p", "#{pane_pid}"))
         terminal.line(UPROBECTL, "attach", "--live", "-d", "40", "--save", saved, "-p", pid, program, "step")
+        other_shell = int(other.call("display-message", "-p", "#{pane_pid}"))
+        other.line("trap", "", "HUP")
+        other.line(UPROBECTL, "attach", "--live", "-d", "3", "--save", ignored, "-p", pid, program, "step")
         terminal.wait_for(KEYS, " step")
         run = child_of(shell)
         terminal.close()
         ended = has_ended(run)
-        report = subprocess.run([UPROBECTL, "report", saved], capture_output=True, text=True, check=False)
+        other.wait_for(KEYS, " step")
+        other_run = child_of(other_shell)
+        other.close()
+        other_ended = has_ended(other_run)
         probes = subprocess.run([UPROBECTL, "list-probes", "-j"], capture_output=True, text=True, check=False).stdout
+        problems, summary = read_saved(saved)
         TAP.check("a closed terminal ends the run: its probes are gone and its files are whole",
-                  ([] if ended else ["it has not ended"]) + ([] if report.returncode == 0 and "cut off" not in report.stderr else [report.stderr]) +
-                  ([] if str(program) not in probes else [probes]) + missing(report.stdout.split("\n"), r"step"))
+                  problems + ([] if ended else ["it has not ended"]) + ([] if str(program) not in probes else [probes]) +
+                  ([] if summary.get("events", 0) > 0 else [str(summary)]))
+        problems, summary = read_saved(ignored)
+        TAP.check("with SIGHUP ignored the run goes on without its terminal",
+                  problems + ([] if other_ended else ["it has not ended"]) +
+                  ([] if summary.get("duration_ns", 0) >= 3_000_000_000 and summary.get("events", 0) > 1000 else [str(summary)]))
+
+
+def check_no_space(folder, program):
+    """The largest file is 4 KiB."""
+    with Target(program, 2000, 60) as pid, Tmux(folder, 80, 24) as terminal:
+        terminal.line("ulimit", "-f", "4")
+        terminal.line(UPROBECTL, "attach", "--live", "-d", "40", "--save", "small.run", "-p", pid, program, "step")
+        screen, lacking = terminal.wait_for(KEYS, "cannot write the output")
+        TAP.check("a warning of --save is in the line of messages", lacking + missing(screen[22:23], r"cannot write the output") +
+                  missing(screen[2:3], r"^RATE/s\*  HITS") + missing(screen, r"^paced:step|^step"))
+        terminal.type("C-c")
+        screen, lacking = terminal.wait_for("probes hit", "ready>")
+        TAP.check("and printed when the view is over", lacking + missing(screen, r"^uprobectl: warning: .*cannot write the output"))
+        terminal.line("clear")
+        terminal.line("ulimit", "-f", "0")
+        terminal.line(UPROBECTL, "attach", "--live", "-d", "40", "-p", pid, program, "step")
+        terminal.wait_for(KEYS, " step")
+        terminal.type("w")
+        screen, lacking = terminal.wait_for("file too large")
+        TAP.check("w says why it cannot write", lacking + missing(screen[22:23], r"uprobectl-live-.*file too large") +
+                  [str(path) for path in folder.glob("uprobectl-live-*") if path.stat().st_size == 0])
+        terminal.type("q")
+        terminal.wait_for("probes hit")
+
+
+def check_end(folder, program):
+    """Detaching many perf events takes long."""
+    many = folder / "many"
+    source = folder / "many.c"
+    source.write_text("#include <unistd.h>\n" + "".join(f"__attribute__((noinline)) void work_{i}(void) {{ __asm__ volatile(\"\"); }}\n" for i in range(16)) +
+                      "int main(void) { for (;;) {" + "".join(f"work_{i}();" for i in range(16)) + "usleep(5000); } }\n")
+    subprocess.run(["gcc", "-O1", "-o", many, source], check=True)
+    process = subprocess.Popen([many])
+    try:
+        with Tmux(folder, 100, 30) as terminal:
+            terminal.line(UPROBECTL, "attach", "--live", "-d", "2s", "--mechanism", "perf", "-p", process.pid, many, "work_*")
+            terminal.wait_for(KEYS, "16 of 16 hit")
+            terminal.type("/", "1", "5", "Enter")
+            screen, lacking = terminal.wait_for("probes hit", "ready>")
+            text = terminal.call("capture-pane", "-p", "-S", "-200")
+            TAP.check("the final table is of the time of the run, and of all functions", lacking + missing(
+                text.split("\n"), r"^the run has ended after 2s, \d+ events, 0 lost", r"^ +[1-9]\d* +\d+ .*[▁▂▃▄▅▆▇█].* work_15$", r" work_3$"))
+    finally:
+        process.kill()
+        process.wait()
 
 
 def check_command(folder, program):
@@ -179,6 +258,9 @@ def check_without_terminal(folder, program):
     done = subprocess.run([UPROBECTL, "attach", "--live", program, "step", "--", program, "300", "2"], capture_output=True, text=True,
                           check=False, cwd=folder)
     rows = [line.split("\t") for line in done.stdout.splitlines()]
+    quiet = subprocess.run([UPROBECTL, "attach", "-q", "--live", program, "step", "--", program, "300", "1"], capture_output=True, text=True,
+                           check=False, cwd=folder)
+    TAP.check("-q says nothing of it", [quiet.stderr] if "--live" in quiet.stderr or not quiet.stdout.endswith("\tstep\n") else [])
     TAP.check("without a terminal counts are printed each second", ([] if done.returncode == 0 else [done.stderr]) +
               missing([done.stderr], r"stdout is not a terminal: --live prints counts each second instead") +
               ([] if len(rows) >= 2 and all(len(row) == 2 and row[1] == "step" for row in rows) and sum(int(row[0]) for row in rows) > 500 else rows))
@@ -251,6 +333,27 @@ def check_saved(folder, program):
         terminal.type("q")
         TAP.check("report --live shows a saved run until q", lacking + missing(screen, r" step$", r"from_second\+0x") +
                   terminal.wait_for("ready>", "FUNCTION")[1])
+        # In a script, which has one process group.
+        script = folder / "script.sh"
+        script.write_text(f"cat {saved} | {UPROBECTL} report --live -\necho the script goes on\n"
+                          f"{UPROBECTL} attach --save - -d 30 {program} step -- {program} 300 30 | {UPROBECTL} report --live -\necho the script ends\n")
+        terminal.line("clear")
+        terminal.line("sh", script)
+        lacking = terminal.wait_for("the run has ended", KEYS, "2 of 2 hit")[1]
+        terminal.type("q")
+        lacking += terminal.wait_for("1 of 1 hit", KEYS, " step")[1]
+        TAP.check("report --live - shows a saved run from a pipe until q", lacking)
+        terminal.type("q")
+        screen, lacking = terminal.wait_for("the script ends", "probes hit")
+        TAP.check("q ends what writes into the pipe, and not the script around it", lacking + missing(screen, r"^the script ends$"))
+    with Tmux(folder, 80, 24) as terminal:
+        shell = int(terminal.call("display-message", "-p", "#{pane_pid}"))
+        terminal.line("trap", "", "HUP")
+        terminal.line(UPROBECTL, "report", "--live", saved)
+        terminal.wait_for("the run has ended", KEYS)
+        report = child_of(shell)
+        terminal.close()
+        TAP.check("report --live ends with its terminal, also with SIGHUP ignored", [] if has_ended(report) else ["it has not ended"])
 
 
 def check_explore(folder, program):
@@ -319,6 +422,8 @@ def main():
         check_sizes(folder, program)
         check_suspend(folder, program)
         check_closed(folder, program)
+        check_no_space(folder, program)
+        check_end(folder, program)
         check_command(folder, program)
         check_without_terminal(folder, program)
         check_descriptions(folder, program)

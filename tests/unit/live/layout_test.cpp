@@ -121,7 +121,7 @@ TEST_CASE("the sorted column is shown at every width, or named") {
   ViewState state;
   state.sort = SortColumn::max;
   const auto lines = lines_of(draw(run.model, state, status_of("t"), {.rows = 10, .columns = 80}));
-  CHECK(lines[2] == "RATE/s  HITS     P50     P99    MAX*   ERR HISTORY    FUNCTION");
+  CHECK(lines[2] == " RATE/s  HITS     P50     P99    MAX*   ERR HISTORY    FUNCTION");
 }
 
 TEST_CASE("the line of the keys is not cut, and always has that of the help") {
