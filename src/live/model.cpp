@@ -69,7 +69,7 @@ const ProbePoint* Model::first_point(const ProbePoint& point) {
 }
 
 void Model::note_hit(const ProbePoint& point, PointState& state) {
-  if (std::exchange(state.is_hit, true)) return;
+  state.is_hit = true;
   const ProbePoint* const first = first_point(point);
   if (first == &point || !std::exchange(points_[first].is_hit, true)) ++probes_hit_;
 }
@@ -112,7 +112,7 @@ Row* Model::find(Key key) {
 // Of hits. Returns null if there are too many rows.
 Row* Model::find(const ProbePoint& point, bool on_return, std::string_view text) {
   PointState& state = points_[&point];
-  note_hit(point, state);
+  if (!state.is_hit) note_hit(point, state);
   std::size_t& number = state.rows[on_return ? 1 : 0];
   if (text.empty() && number == omitted_row) return nullptr;
   if (text.empty() && number != no_row) return &rows_[number];

@@ -11,7 +11,7 @@ namespace uprobectl::live {
 
 namespace {
 
-std::atomic<int> signalled_fd{-1};
+constinit std::atomic<int> signalled_fd = -1;
 static_assert(std::atomic<int>::is_always_lock_free); // so that a handler may read it
 
 void note_signal(int /*signal*/) {
