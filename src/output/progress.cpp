@@ -27,7 +27,7 @@ void write_all(int fd, std::string_view text) {
   }
 }
 
-// Signals are for the thread that waits for them, but for that which stops a process in the
+// Signals are for the thread that waits for them. SIGTTOU is not: it stops a process in the
 // background that writes to the terminal (stty tostop).
 class SignalsBlocked {
 public:

@@ -83,7 +83,7 @@ def main():
         tap.skip("screenshots", "no chromium on this machine")
         tap.done()
         return
-    uprobectl, shop, server_source = sys.argv[1:4]
+    uprobectl, shop, server_source = [str(Path(each).resolve()) for each in sys.argv[1:4]]
     with tempfile.TemporaryDirectory() as folder, chromium.Chromium(width=WIDTH, height=HEIGHT) as browser:
         shutil.copy(shop, folder)
         done = subprocess.run([uprobectl, "attach", "--graph", "--off-cpu", "-o", "shop.html", "./shop", "shop_*", "--", "./shop"],
