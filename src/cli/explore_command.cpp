@@ -230,7 +230,7 @@ Result<std::vector<std::string>> pick(live::PickerList list, const ExploreLine& 
   live::Picker picker(std::move(list));
   std::vector<std::string> words;
   using Step = live::Picker::Step;
-  while (!signals->arrived()) {
+  while (!signals->arrived() && !(*terminal)->is_gone()) {
     bool redraws = false;
     for (const live::KeyPress& press : (*terminal)->take_keys()) {
       redraws = redraws || press.key == live::Key::redraw;

@@ -39,6 +39,7 @@ using namespace std::chrono_literals;
 constexpr int escape_delay_ms = 50; // between the bytes of a key, over a network
 // How long a terminal may take to be restored: output to one that is stopped waits for ever.
 constexpr std::chrono::milliseconds restore_timeout = 2s;
+constexpr int foreground_check_ms = 200;
 constexpr std::size_t max_waiting_keys = 256;
 constexpr int max_side = 1000; // rows or columns
 
@@ -293,6 +294,8 @@ bool Terminal::interrupt_writing(std::unique_lock<std::mutex>& lock, int writes)
   struct sigaction before{};
   ::sigaction(interrupting, &action, &before);
   for (int i = 0; i < writes && state_ != State::ended; ++i) {
+    // Linux restarts with TCOON only what TCOOFF has stopped, and so what ctrl-s has.
+    ::tcflow(::fileno(in_), TCOOFF);
     ::tcflow(::fileno(in_), TCOON);
     ::tcflush(::fileno(in_), TCOFLUSH);
     ::pthread_kill(thread_.native_handle(), interrupting);
@@ -354,10 +357,14 @@ void Terminal::read_keys() {
 void Terminal::work() {
   const int keyboard = ::fileno(in_);
   for (;;) {
+    // In the background keys are not ours: they would stay readable.
+    const bool reads = !is_gone_ && state_ == State::active;
+    const bool waits_for_foreground = reads && ::tcgetpgrp(keyboard) != ::getpgrp();
     std::array<pollfd, 2> polled = {
         {{.fd = wake_.get(), .events = POLLIN, .revents = 0},
-         {.fd = is_gone_ ? -1 : keyboard, .events = POLLIN, .revents = 0}}};
-    static_cast<void>(::poll(polled.data(), polled.size(), -1));
+         {.fd = reads && !waits_for_foreground ? keyboard : -1, .events = POLLIN, .revents = 0}}};
+    static_cast<void>(
+        ::poll(polled.data(), polled.size(), waits_for_foreground ? foreground_check_ms : -1));
     clear_ready(wake_);
     if ((polled[1].revents & (POLLHUP | POLLERR | POLLNVAL)) != 0) is_gone_ = true;
     if (!is_gone_ && (polled[1].revents & POLLIN) != 0 && state_ == State::active) read_keys();

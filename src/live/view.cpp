@@ -304,8 +304,13 @@ Result<void> View::flush() {
       is_warning_ = true;
       next_ = nullptr;
     }
+  if (is_closed_ && command_) command_->read(); // or it would wait for a reader
   if (is_closed_ && passing_error_) return fail(*std::exchange(passing_error_, std::nullopt));
   if (is_closed_ || !is_attached_) return {};
+  if (!terminal_ && is_in_background()) { // it is opened with `fg`
+    if (command_) command_->read();
+    return {};
+  }
   if (!terminal_) {
     auto opened = Terminal::open(request_.messages.colour);
     if (!opened) {
@@ -359,9 +364,13 @@ void View::print_command_lines() {
 
 // Restores the terminal and writes what would have torn the screen.
 void View::close() {
+  if (std::exchange(is_over_, true)) return;
   is_closed_ = true;
-  if (!terminal_) return;
   if (command_) command_->read();
+  if (!terminal_) {
+    if (command_) print_command_lines();
+    return;
+  }
   model_.advance(has_ended_ ? 0 : now_ns());
   has_ended_ = true;
   const RunStatus last = status();
@@ -374,9 +383,10 @@ void View::close() {
   if (omitted_messages_ > 0) messages_.warn(fmt::format("and {} more messages", omitted_messages_));
 }
 
+// What is saved ends first: a terminal may take no output.
 void View::end() {
-  close();
   if (next_ != nullptr) next_->end();
+  close();
 }
 
 } // namespace uprobectl::live

@@ -122,6 +122,7 @@ private:
   bool is_suspended_ = false;               // the terminal is that of others
   bool is_attached_ = false;
   bool is_closed_ = false;   // for good
+  bool is_over_ = false;     // close() has been called
   bool has_stopped_ = false; // nothing more is recorded
   bool has_ended_ = false;   // the run has
   bool wants_end_ = false;

@@ -10,6 +10,7 @@ import json
 import os
 import pty
 import re
+import select
 import shutil
 import signal
 import struct
@@ -304,6 +305,34 @@ def check_stalled(folder, program):
               ([] if summary.get("events", 0) > 3000 and summary.get("duration_ns", 0) < 5_000_000_000 else [str(summary)]))
 
 
+def check_stopped(folder, program):
+    """ctrl-s stops the output of the terminal, and nobody presses ctrl-q."""
+    saved = folder / "stopped.run"
+    with Target(program, 1000, 60) as pid:
+        child, terminal = pty.fork()
+        if child == 0:
+            os.environ["TERM"] = "xterm"
+            os.execv(UPROBECTL, [UPROBECTL, "attach", "--live", "-d", "3", "--save", str(saved), "-p", str(pid), str(program), "step"])
+        output, begin, is_stopped = b"", time.monotonic(), False
+        while time.monotonic() - begin < 12 * WAIT / 15:
+            if select.select([terminal], [], [], 0.1)[0]:
+                try:
+                    output += os.read(terminal, 1 << 16)
+                except OSError:  # the other end is closed
+                    break
+            if not is_stopped and b"step" in output and time.monotonic() - begin > 1.5:
+                os.write(terminal, b"\x13")
+                is_stopped = True
+        if not has_ended(child, 1):
+            os.kill(child, signal.SIGKILL)
+        os.close(terminal)
+        status = os.waitpid(child, 0)[1]
+    TAP.check("a run ends after ctrl-s, and the terminal is restored", [] if status == 0 and is_stopped and
+              output.rfind(b"?1049l") > output.rfind(b"?1049h") and b"the run has ended" in output else [str(status), repr(output[-500:])])
+    report = subprocess.run([UPROBECTL, "report", saved], capture_output=True, text=True, check=False)
+    TAP.check("what it has saved has an end", [] if "probes hit" in report.stderr and "cut off" not in report.stderr else [report.stderr])
+
+
 def check_load(folder, program, objects):
     """Events that are lost are not more than with the text output."""
     def totals(text):
@@ -428,6 +457,7 @@ def main():
         check_without_terminal(folder, program)
         check_descriptions(folder, program)
         check_stalled(folder, program)
+        check_stopped(folder, program)
         check_load(folder, program, objects)
         check_saved(folder, program)
         check_explore(folder, program)
