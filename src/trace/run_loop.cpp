@@ -4,6 +4,7 @@
 #include "bpf/ring.hpp"
 #include "output/format.hpp"
 #include "util/clock.hpp"
+#include "util/text.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -138,7 +139,7 @@ std::string LossWarnings::take(std::span<const Loss> losses, Time now) {
   reported_ = all;
   next_ = now + interval;
   std::string text;
-  const auto add = [&](std::string_view what, const auto& belongs) {
+  const auto add = [&](std::string_view one, std::string_view many, const auto& belongs) {
     std::uint64_t count = 0;
     std::string reasons;
     for (const Loss& loss : losses) {
@@ -147,16 +148,17 @@ std::string LossWarnings::take(std::span<const Loss> losses, Time now) {
       reasons += (reasons.empty() ? "" : ", ") + std::string(loss.reason);
     }
     if (count == 0) return;
-    text += fmt::format("{}{} {} so far: {}", text.empty() ? "" : "; ", count, what, reasons);
+    text += fmt::format("{}{} so far: {}", text.empty() ? "" : "; ", counted(count, one, many),
+                        reasons);
   };
   const auto is_limited = [](std::string_view reason) {
     return reason == loss_reasons::rate_limited;
   };
-  add("events lost", [&](std::string_view reason) {
+  add("event lost", "events lost", [&](std::string_view reason) {
     return !is_limited(reason) && !loss_reasons::is_unpaired(reason);
   });
-  add("calls not paired", loss_reasons::is_unpaired);
-  add("events left out", is_limited);
+  add("call not paired", "calls not paired", loss_reasons::is_unpaired);
+  add("event left out", "events left out", is_limited);
   return text;
 }
 

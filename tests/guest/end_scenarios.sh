@@ -351,7 +351,7 @@ marks_losses() {
   kill -STOP "$attach"
   let_it_call first "$first_pid"
   kill -CONT "$attach"
-  wait_until 60 file_says err 'warning: [0-9]* events lost so far: ring buffer full' || fail "not reported: $(cat err)"
+  wait_until 60 file_says err 'warning: [0-9]* events* lost so far: ring buffer full' || fail "not reported: $(cat err)"
   let_it_call second "$started_pid"
   stop_attach
   expect_equal 'lines of losses' 1 "$(grep -c '<lost>' out)"
