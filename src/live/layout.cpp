@@ -364,15 +364,15 @@ void add_table(Screen& screen, const Model& model, ViewState& state, const RunSt
   const char mark = state.ascending ? '^' : '*';
   if (!title.contains(mark)) title = fmt::format("{}{}", to_string(state.sort), mark);
   screen.push_back({{.text = to_left(title, columns), .look = Look::title}});
-  const std::size_t room = height - 1;
-  state.page_rows = room;
+  const std::size_t visible = height - 1;
+  state.page_rows = visible;
   const auto at = static_cast<std::size_t>(std::ranges::find(rows, state.selected) - rows.begin());
   if (at < rows.size()) {
     state.top = std::min(state.top, at);
-    if (at >= state.top + room) state.top = at + 1 - room;
+    if (at >= state.top + visible) state.top = at + 1 - visible;
   }
-  state.top = std::min(state.top, rows.size() - std::min(rows.size(), room));
-  for (std::size_t i = state.top; i < std::min(rows.size(), state.top + room); ++i) {
+  state.top = std::min(state.top, rows.size() - std::min(rows.size(), visible));
+  for (std::size_t i = state.top; i < std::min(rows.size(), state.top + visible); ++i) {
     const Row& row = model.rows()[rows[i]];
     const Look look = rows[i] == state.selected ? Look::selected
                       : row.rate == 0           ? Look::dim
@@ -492,7 +492,7 @@ Screen draw(const Model& model, ViewState& state, const RunStatus& status, const
   case Page::output: {
     screen.push_back({{.text = to_left("what the command has printed, the newest last", columns),
                        .look = Look::title}});
-    std::vector<std::string> lines = {"there is no command"};
+    std::vector<std::string> lines = {"the run has no command"};
     if (status.output != nullptr) lines.assign(status.output->begin(), status.output->end());
     add_lines(screen, lines, state, height - 1, columns);
     break;

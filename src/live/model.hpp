@@ -83,8 +83,8 @@ class Model {
 public:
   static constexpr std::size_t max_rows = 10'000;
   static constexpr std::size_t max_detailed = 200; // rows with details
-  // Of a function that is not selected, so many events are formatted between two calls of
-  // advance(): formatting takes longer than counting.
+  // The most events of a function that is not selected that are formatted between two calls of
+  // advance(), because formatting takes longer than counting.
   static constexpr std::size_t max_texts = 10;
   static constexpr std::size_t max_text_bytes = 512;
 

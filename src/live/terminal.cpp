@@ -50,9 +50,7 @@ bool asks_for_unicode() {
   for (const char* const name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
     const char* const value = std::getenv(name);
     if (value == nullptr || *value == '\0') continue;
-    std::string text(value);
-    for (char& each : text)
-      if (each >= 'A' && each <= 'Z') each = static_cast<char>(each - 'A' + 'a');
+    const std::string text = lower_case(value);
     return text.contains("utf-8") || text.contains("utf8");
   }
   return false;
@@ -201,7 +199,7 @@ void clear_ready(const UniqueFd& fd) {
 Result<void> Terminal::check() {
   if (::isatty(STDOUT_FILENO) != 1) return fail(unsupported("stdout is not a terminal"));
   if (::isatty(STDIN_FILENO) != 1 && !UniqueFd(::open("/dev/tty", O_RDWR | O_CLOEXEC)))
-    return fail(unsupported("there is no terminal to read keys from"));
+    return fail(unsupported("no terminal to read keys from"));
   const FoundDescription description;
   int found = 0;
   if (terminal_type().empty() || ::setupterm(terminal_type().c_str(), STDOUT_FILENO, &found) != OK)

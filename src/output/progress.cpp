@@ -3,12 +3,11 @@
 
 #include "output/format.hpp"
 #include "output/output.hpp"
+#include "util/descriptor_io.hpp"
 
 #include <algorithm>
-#include <cerrno>
 #include <csignal>
 #include <fmt/format.h>
-#include <unistd.h>
 
 namespace uprobectl {
 
@@ -17,14 +16,9 @@ namespace {
 constexpr std::chrono::seconds first_shown{1};
 constexpr std::chrono::milliseconds between{200};
 
-// With one write(), so that lines of several processes are not mixed.
-void write_all(int fd, std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t written = ::write(fd, text.data(), text.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return; // it is closed
-    text.remove_prefix(static_cast<std::size_t>(written));
-  }
+// Without a terminal that takes it the text is dropped.
+void write_lines(int fd, std::string_view text) {
+  static_cast<void>(write_all(fd, as_bytes(text)));
 }
 
 // Signals are for the thread that waits for them. SIGTTOU is not: it stops a process in the
@@ -51,7 +45,7 @@ void ProgressLine::write(std::string_view lines) {
   const std::scoped_lock lock(mutex_);
   clear_locked();
   written_ = Clock::now();
-  write_all(fd_, lines);
+  write_lines(fd_, lines); // at once, so that lines of several processes are not mixed
 }
 
 void ProgressLine::clear() {
@@ -62,7 +56,7 @@ void ProgressLine::clear() {
 }
 
 void ProgressLine::clear_locked() {
-  if (std::exchange(is_drawn_, false)) write_all(fd_, "\r\x1b[K");
+  if (std::exchange(is_drawn_, false)) write_lines(fd_, "\r\x1b[K");
 }
 
 void ProgressLine::draw() {
@@ -74,7 +68,7 @@ void ProgressLine::draw() {
   append_printable(text, task.text());
   text += fmt::format(", {} s\x1b[K", std::chrono::floor<std::chrono::seconds>(passed).count());
   if (is_drawn_ && text == drawn_) return;
-  write_all(fd_, text);
+  write_lines(fd_, text);
   drawn_ = std::move(text);
   is_drawn_ = true;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The calls that the built-in program has seen begin: pairs of entries and returns. Makes room for
-// new calls, and counts those that could not be paired.
+// The calls that the built-in program has seen begin: pairs of entries and returns. Removes old
+// ones for new calls, and counts those that could not be paired.
 #pragma once
 
 #include "bpf/builtin.hpp"
@@ -14,7 +14,7 @@ public:
   // Borrows the program.
   explicit CallTable(BuiltinProgram& program) : program_(program) {}
 
-  // Removes open calls that will not return, or that newer ones need the room of.
+  // Removes open calls that will not return, and the oldest ones of a full table.
   void update(Time now) override;
   void add_losses(std::vector<Loss>& losses) const override;
   void finish(ProgramResults& results) override;

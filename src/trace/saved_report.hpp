@@ -37,7 +37,7 @@ struct ReportRequest {
   // Where to search for files that name frames; nullopt: nowhere, as names are saved.
   std::optional<elf::DebugSearch> names = {};
   // For a live view that the output has as recorder: receives the header of the run, which is then
-  // shown until the user ends the view. Empty: there is no view.
+  // shown until the user ends the view. Empty without a view.
   std::function<void(const saved::RunHeader&)> live_view = {};
   // The run comes from the parent process, `uprobectl --adb`. The view ends with it, and a view
   // that the user ends interrupts it.

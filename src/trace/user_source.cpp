@@ -161,7 +161,7 @@ private:
   std::vector<UserMap> lost_;           // the program's counts of records that it could not send
   std::uint64_t lost_count_before_ = 0; // a pinned program may have counted before
   std::optional<UserValues> values_;
-  std::shared_ptr<const DataTypes> types_; // of the programs; null: there are none
+  std::shared_ptr<const DataTypes> types_; // of the programs; null without types
   bool needs_symbols_ = false;             // values_ does
   std::optional<UserRecordDecoder> decoder_;
   std::optional<RecordSelection> selection_; // nullopt: all records

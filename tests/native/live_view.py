@@ -283,22 +283,33 @@ def check_descriptions(folder, program):
                           terminal.wait_for("probes hit")[1] + ([] if "\n".join(screen).isascii() else screen))
 
 
+def start_in_pty(saved, seconds, pid, program):
+    """Returns the process with the view, and the end of the terminal that nothing reads yet."""
+    child, terminal = pty.fork()
+    if child == 0:
+        os.environ["TERM"] = "xterm"
+        os.execv(UPROBECTL, [UPROBECTL, "attach", "--live", "-d", str(seconds), "--save", str(saved), "-p", str(pid), str(program), "step"])
+    return child, terminal
+
+
+def end_in_pty(child, terminal, seconds):
+    """Returns whether the process has ended within the seconds, and its status."""
+    ended = has_ended(child, seconds)
+    if not ended:
+        os.kill(child, signal.SIGKILL)
+    os.close(terminal)
+    return ended, os.waitpid(child, 0)[1]
+
+
 def check_stalled(folder, program):
     """A terminal whose other end reads nothing, as with ctrl-s."""
     saved = folder / "stalled.run"
     with Target(program, 1000, 60) as pid:
-        child, terminal = pty.fork()
-        if child == 0:
-            os.environ["TERM"] = "xterm"
-            os.execv(UPROBECTL, [UPROBECTL, "attach", "--live", "-d", "4", "--save", str(saved), "-p", str(pid), str(program), "step"])
+        child, terminal = start_in_pty(saved, 4, pid, program)
         fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 200, 300, 0, 0))  # much to draw
         begin = time.monotonic()
-        ended = has_ended(child, 12 * WAIT / 15)
+        ended, status = end_in_pty(child, terminal, 12 * WAIT / 15)
         took = time.monotonic() - begin
-        if not ended:
-            os.kill(child, signal.SIGKILL)
-        os.close(terminal)
-        status = os.waitpid(child, 0)[1]
     report = subprocess.run([UPROBECTL, "report", "-j", saved], capture_output=True, text=True, check=False).stdout
     summary = next((record for record in map(json.loads, report.splitlines()) if record["type"] == "summary"), {})
     TAP.check("a terminal that takes no output stops nothing", ([] if ended and status == 0 else [f"status {status} after {took} s"]) +
@@ -309,10 +320,7 @@ def check_stopped(folder, program):
     """ctrl-s stops the output of the terminal, and nobody presses ctrl-q."""
     saved = folder / "stopped.run"
     with Target(program, 1000, 60) as pid:
-        child, terminal = pty.fork()
-        if child == 0:
-            os.environ["TERM"] = "xterm"
-            os.execv(UPROBECTL, [UPROBECTL, "attach", "--live", "-d", "3", "--save", str(saved), "-p", str(pid), str(program), "step"])
+        child, terminal = start_in_pty(saved, 3, pid, program)
         output, begin, is_stopped = b"", time.monotonic(), False
         while time.monotonic() - begin < 12 * WAIT / 15:
             if select.select([terminal], [], [], 0.1)[0]:
@@ -323,10 +331,7 @@ def check_stopped(folder, program):
             if not is_stopped and b"step" in output and time.monotonic() - begin > 1.5:
                 os.write(terminal, b"\x13")
                 is_stopped = True
-        if not has_ended(child, 1):
-            os.kill(child, signal.SIGKILL)
-        os.close(terminal)
-        status = os.waitpid(child, 0)[1]
+        _, status = end_in_pty(child, terminal, 1)
     TAP.check("a run ends after ctrl-s, and the terminal is restored", [] if status == 0 and is_stopped and
               output.rfind(b"?1049l") > output.rfind(b"?1049h") and b"the run has ended" in output else [str(status), repr(output[-500:])])
     report = subprocess.run([UPROBECTL, "report", saved], capture_output=True, text=True, check=False)

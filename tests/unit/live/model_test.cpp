@@ -40,7 +40,7 @@ TEST_CASE("a hit of another CPU that comes late counts in its second") {
   CHECK(run.hits_of_last_seconds("f", 2) == Numbers{2, 1});
 }
 
-TEST_CASE("only so many seconds are kept") {
+TEST_CASE("older seconds than the last ones are forgotten") {
   MadeRun run;
   run.call("f", 500);
   run.call("f", 100'500);
