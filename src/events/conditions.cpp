@@ -87,7 +87,7 @@ ConditionResult<PreparedTerm> compare_number(const ConditionSpec& spec, Prepared
     return wrong_at(spec.constant_at, "a floating-point number has no bits to compare");
   const auto add = [&](const FilterConstant& each) -> ConditionResult<std::uint64_t> {
     auto constant = find_constant(spec, each, type);
-    if (!constant) return wrong_at(spec.place_of(each), std::move(constant).error());
+    if (!constant) return wrong_at(spec.position_of(each), std::move(constant).error());
     return *constant;
   };
   const auto constant = add(spec.constant);

@@ -122,7 +122,7 @@ std::optional<double> parse_real(std::string_view text) {
 }
 
 // Of a byte of an expression: ", at character 6, before '3'".
-std::string describe_place(std::string_view text, std::size_t at) {
+std::string describe_position(std::string_view text, std::size_t at) {
   const std::string_view rest = text.substr(std::min(at, text.size()));
   if (rest.empty()) return ", at its end";
   return fmt::format(", at character {}, before {}", at + 1,
@@ -168,7 +168,7 @@ private:
   std::unexpected<Error> wrong(std::size_t at, std::string_view what) const {
     return fail(
         Error{ErrorKind::usage, fmt::format("invalid condition {}: {}{}", in_single_quotes(text_),
-                                            what, describe_place(text_, at))}
+                                            what, describe_position(text_, at))}
             .hint("write for example 'arg1==3', 'ret<0 || size>4KiB' or 'path ^= \"/etc/\"'; "
                   "operators are == != < <= > >= & ^= $= *= ~ in")
             .hint("see 'uprobectl help if'"));
@@ -411,9 +411,9 @@ private:
     if (written.word.find('\0') != std::string::npos)
       return wrong(written.at, "a string cannot contain a NUL byte");
     if (term.built_in == COMPARE_CALLER)
-      if (const auto place = parse_caller_place(written.word); !place)
-        return wrong(written.at + (written.quote == 0 ? place.error().first : 0),
-                     place.error().second);
+      if (const auto caller = parse_caller_name(written.word); !caller)
+        return wrong(written.at + (written.quote == 0 ? caller.error().first : 0),
+                     caller.error().second);
     term.comparison = Comparison::matches;
     term.patterns.push_back({.kind = kind, .text = written.word});
     return {};
@@ -581,18 +581,18 @@ private:
     for (std::size_t number = 1; !rest.empty(); ++number) {
       const std::string_view line = trimmed(take_line(rest));
       if (line.empty() || line.starts_with('#')) continue;
-      lines.push_back({.text = line, .place = fmt::format("{}:{}", path->word, number)});
+      lines.push_back({.text = line, .position = fmt::format("{}:{}", path->word, number)});
       if (lines.size() > max_set_members)
         return fail(
             Error{ErrorKind::usage, fmt::format("more than {} values", max_set_members)}.within(
-                lines.back().place));
+                lines.back().position));
     }
     for (const SetLine& each : lines)
       if (auto number = parse_set_number(each.text, term)) {
         term.members.push_back(std::move(*number));
       } else {
         term.members.clear();
-        term.first_text = each.place;
+        term.first_text = each.position;
         return add_set_texts(term, lines);
       }
     return {};
@@ -600,7 +600,7 @@ private:
 
   struct SetLine {
     std::string_view text;
-    std::string place; // FILE:LINE
+    std::string position; // FILE:LINE
   };
 
   // nullopt if the line of a file is not a number, or the value is not one.
@@ -626,9 +626,9 @@ private:
         if (written && parser.at_ < each.text.size())
           written = parser.wrong(parser.at_, "expected one value on a line");
       }
-      if (!written) return fail(Error(written.error()).within(each.place));
+      if (!written) return fail(Error(written.error()).within(each.position));
       if (auto added = parser.add_text_member(term, *written); !added)
-        return fail(Error(added.error()).within(each.place));
+        return fail(Error(added.error()).within(each.position));
     }
     return {};
   }
@@ -648,7 +648,7 @@ bool ConditionSpec::needs_types() const {
          std::ranges::any_of(members, is_name);
 }
 
-std::size_t ConditionSpec::place_of(const FilterConstant& each) const {
+std::size_t ConditionSpec::position_of(const FilterConstant& each) const {
   for (std::size_t i = 0; i < std::min(members.size(), members_at.size()); ++i)
     if (&members[i] == &each) return members_at[i];
   return constant_at;
@@ -672,9 +672,10 @@ void split_conjuncts(const FilterNode& node, std::vector<const FilterNode*>& con
 
 Error describe_error(const ConditionSpec& spec, ConditionError error) {
   Error described = std::move(error.error);
-  described.message = fmt::format(
-      "{} {}: {}{}", spec.expression->option, in_single_quotes(spec.expression->text),
-      described.message, describe_place(spec.expression->text, error.at.value_or(spec.value_at)));
+  described.message =
+      fmt::format("{} {}: {}{}", spec.expression->option, in_single_quotes(spec.expression->text),
+                  described.message,
+                  describe_position(spec.expression->text, error.at.value_or(spec.value_at)));
   return described;
 }
 
@@ -690,13 +691,13 @@ std::vector<std::string> condition_names() {
   return names;
 }
 
-std::expected<CallerPlace, std::pair<std::size_t, std::string>>
-parse_caller_place(std::string_view text) {
+std::expected<CallerName, std::pair<std::size_t, std::string>>
+parse_caller_name(std::string_view text) {
   const auto wrong = [](std::size_t at, std::string what) {
     return std::unexpected(std::pair(at, std::move(what)));
   };
   if (text.empty()) return wrong(0, "expected a module or a function");
-  CallerPlace place;
+  CallerName name;
   std::size_t split = text.rfind('!');
   if (split != std::string_view::npos && text.substr(split + 1).starts_with('/'))
     split = std::string_view::npos; // of an archive and its entry
@@ -704,19 +705,19 @@ parse_caller_place(std::string_view text) {
       text.find('/') != std::string_view::npos || text.find(".so") != std::string_view::npos;
   if (split == 0) return wrong(0, "expected a module before '!'");
   if (split != std::string_view::npos)
-    place.module = text.substr(0, split);
+    name.module = text.substr(0, split);
   else if (is_module)
-    place.module = text;
+    name.module = text;
   const std::size_t begin = split == std::string_view::npos ? 0 : split + 1;
   const std::string_view function = text.substr(begin);
-  if (is_module && split == std::string_view::npos) return place;
-  if (function.empty()) return place; // "bash!"
+  if (is_module && split == std::string_view::npos) return name;
+  if (function.empty()) return name; // "bash!"
   const auto parsed = parse_function(function);
   if (!parsed) return wrong(begin, parsed.error().message);
   if (parsed->form != FunctionSpec::Form::name || parsed->plus)
     return wrong(begin, "a caller is a whole function, by its name");
-  place.function = function;
-  return place;
+  name.function = function;
+  return name;
 }
 
 std::size_t caller_number(const Filter& filter, std::size_t term) {

@@ -46,16 +46,16 @@ struct TextPattern {
 };
 
 // Code that `caller` is compared with: MODULE, MODULE!FUNCTION or FUNCTION.
-struct CallerPlace {
+struct CallerName {
   std::optional<std::string> module{};   // nullopt: the program, and the probed files
   std::optional<std::string> function{}; // nullopt: all code of the module
 
-  bool operator==(const CallerPlace&) const = default;
+  bool operator==(const CallerName&) const = default;
 };
 // What contains '/' or ".so", or ends with '!', is a module: "libfoo.so", "bash!". Fails with
 // `usage` and the index of the wrong character.
-std::expected<CallerPlace, std::pair<std::size_t, std::string>>
-parse_caller_place(std::string_view text);
+std::expected<CallerName, std::pair<std::size_t, std::string>>
+parse_caller_name(std::string_view text);
 
 // An expression as typed, and the option that has it, for messages.
 struct FilterText {
@@ -74,8 +74,8 @@ struct ConditionSpec {
   Comparison comparison = Comparison::equal;
   FilterConstant constant{};
   std::vector<FilterConstant> members{}; // in_set
-  std::vector<TextPattern> patterns{};   // matches: any of them; of `caller`: a CallerPlace each
-  std::string first_text{};              // the place of the first pattern of "in @FILE"
+  std::vector<TextPattern> patterns{};   // matches: any of them; of `caller`: a CallerName each
+  std::string first_text{};              // FILE:LINE of the first pattern of "in @FILE"
   // It stands for: the call has failed, or `built_in` is not what the name means. The parser adds
   // it to a comparison of errno, whose value means nothing after other calls.
   bool is_failure = false;
@@ -93,8 +93,8 @@ struct ConditionSpec {
   bool compares_bytes() const { return !patterns.empty() && patterns.front().is_bytes; }
   // Whether only debug information can tell what is compared.
   bool needs_types() const;
-  // Returns where `constant` or one of `members` is in the expression.
-  std::size_t place_of(const FilterConstant& each) const;
+  // Returns the position of `constant` or of one of `members` in the expression.
+  std::size_t position_of(const FilterConstant& each) const;
 };
 
 // A part of an expression. "!" is moved to the comparisons (De Morgan's laws).
@@ -128,7 +128,7 @@ bool can_hold(unsigned bits, bool is_signed, Comparison comparison, const Filter
 struct ConditionError {
   // NOLINTNEXTLINE(google-explicit-constructor): what fail() returns is converted
   ConditionError(Error what) : error(std::move(what)) {}
-  ConditionError(std::size_t place, Error what) : error(std::move(what)), at(place) {}
+  ConditionError(std::size_t position, Error what) : error(std::move(what)), at(position) {}
 
   Error error;
   std::optional<std::size_t> at = {}; // an index in the expression; nullopt: where the value is
@@ -137,11 +137,11 @@ template <typename T>
 using ConditionResult = std::expected<T, ConditionError>;
 
 // Fails at this index of the expression.
-inline std::unexpected<ConditionError> wrong_at(std::size_t place, Error error) {
-  return std::unexpected(ConditionError(place, std::move(error)));
+inline std::unexpected<ConditionError> wrong_at(std::size_t position, Error error) {
+  return std::unexpected(ConditionError(position, std::move(error)));
 }
-inline std::unexpected<ConditionError> wrong_at(std::size_t place, std::string message) {
-  return wrong_at(place, Error{ErrorKind::usage, std::move(message)});
+inline std::unexpected<ConditionError> wrong_at(std::size_t position, std::string message) {
+  return wrong_at(position, Error{ErrorKind::usage, std::move(message)});
 }
 
 // Returns the error for the user, which names the expression and the character at which it is

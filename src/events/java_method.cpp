@@ -53,13 +53,13 @@ JavaArgument argument_of(const JavaType& type, std::string name, ArgumentSource 
 }
 
 // Assigns registers and stack slots in the order of the parameters.
-class ArgumentPlaces {
+class ArgumentLocations {
 public:
-  explicit ArgumentPlaces(const CallingConvention& convention)
+  explicit ArgumentLocations(const CallingConvention& convention)
       : registers_(convention.argument_registers.subspan(1)), // the first is the ArtMethod*
         first_on_stack_(convention.stack_arguments_offset + method_slot) {}
 
-  void place(JavaArgument& argument) {
+  void assign(JavaArgument& argument) {
     const std::int64_t stack_offset = first_on_stack_ + vreg_size * vregs_;
     vregs_ += argument.size == 8 ? 2 : 1; // parameters in registers have a stack slot, too
     if (is_floating(argument.spec.type) && vectors_ < vector_registers) {
@@ -99,8 +99,8 @@ std::vector<JavaArgument> java_arguments(const JavaMethod& method, CodeKind kind
   for (std::uint32_t i = 0; i < method.parameters.size(); ++i)
     arguments.push_back(argument_of(java_type(method.parameters[i]), "arg" + std::to_string(i),
                                     {.number = i}, kind));
-  ArgumentPlaces places(*calling_convention(CodeKind::native));
-  for (JavaArgument& argument : arguments) places.place(argument);
+  ArgumentLocations locations(*calling_convention(CodeKind::native));
+  for (JavaArgument& argument : arguments) locations.assign(argument);
   return arguments;
 }
 

@@ -41,12 +41,12 @@ void limit_bytes(std::span<ArgumentSpec> arguments, std::uint32_t max_string) {
 }
 
 // What is read of errno: its offset from the address that the kernel has, and then its value.
-void add_errno(std::vector<ArgumentSpec>& arguments, const ErrnoPlace& place) {
+void add_errno(std::vector<ArgumentSpec>& arguments, const ErrnoLocation& location) {
   ArgumentSpec offset{.name = std::string(errno_offset_name), .type = ArgumentType::s64};
   offset.source.kind = ArgumentSource::Kind::machine_register;
   offset.source.register_name = register_names()[instruction_pointer()];
-  offset.source.offsets = {place.slot};
-  offset.source.addend = place.thread_pointer_offset;
+  offset.source.offsets = {location.slot};
+  offset.source.addend = location.thread_pointer_offset;
   ArgumentSpec value{.name = std::string(errno_value_name), .type = ArgumentType::s32};
   value.address_from = offset.name;
   value.adds_thread_pointer = true;
@@ -58,7 +58,7 @@ void add_errno(std::vector<ArgumentSpec>& arguments, const ErrnoPlace& place) {
 
 KnownCall make_known_call(const Prototype& prototype, std::string function,
                           const CaptureSpec& capture, const CapturePhases& phases,
-                          bool scalars_only, const std::optional<ErrnoPlace>& error) {
+                          bool scalars_only, const std::optional<ErrnoLocation>& error) {
   KnownCall made{.function = std::move(function), .arguments = {}, .conditions = {}};
   made.returns_nothing = !prototype.result;
   made.result = prototype.result;

@@ -34,7 +34,7 @@ constexpr std::string_view errno_offset_name = "errno offset";
 constexpr std::string_view errno_value_name = "errno value";
 
 // Where errno is.
-struct ErrnoPlace {
+struct ErrnoLocation {
   // The distance from the probed instruction to the pointer-sized word that has the offset of errno
   // from the thread pointer.
   std::int64_t slot = 0;
@@ -47,6 +47,6 @@ struct ErrnoPlace {
 // and strings.
 KnownCall make_known_call(const Prototype& prototype, std::string function,
                           const CaptureSpec& capture, const CapturePhases& phases,
-                          bool scalars_only, const std::optional<ErrnoPlace>& error);
+                          bool scalars_only, const std::optional<ErrnoLocation>& error);
 
 } // namespace uprobectl

@@ -38,11 +38,11 @@ public:
   std::size_t at() const { return at_; }
 
   std::unexpected<Error> wrong(std::string_view what) const {
-    const std::string place = at_end() ? ", at its end"
-                                       : fmt::format(", at character {}, before {}", at_ + 1,
-                                                     in_single_quotes(text_.substr(at_)));
+    const std::string position = at_end() ? ", at its end"
+                                          : fmt::format(", at character {}, before {}", at_ + 1,
+                                                        in_single_quotes(text_.substr(at_)));
     return fail(ErrorKind::usage, fmt::format("invalid value {}: {}{} (expected for example {})",
-                                              in_single_quotes(text_), what, place, expected_));
+                                              in_single_quotes(text_), what, position, expected_));
   }
 
 private:

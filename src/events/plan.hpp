@@ -180,15 +180,15 @@ struct CapturePoint {
   bool has_return_address = false;
 };
 
-struct TypedPlace; // events/value_plan.hpp
+struct TypedPoint; // events/value_plan.hpp
 
 // Finds what debug information tells about points.
 class TypeSource {
 public:
   virtual ~TypeSource() = default;
-  // The place is valid until the next call, the types in it as long as the source. Fails with the
+  // The result is valid until the next call, the types in it as long as the source. Fails with the
   // reason if nothing is known of the function.
-  virtual Result<const TypedPlace*> describe(const CapturePoint& point) = 0;
+  virtual Result<const TypedPoint*> describe(const CapturePoint& point) = 0;
   virtual void warn(std::string text) = 0;
   // Receives the values of each point.
   virtual void planned(const ValuePlan& values) = 0;

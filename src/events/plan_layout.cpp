@@ -75,9 +75,9 @@ void merge_flags(builtin_settings& settings, std::span<const capture_plan> plans
   settings.plan_flags = any & ~all;
 }
 
-// Places the bytes of a plan from `begin` on and returns their end. The largest are last, because
-// max_capacity bytes behind the beginning of any must be inside the record.
-std::uint32_t place_bytes(capture_plan& plan, std::uint32_t begin, std::uint32_t& last) {
+// Sets the offsets of the bytes of a plan from `begin` on and returns their end. The largest are
+// last, because max_capacity bytes behind the beginning of any must be inside the record.
+std::uint32_t set_byte_offsets(capture_plan& plan, std::uint32_t begin, std::uint32_t& last) {
   std::vector<reading*> order;
   for (reading& each : readings_of(plan))
     if (each.capacity > 0) order.push_back(&each);
@@ -159,7 +159,7 @@ void lay_out_records(builtin_settings& settings, std::vector<capture_plan>& plan
   end = begin;
   for (capture_plan& plan : plans) {
     std::uint32_t last = begin;
-    end = std::max(end, place_bytes(plan, begin, last));
+    end = std::max(end, set_byte_offsets(plan, begin, last));
     settings.max_bytes_offset = std::max(settings.max_bytes_offset, last);
   }
   end = std::max(end, settings.max_bytes_offset + round_to_words(settings.max_capacity));

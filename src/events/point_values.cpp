@@ -2,8 +2,8 @@
 #include "events/point_values.hpp"
 
 #include "events/built_in_variables.hpp"
+#include "events/path_resolver.hpp"
 #include "events/presentation.hpp"
-#include "events/value_places.hpp"
 #include "util/spelling.hpp"
 
 #include <algorithm>
@@ -259,7 +259,7 @@ bool PointValues::needs_types() const {
   return capture.typed && probed_.known == nullptr && !point.static_probe && point.java == nullptr;
 }
 
-void PointValues::set_types(Result<const TypedPlace*> types) {
+void PointValues::set_types(Result<const TypedPoint*> types) {
   if (types)
     types_ = *types;
   else
@@ -277,9 +277,9 @@ PointValues::FoundName PointValues::find(const ValuePath& path, bool has_type,
     found.source = parse_source_name(path.variable);
   }
   if (found.declared != nullptr) return found;
-  const bool is_place = found.source && found.source->kind != Kind::machine_register;
+  const bool is_argument_or_result = found.source && found.source->kind != Kind::machine_register;
   const bool is_typed_register = has_type && found.source;
-  const bool may_be_variable = types_ != nullptr && !is_place && !is_typed_register;
+  const bool may_be_variable = types_ != nullptr && !is_argument_or_result && !is_typed_register;
   found.is_variable = may_be_variable && names_variable(*types_, path);
   if (!found.is_variable) found.built_in = built_in;
   if (!found.is_variable && !built_in)
@@ -340,8 +340,8 @@ ConditionResult<ComparedValue> PointValues::compared(const ValuePath& path, cons
                                                      bool is_condition) const {
   const Specs list = named_;
   const ArgumentSpec* declared = found.declared;
-  const bool is_place = declared == nullptr && !found.is_variable && found.source;
-  if (is_place && !type) {
+  const bool is_source = declared == nullptr && !found.is_variable && found.source;
+  if (is_source && !type) {
     // The type of an argument with the same source applies.
     const auto same = std::ranges::find_if(list, [&](const ArgumentSpec& each) {
       return each.source == *found.source && !each.address_from && use != ValueUse::bytes &&
@@ -357,7 +357,7 @@ ConditionResult<ComparedValue> PointValues::compared(const ValuePath& path, cons
     return fail(ErrorKind::unsupported,
                 in_single_quotes(declared->name) +
                     " is written by the function: it has no value at the entry");
-  if (declared != nullptr || is_place) {
+  if (declared != nullptr || is_source) {
     const ArgumentSpec spec =
         declared != nullptr ? *declared : ArgumentSpec{.name = path.text, .source = *found.source};
     // What a note or a signature declares is not all that is known of it.
@@ -650,7 +650,7 @@ PointValues::FoundValue PointValues::find_asked(const ValuePath& path) const {
   if (found.built_in || !value.is_typed || found.is_variable || !found.source) return value;
   const auto known = knows_type(path, *found.source);
   if (!known) value.problem = known.error();
-  value.is_typed = known.value_or(false) && find_place(builder_, *types_, path).has_value();
+  value.is_typed = known.value_or(false) && resolve_path(builder_, *types_, path).has_value();
   return value;
 }
 

@@ -52,7 +52,7 @@ public:
   // Whether debug information is looked at.
   bool needs_types() const;
   // Borrows `types` until the other calls are done.
-  void set_types(Result<const TypedPlace*> types);
+  void set_types(Result<const TypedPoint*> types);
   bool has_types() const { return types_ != nullptr; }
   // The names of built-in variables that mean something else here.
   std::vector<std::string> hidden_names() const;
@@ -88,7 +88,7 @@ private:
                                           std::optional<ArgumentType> type, ValueUse use,
                                           bool is_condition) const;
   // Returns nullopt if the value is that of a register: its type is not known, or debug information
-  // does not place it.
+  // has no location for it.
   ConditionResult<std::optional<ComparedValue>> compared_by_type(const ValuePath& path,
                                                                  const ArgumentSource& source,
                                                                  ValueUse use,
@@ -157,7 +157,7 @@ private:
   DeclaredValues declared_;           // that events have
   std::vector<ArgumentSpec> named_{}; // that a name may mean: also those of a prototype
   std::vector<ValuePath> paths_{};    // of the list, for debug information
-  const TypedPlace* types_ = nullptr;
+  const TypedPoint* types_ = nullptr;
   std::optional<Error> problem_; // why types are not known, if they were looked for
 };
 

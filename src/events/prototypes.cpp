@@ -154,7 +154,7 @@ private:
   Result<Prototype> parse_signature(std::string_view parameters, std::string_view result) {
     Prototype made;
     std::vector<std::string> elements; // of an --args list
-    std::vector<std::string_view> places;
+    std::vector<std::string_view> texts;
     std::uint32_t position = 0;
     std::string_view rest = strip(parameters);
     while (!rest.empty()) {
@@ -163,7 +163,7 @@ private:
       auto element = parse_parameter(text, position++, made.parameters.emplace_back());
       if (!element) return fail(std::move(element).error());
       elements.push_back(std::move(*element));
-      places.push_back(text);
+      texts.push_back(text);
       if (comma == rest.size()) break;
       rest = strip(rest.substr(comma + 1));
       if (rest.empty()) return mistake(text, "expected a parameter after ','");
@@ -191,16 +191,16 @@ private:
       }
       if (type.empty()) return mistake(result, "expected a type after '='");
       elements.push_back(fmt::format("ret:{}@ret", expand(type)));
-      places.push_back(whole);
+      texts.push_back(whole);
     }
     if (elements.empty()) return made;
     auto list = parse_arguments(fmt::format("{}", fmt::join(elements, ",")));
-    if (!list) return mistake(find_culprit(elements, places, list.error()), list.error());
+    if (!list) return mistake(find_culprit(elements, texts, list.error()), list.error());
     if (list->function || list->arguments.size() != elements.size())
-      return mistake(places.front(), "expected NAME:TYPE");
+      return mistake(texts.front(), "expected NAME:TYPE");
     if (auto checked = check_selectors(*list); !checked)
-      return mistake(places.front(), checked.error());
-    return complete(std::move(made), std::move(*list), places);
+      return mistake(texts.front(), checked.error());
+    return complete(std::move(made), std::move(*list), texts);
   }
 
   // "< 0"
@@ -274,30 +274,30 @@ private:
 
   // The element that has the same mistake by itself, else the first one.
   static std::string_view find_culprit(std::span<const std::string> elements,
-                                       std::span<const std::string_view> places,
+                                       std::span<const std::string_view> texts,
                                        const Error& error) {
     for (std::size_t i = 0; i < elements.size(); ++i)
       if (const auto alone = parse_arguments(elements[i]);
           !alone && alone.error().message == error.message)
-        return places[i];
-    return places.front();
+        return texts[i];
+    return texts.front();
   }
 
   Result<Prototype> complete(Prototype made, ArgumentList list,
-                             std::span<const std::string_view> places) const {
+                             std::span<const std::string_view> texts) const {
     for (std::size_t i = 0; i < made.parameters.size(); ++i) {
       Prototype::Parameter& parameter = made.parameters[i];
       parameter.spec = std::move(list.arguments[i]);
       if (parameter.spec.name == result_name)
-        return mistake(places[i], "'ret' is the name of the result");
+        return mistake(texts[i], "'ret' is the name of the result");
       if (parameter.is_output && !is_memory(parameter.spec.type))
-        return mistake(places[i], "only strings and buffers can be 'out'");
+        return mistake(texts[i], "only strings and buffers can be 'out'");
       const auto is_named = [&](const Prototype::Parameter& each) {
         return each.spec.name == parameter.only_if && !is_memory(each.spec.type);
       };
       const auto before = std::span(made.parameters).first(i);
       if (!parameter.only_if.empty() && std::ranges::none_of(before, is_named))
-        return mistake(places[i],
+        return mistake(texts[i],
                        fmt::format("no integer {} before it", in_single_quotes(parameter.only_if)));
     }
     if (list.arguments.size() > made.parameters.size())
@@ -306,7 +306,7 @@ private:
     for (std::size_t i = 0; i < made.parameters.size(); ++i) {
       const Prototype::Parameter& parameter = made.parameters[i];
       if (parameter.spec.length_from == result_name && !parameter.is_output)
-        return mistake(places[i], "its length is known at the return: expected 'out'");
+        return mistake(texts[i], "its length is known at the return: expected 'out'");
     }
     return made;
   }

@@ -11,13 +11,13 @@
 
 namespace uprobectl {
 
-ValuePlace part_of(ValuePlace place, const dwarf::Type& type, std::uint64_t offset) {
-  place.type = &type;
-  if (place.address)
-    place.address = moved(*place.address, offset);
+LocatedValue part_of(LocatedValue value, const dwarf::Type& type, std::uint64_t offset) {
+  value.type = &type;
+  if (value.address)
+    value.address = moved(*value.address, offset);
   else
-    place.offset += offset;
-  return place;
+    value.offset += offset;
+  return value;
 }
 
 std::uint64_t load_size(std::uint64_t size) {
@@ -361,18 +361,18 @@ reading ReadingBuilder::load_bias() const {
   return made;
 }
 
-std::optional<reading> ReadingBuilder::number(const ValuePlace& place, std::uint64_t size) const {
+std::optional<reading> ReadingBuilder::number(const LocatedValue& value, std::uint64_t size) const {
   if (size > word_size) return std::nullopt;
-  if (place.address) {
-    reading made = *place.address;
+  if (value.address) {
+    reading made = *value.address;
     if (!add_load(made, 0, load_size(size))) return std::nullopt;
     return made;
   }
   std::uint64_t start = 0;
-  for (const dwarf::Piece& piece : place.location->pieces) {
-    const std::uint64_t end = start + (piece.size != 0 ? piece.size : place.offset + size);
-    if (place.offset >= start && place.offset + size <= end)
-      return of_piece(piece, place.phase, size, place.offset - start);
+  for (const dwarf::Piece& piece : value.location->pieces) {
+    const std::uint64_t end = start + (piece.size != 0 ? piece.size : value.offset + size);
+    if (value.offset >= start && value.offset + size <= end)
+      return of_piece(piece, value.phase, size, value.offset - start);
     start = end;
   }
   return std::nullopt;
@@ -401,32 +401,32 @@ std::optional<reading> ReadingBuilder::of_piece(const dwarf::Piece& piece, recor
   return made;
 }
 
-std::optional<reading> ReadingBuilder::address(const ValuePlace& place) const {
-  if (place.address) return moved(*place.address, place.offset);
+std::optional<reading> ReadingBuilder::address(const LocatedValue& value) const {
+  if (value.address) return moved(*value.address, value.offset);
   std::uint64_t start = 0;
-  for (const dwarf::Piece& piece : place.location->pieces) {
+  for (const dwarf::Piece& piece : value.location->pieces) {
     const std::uint64_t size = piece.size != 0 ? piece.size : UINT64_MAX;
-    if (place.offset >= start && place.offset - start < size) {
+    if (value.offset >= start && value.offset - start < size) {
       if (piece.kind != dwarf::Piece::Kind::memory) return std::nullopt;
-      const auto made = follow(piece.formula, place.phase, word_size);
-      return made ? std::optional(moved(*made, place.offset - start)) : std::nullopt;
+      const auto made = follow(piece.formula, value.phase, word_size);
+      return made ? std::optional(moved(*made, value.offset - start)) : std::nullopt;
     }
     start += piece.size;
   }
   return std::nullopt;
 }
 
-std::optional<reading> ReadingBuilder::length(const ValuePlace& place) const {
+std::optional<reading> ReadingBuilder::length(const LocatedValue& value) const {
   return number(
-      {.type = place.type, .phase = place.phase, .location = place.location->length.get()},
-      place.location->length_size);
+      {.type = value.type, .phase = value.phase, .location = value.location->length.get()},
+      value.location->length_size);
 }
 
-std::optional<ValuePlace> ReadingBuilder::dereference(const ValuePlace& place,
-                                                      const dwarf::Type& target) const {
-  const auto pointer = number(place, word_size);
+std::optional<LocatedValue> ReadingBuilder::dereference(const LocatedValue& value,
+                                                        const dwarf::Type& target) const {
+  const auto pointer = number(value, word_size);
   if (!pointer) return std::nullopt;
-  return ValuePlace{.type = &target, .phase = place.phase, .address = pointer};
+  return LocatedValue{.type = &target, .phase = value.phase, .address = pointer};
 }
 
 Result<record_u8> ReadingBuilder::read_phase(const ArgumentSource& source) const {
@@ -654,7 +654,7 @@ Result<reading> ReadingBuilder::caller() const {
                 "where it returns");
   if (by_uretprobe_ && phases_.entry && phases_.exit && !phases_.paired)
     return fail(Error{ErrorKind::unsupported, "with --return-at trampoline, entries and returns "
-                                              "have the return address in different places"}
+                                              "have the return address in different locations"}
                     .hint("add --latency, or probe with --return-at ret"));
   reading address{};
   address.size = static_cast<record_u8>(convention_.pointer_size);

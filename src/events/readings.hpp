@@ -31,7 +31,7 @@ Result<std::vector<ArgumentSpec>> static_probe_arguments(const StaticProbe& prob
 inline constexpr std::uint64_t word_size = 8; // bytes; 32-bit code has no typed values
 
 // A value: in memory at the number of a reading, or in the pieces of a location.
-struct ValuePlace {
+struct LocatedValue {
   const dwarf::Type* type = nullptr; // never null
   record_u8 phase = PHASE_ENTRY;
   std::optional<reading> address = {};
@@ -41,7 +41,7 @@ struct ValuePlace {
 };
 
 // A member of a value, or an element. `offset`: bytes.
-ValuePlace part_of(ValuePlace place, const dwarf::Type& type, std::uint64_t offset);
+LocatedValue part_of(LocatedValue value, const dwarf::Type& type, std::uint64_t offset);
 
 // The size of a load that has the first `size` bytes of a number.
 std::uint64_t load_size(std::uint64_t size);
@@ -115,15 +115,16 @@ public:
   // or, if they are more than a word in memory, of their address.
   std::optional<reading> of_piece(const dwarf::Piece& piece, record_u8 phase, std::uint64_t size,
                                   std::uint64_t at = 0) const;
-  // Returns a reading of the number at a place, in its low bytes; nullopt if it is in several
+  // Returns a reading of a value's number, in its low bytes; nullopt if it is in several
   // pieces, or cannot be read.
-  std::optional<reading> number(const ValuePlace& place, std::uint64_t size) const;
-  // Returns a reading of the address of a place; nullopt if it is not in memory.
-  std::optional<reading> address(const ValuePlace& place) const;
+  std::optional<reading> number(const LocatedValue& value, std::uint64_t size) const;
+  // Returns a reading of the address of a value; nullopt if it is not in memory.
+  std::optional<reading> address(const LocatedValue& value) const;
   // Returns a reading of the number of characters of a string at a location that has a length.
-  std::optional<reading> length(const ValuePlace& place) const;
-  // The place that the pointer at a place points to; nullopt if it cannot be followed.
-  std::optional<ValuePlace> dereference(const ValuePlace& place, const dwarf::Type& target) const;
+  std::optional<reading> length(const LocatedValue& value) const;
+  // Returns the value that a pointer points to; nullopt if it cannot be followed.
+  std::optional<LocatedValue> dereference(const LocatedValue& value,
+                                          const dwarf::Type& target) const;
 
   // Leaves bytes_offset 0. `list`: the arguments among which a buffer's length or address is found
   // by name. `numbers`: of their readings, as far as they were made.

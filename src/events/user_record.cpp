@@ -88,7 +88,7 @@ inline constexpr std::array start_activity = {RecordField{"method_identifier", u
                                               RecordField{"user_id", s32},
                                               RecordField{"validate_incoming_user", s32},
                                               RecordField{"x0", pointer}};
-// The newest version has an error code in the place of four bytes of padding. It is not shown,
+// The newest version has an error code instead of four bytes of padding. It is not shown,
 // because the sizes are equal.
 template <std::size_t length>
 inline constexpr std::array accessibility = {RecordField{"timestamp_ns", u64},

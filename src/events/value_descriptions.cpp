@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is known of the values of a plan before they are read.
+#include "events/path_resolver.hpp"
 #include "events/presentation.hpp"
 #include "events/readings.hpp"
-#include "events/value_places.hpp"
 #include "events/value_plan.hpp"
 
 #include <fmt/format.h>

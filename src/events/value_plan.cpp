@@ -3,9 +3,9 @@
 
 #include "events/java_method.hpp"
 #include "events/library_types.hpp"
+#include "events/path_resolver.hpp"
 #include "events/presentation.hpp"
 #include "events/readings.hpp"
-#include "events/value_places.hpp"
 #include "util/arithmetic.hpp"
 #include "util/text.hpp"
 
@@ -36,7 +36,7 @@ Value::Unreadable unread_memory(const ReadResult& result) {
   return {.reason = "not resident", .text = fmt::format("{:#x}: not resident", result.value)};
 }
 
-Value::Unreadable unread_place(const std::string& problem) {
+Value::Unreadable unread_location(const std::string& problem) {
   if (problem.ends_with(": not readable"))
     return {.reason = "in a vector register", .text = problem};
   return {.reason = problem};
@@ -173,7 +173,7 @@ ValueDecoder::Number ValueDecoder::read_bytes(std::size_t source, std::uint64_t 
   for (const Part& part : plan_.sources_[source].parts) {
     if (offset < part.offset || size > part.size || offset - part.offset > part.size - size)
       continue;
-    if (!part.problem.empty()) return std::unexpected(unread_place(part.problem));
+    if (!part.problem.empty()) return std::unexpected(unread_location(part.problem));
     const ReadResult& result = results_[part.reading];
     if (!result.is_read()) return std::unexpected(unread_memory(result));
     const std::uint64_t at = offset - part.offset;
@@ -264,7 +264,7 @@ Value ValueDecoder::decode_characters(const Node& node) const {
     const ReadResult* const result = part->problem.empty() ? &results_[part->reading] : nullptr;
     if (result == nullptr || !result->is_read()) {
       if (!text.empty()) return cut();
-      return {result == nullptr ? unread_place(part->problem) : unread_memory(*result)};
+      return {result == nullptr ? unread_location(part->problem) : unread_memory(*result)};
     }
     Bytes bytes = result->bytes;
     if (!part->is_memory)
@@ -464,7 +464,7 @@ Value ValueDecoder::decode_node(const Node& node) const {
   case Node::Kind::interface:
     return decode_interface(node);
   case Node::Kind::problem:
-    return {unread_place(node.text)};
+    return {unread_location(node.text)};
   case Node::Kind::more:
     break;
   }

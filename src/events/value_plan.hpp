@@ -38,8 +38,8 @@ using FindGlobal = std::function<std::optional<dwarf::Variable>(const std::strin
 // The types of values in Go's interfaces, of the module; null if they are not known.
 using FindGoTypes = std::function<const dwarf::GoTypes*()>;
 
-// A probed place and what is known about the function there. Borrows both.
-struct TypedPlace {
+// What is known about the function at a probe point. Borrows it.
+struct TypedPoint {
   const dwarf::FunctionInfo* function = nullptr; // never null
   // The probe is at the first instruction of `function`.
   bool at_entry = false;
@@ -86,11 +86,11 @@ public:
   explicit ValuePlan(std::vector<reading> readings) : readings_(std::move(readings)) {}
   // The parameters at a function's entry or of an inlined call, all visible variables elsewhere;
   // and the result if returns are captured.
-  static ValuePlan make(const ReadingBuilder& readings, const TypedPlace& place,
+  static ValuePlan make(const ReadingBuilder& readings, const TypedPoint& point,
                         const TypedLimits& limits);
   // The values that the paths name. `problems` gets an error for each path, nullopt if its value
   // can be read: not_found, unsupported or usage. A value with a problem is an Unreadable.
-  static ValuePlan make(const ReadingBuilder& readings, const TypedPlace& place,
+  static ValuePlan make(const ReadingBuilder& readings, const TypedPoint& point,
                         const TypedLimits& limits, std::span<const ValuePath> paths,
                         std::vector<std::optional<Error>>& problems);
   // Values that are all unreadable.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Makes the readings of values; value_plan.cpp decodes what they found.
 #include "events/library_types.hpp"
-#include "events/value_places.hpp"
+#include "events/path_resolver.hpp"
 #include "events/value_plan_draft.hpp"
 
 #include <algorithm>
@@ -24,8 +24,8 @@ constexpr int max_nested_nodes = 64;
 constexpr std::size_t max_nodes = 4096; // of all values of a probe
 constexpr std::string_view type_not_known = "its type is not known";
 
-bool has_result(const TypedPlace& place) {
-  return place.phases.exit && place.function->result->kind() != TypeKind::none;
+bool has_result(const TypedPoint& point) {
+  return point.phases.exit && point.function->result->kind() != TypeKind::none;
 }
 
 } // namespace
@@ -70,13 +70,14 @@ public:
     }
     begin_value();
     const std::size_t others = made_.readings_.size();
-    auto named = find_place(builder_, where_, path,
-                            is_result && has_result(where_) ? keep_result_address() : std::nullopt,
-                            {}, nullptr, keep());
+    auto named =
+        resolve_path(builder_, where_, path,
+                     is_result && has_result(where_) ? keep_result_address() : std::nullopt, {},
+                     nullptr, keep());
     if (!named) keep_readings(others);
     if (!named) return fail(std::move(named).error());
-    phase_ = named->place.phase;
-    add_value(make_at(path.text, named->place), *named->place.type, is_result,
+    phase_ = named->value.phase;
+    add_value(make_at(path.text, named->value), *named->value.type, is_result,
               parameter_source(where_, path));
     return {};
   }
@@ -121,39 +122,39 @@ private:
   }
 
   Node make_value(std::string name, const Type& type, const Location& location) {
-    // Compilers give what has no bytes no place.
+    // Compilers describe no location for what has no bytes.
     if (!has_content(type)) return structure_node(std::move(name), type, 0, 0, nullptr, 0);
     if (!location.is_readable()) return problem_node(std::move(name), type, problem_of(location));
     return make_at(std::move(name), {.type = &type, .phase = phase_, .location = &location});
   }
 
-  // A value at a place: in memory, in a register or in several pieces.
-  Node make_at(std::string name, const ValuePlace& place) {
-    const Type& type = *place.type;
-    if (place.bits) {
-      const std::uint64_t size = (place.bits->offset + place.bits->size + 7) / 8;
-      const auto number = size <= word_size ? builder_.number(place, size) : std::nullopt;
+  // A value in memory, in a register or in several pieces.
+  Node make_at(std::string name, const LocatedValue& value) {
+    const Type& type = *value.type;
+    if (value.bits) {
+      const std::uint64_t size = (value.bits->offset + value.bits->size + 7) / 8;
+      const auto number = size <= word_size ? builder_.number(value, size) : std::nullopt;
       if (!number) return problem_node(std::move(name), type, location_too_complex);
       Node node = from_reading(std::move(name), type, *number, false, load_size(size), 0);
-      node.bits = place.bits;
+      node.bits = value.bits;
       return node;
     }
-    if (place.address) return in_memory(std::move(name), type, *place.address, 0);
-    if (place.location->length && place.offset == 0) return counted_text(std::move(name), place);
-    const auto& pieces = place.location->pieces;
+    if (value.address) return in_memory(std::move(name), type, *value.address, 0);
+    if (value.location->length && value.offset == 0) return counted_text(std::move(name), value);
+    const auto& pieces = value.location->pieces;
     if (pieces.size() == 1 && pieces[0].kind == Piece::Kind::memory) {
-      const auto address = builder_.address(place);
+      const auto address = builder_.address(value);
       if (!address) return problem_node(std::move(name), type, location_too_complex);
       return in_memory(std::move(name), type, *address, 0);
     }
-    return in_pieces(std::move(name), place);
+    return in_pieces(std::move(name), value);
   }
 
-  // Characters whose number is at a place of its own.
-  Node counted_text(std::string name, const ValuePlace& place) {
-    const Type& type = *place.type;
-    const auto length = builder_.length(place);
-    auto text = builder_.address(place);
+  // Characters whose number has a location of its own.
+  Node counted_text(std::string name, const LocatedValue& value) {
+    const Type& type = *value.type;
+    const auto length = builder_.length(value);
+    auto text = builder_.address(value);
     if (!length || !text) return problem_node(std::move(name), type, location_too_complex);
     if (readings_left() < 2 || string_capacity() == 0) return more_node(std::move(name), type);
     set_length(*text, *add_reading(*length));
@@ -161,19 +162,19 @@ private:
     return text_node(std::move(name), type, *text);
   }
 
-  // A value in registers, or in several places. Only the pieces that it has are read.
-  Node in_pieces(std::string name, const ValuePlace& place) {
+  // A value in registers, or in several pieces. Only the pieces that it has are read.
+  Node in_pieces(std::string name, const LocatedValue& value) {
     ValuePlan::Source source;
     std::uint64_t start = 0;
-    const std::uint64_t size = place.type->size();
-    for (const Piece& piece : place.location->pieces) {
-      const std::uint64_t piece_size = piece.size != 0 ? piece.size : place.offset + size;
-      if (start + piece_size > place.offset && start < place.offset + size)
+    const std::uint64_t size = value.type->size();
+    for (const Piece& piece : value.location->pieces) {
+      const std::uint64_t piece_size = piece.size != 0 ? piece.size : value.offset + size;
+      if (start + piece_size > value.offset && start < value.offset + size)
         source.parts.push_back(make_part(piece, start, piece_size));
       start += piece_size;
     }
     made_.sources_.push_back(std::move(source));
-    return make_node(std::move(name), *place.type, made_.sources_.size() - 1, place.offset, nullptr,
+    return make_node(std::move(name), *value.type, made_.sources_.size() - 1, value.offset, nullptr,
                      0);
   }
 
@@ -306,7 +307,7 @@ private:
     return scalar_node(std::move(name), type, source, offset);
   }
 
-  // A reading of the word at an offset of the source; nullopt if it is not in one place.
+  // A reading of the word at an offset of the source; nullopt if it is not in one piece.
   std::optional<reading> word_at(std::size_t source, std::uint64_t offset,
                                  const reading* block) const {
     if (block != nullptr) return word_of(address_of(*block), offset);
@@ -706,30 +707,30 @@ private:
   std::size_t nodes_ = 0;
 };
 
-ValuePlan ValuePlan::make(const ReadingBuilder& readings, const TypedPlace& place,
+ValuePlan ValuePlan::make(const ReadingBuilder& readings, const TypedPoint& point,
                           const TypedLimits& limits) {
   std::vector<const dwarf::Variable*> shown;
-  for (const dwarf::Variable& variable : place.function->variables) {
-    if (!place.phases.entry) break;
-    if (place.at_entry && (!variable.is_parameter || !variable.inlined_function.empty())) continue;
-    if (place.is_inlined_call && !variable.of_probed_call) continue;
+  for (const dwarf::Variable& variable : point.function->variables) {
+    if (!point.phases.entry) break;
+    if (point.at_entry && (!variable.is_parameter || !variable.inlined_function.empty())) continue;
+    if (point.is_inlined_call && !variable.of_probed_call) continue;
     shown.push_back(&variable);
   }
   std::vector<const Type*> types;
   for (const dwarf::Variable* variable : shown) types.push_back(variable->type);
-  if (has_result(place)) types.push_back(place.function->result);
+  if (has_result(point)) types.push_back(point.function->result);
   const auto numbers = static_cast<std::size_t>(
       std::ranges::count_if(types, [](const Type* type) { return is_plain_number(*type); }));
-  ValuePlanBuilder builder(readings, place, limits, types.size() - numbers, numbers);
+  ValuePlanBuilder builder(readings, point, limits, types.size() - numbers, numbers);
   for (const dwarf::Variable* variable : shown) builder.add_variable(*variable);
-  if (has_result(place)) builder.add_result();
+  if (has_result(point)) builder.add_result();
   return builder.take();
 }
 
-ValuePlan ValuePlan::make(const ReadingBuilder& readings, const TypedPlace& place,
+ValuePlan ValuePlan::make(const ReadingBuilder& readings, const TypedPoint& point,
                           const TypedLimits& limits, std::span<const ValuePath> paths,
                           std::vector<std::optional<Error>>& problems) {
-  ValuePlanBuilder builder(readings, place, limits, paths.size(), 0);
+  ValuePlanBuilder builder(readings, point, limits, paths.size(), 0);
   for (const ValuePath& path : paths) {
     auto added = builder.add_path(path);
     auto& problem = problems.emplace_back();
@@ -737,7 +738,7 @@ ValuePlan ValuePlan::make(const ReadingBuilder& readings, const TypedPlace& plac
     problem = std::move(added).error();
     builder.add_unreadable(path, "not available here");
   }
-  if (limits.adds_result && has_result(place) &&
+  if (limits.adds_result && has_result(point) &&
       std::ranges::none_of(paths, &ValuePath::is_of_result))
     builder.add_implied_result();
   return builder.take();

@@ -3,8 +3,8 @@
 // value gets a share.
 #pragma once
 
+#include "events/path_resolver.hpp"
 #include "events/plan.hpp"
-#include "events/value_places.hpp"
 #include "events/value_plan.hpp"
 
 #include <algorithm>
@@ -21,7 +21,7 @@ class ValuePlanDraft {
 public:
   // Borrows `builder`, `where` and the limits. `values`: how many will be added, without the
   // numbers.
-  ValuePlanDraft(const ReadingBuilder& builder, const TypedPlace& where, const TypedLimits& limits,
+  ValuePlanDraft(const ReadingBuilder& builder, const TypedPoint& where, const TypedLimits& limits,
                  std::size_t values, std::size_t numbers)
       : builder_(builder), where_(where), limits_(limits), waiting_values_(values),
         waiting_numbers_(numbers) {}
@@ -83,7 +83,7 @@ protected:
   }
 
   const ReadingBuilder& builder_;
-  const TypedPlace& where_;
+  const TypedPoint& where_;
   const TypedLimits& limits_;
   record_u8 phase_ = PHASE_ENTRY;
   std::optional<std::size_t> module_reading_; // see ValuePlan::Content::module

@@ -106,7 +106,7 @@ Result<std::unique_ptr<CallerCode>>
 CallerCode::start(const Filter& filter, std::span<const Probe> probes, const TargetOptions& where,
                   const HitProcesses& who, BuiltinProgram& program, Output& output) {
   std::unique_ptr<CallerCode> made(new CallerCode(where, program, output));
-  made->add_places(filter);
+  made->add_callers(filter);
   made->add_probed_files(probes);
   const std::vector<pid_t> first = who.include_others ? std::vector<pid_t>() : who.running();
   auto watch = MappingWatch::start(first, true);
@@ -119,14 +119,14 @@ CallerCode::start(const Filter& filter, std::span<const Probe> probes, const Tar
   return made;
 }
 
-void CallerCode::add_places(const Filter& filter) {
+void CallerCode::add_callers(const Filter& filter) {
   for (std::size_t i = 0; i < filter.terms.size(); ++i) {
     if (filter.terms[i].built_in != COMPARE_CALLER) continue;
     const auto bits = static_cast<std::uint8_t>(1U << caller_number(filter, i));
     for (const TextPattern& each : filter.terms[i].patterns)
-      if (auto place = parse_caller_place(each.text)) {
-        if (place->module) place->module = absolute_module(*place->module);
-        places_.push_back({.place = std::move(*place), .text = each.text, .bits = bits});
+      if (auto name = parse_caller_name(each.text)) {
+        if (name->module) name->module = absolute_module(*name->module);
+        callers_.push_back({.name = std::move(*name), .text = each.text, .bits = bits});
       }
   }
 }
@@ -242,17 +242,17 @@ void CallerCode::forget(pid_t pid) {
 // A function without a module is one of the program or of the probed files.
 void CallerCode::learn_files(pid_t pid) {
   const std::string program = live_path(pid, "exe");
-  for (Place& place : places_) {
-    if (place.place.module) {
-      learn(pid, place, *place.place.module);
+  for (Caller& caller : callers_) {
+    if (caller.name.module) {
+      learn(pid, caller, *caller.name.module);
       continue;
     }
-    learn(pid, place, program);
-    for (const File& each : probed_) learn(pid, place, each.path);
+    learn(pid, caller, program);
+    for (const File& each : probed_) learn(pid, caller, each.path);
   }
 }
 
-void CallerCode::learn(pid_t pid, Place& place, std::string_view module) {
+void CallerCode::learn(pid_t pid, Caller& caller, std::string_view module) {
   std::vector<ProcessFile> found;
   if (module.starts_with("/proc/")) {
     const std::string path(module);
@@ -270,7 +270,7 @@ void CallerCode::learn(pid_t pid, Place& place, std::string_view module) {
     const BinaryPath& shown = each.display_path;
     const FileVersion version = read_file_version(each.open_path).value_or(FileVersion());
     const auto [searched, is_new] =
-        searched_.emplace(FileKey(each.identity, to_string(shown), version), &place);
+        searched_.emplace(FileKey(each.identity, to_string(shown), version), &caller);
     if (!is_new) continue;
     const auto target = Target::open({.path = {.file = each.open_path, .entry = shown.entry},
                                       .display_path = shown,
@@ -286,20 +286,20 @@ void CallerCode::learn(pid_t pid, Place& place, std::string_view module) {
                      ? *known
                      : files_.emplace_back(
                            File{.identity = each.identity, .path = shown.file, .version = version});
-    add_code(place, file, *target);
+    add_code(caller, file, *target);
   }
 }
 
-void CallerCode::add_code(Place& place, File& file, const Target& target) {
+void CallerCode::add_code(Caller& caller, File& file, const Target& target) {
   const elf::Image& image = *target.image();
   const auto add = [&](std::uint64_t offset, std::uint64_t size) {
     const std::uint64_t begin = image.entry_data().value + offset;
     if (size == 0) return;
-    file.code.push_back({.begin = begin, .end = begin + size, .bits = place.bits});
-    place.was_found = true;
+    file.code.push_back({.begin = begin, .end = begin + size, .bits = caller.bits});
+    caller.was_found = true;
   };
-  if (!place.place.function) return add(0, image.bytes().size());
-  for (const elf::AddressRange& each : function_code(target, *place.place.function))
+  if (!caller.name.function) return add(0, image.bytes().size());
+  for (const elf::AddressRange& each : function_code(target, *caller.name.function))
     if (const auto offset = image.to_image(each.address)) add(offset->value, each.size);
 }
 
@@ -315,10 +315,10 @@ std::vector<CallerRange> CallerCode::code_of(const Mapping& mapping,
 
 void CallerCode::stop() {
   if (!has_described_) return; // what no process was seen to have is not known
-  for (const Place& each : places_) {
+  for (const Caller& each : callers_) {
     if (each.was_found) continue;
     output_.warn(
-        each.place.module
+        each.name.module
             ? fmt::format("--if: no probed process has mapped {}", in_single_quotes(each.text))
             : fmt::format("--if: no probed program has the function {}, nor have the "
                           "probed files",

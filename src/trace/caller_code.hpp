@@ -49,8 +49,8 @@ public:
   void stop() override;
 
 private:
-  struct Place { // of a term
-    CallerPlace place;
+  struct Caller { // of a term
+    CallerName name;
     std::string text; // as typed
     std::uint8_t bits = 0;
     bool was_found = false;
@@ -66,14 +66,14 @@ private:
 
   CallerCode(const TargetOptions& where, BuiltinProgram& program, Output& output)
       : where_(where), program_(program), output_(output) {}
-  void add_places(const Filter& filter);
+  void add_callers(const Filter& filter);
   void add_probed_files(std::span<const Probe> probes);
   void describe(pid_t pid);
   void forget(pid_t pid);
   bool is_probed(const Mapping& mapping) const;
   void learn_files(pid_t pid);
-  void learn(pid_t pid, Place& place, std::string_view module);
-  void add_code(Place& place, File& file, const Target& target);
+  void learn(pid_t pid, Caller& caller, std::string_view module);
+  void add_code(Caller& caller, File& file, const Target& target);
   std::vector<CallerRange> code_of(const Mapping& mapping, const FileVersion& version) const;
 
   const TargetOptions& where_;
@@ -81,13 +81,13 @@ private:
   Output& output_;
   std::optional<MappingWatch> watch_;
   std::uint64_t handled_losses_ = 0;
-  std::vector<Place> places_;
+  std::vector<Caller> callers_;
   std::vector<File> probed_; // without code
   std::vector<File> files_;
-  std::set<pid_t> described_;                           // processes
-  bool has_described_ = false;                          // one, also if it has ended
-  std::set<std::pair<FileKey, std::uint64_t>> seen_;    // mapped files, by offset
-  std::set<std::pair<FileKey, const Place*>> searched_; // files, with their entry
+  std::set<pid_t> described_;                            // processes
+  bool has_described_ = false;                           // one, also if it has ended
+  std::set<std::pair<FileKey, std::uint64_t>> seen_;     // mapped files, by offset
+  std::set<std::pair<FileKey, const Caller*>> searched_; // files, with their entry
 };
 
 } // namespace uprobectl

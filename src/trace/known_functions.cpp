@@ -118,11 +118,11 @@ KnownFunctions::find_errno_of_library(const ProbePoint& point) {
   return LibraryErrno{.slot = *slot, .thread_pointer_offset = *offset};
 }
 
-std::optional<ErrnoPlace> KnownFunctions::find_errno(const ProbePoint& point) {
+std::optional<ErrnoLocation> KnownFunctions::find_errno(const ProbePoint& point) {
   const auto [known, is_new] = errno_of_.try_emplace(point.binary.get());
   if (is_new) known->second = find_errno_of_library(point);
   if (!known->second) return std::nullopt;
-  return ErrnoPlace{
+  return ErrnoLocation{
       .slot = static_cast<std::int64_t>(known->second->slot.value - uprobe_address(point).value),
       .thread_pointer_offset = known->second->thread_pointer_offset};
 }

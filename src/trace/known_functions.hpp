@@ -41,7 +41,7 @@ private:
   const Prototype* find(const CapturePoint& probed) const;
   bool decides(const CapturePoint& probed) const;
   bool reads_errno(const CapturePoint& probed) const;
-  std::optional<ErrnoPlace> find_errno(const ProbePoint& point);
+  std::optional<ErrnoLocation> find_errno(const ProbePoint& point);
 
   const CaptureSpec& capture_;
   ArgumentListIndex lists_;

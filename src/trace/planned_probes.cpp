@@ -2,8 +2,8 @@
 #include "trace/planned_probes.hpp"
 
 #include "events/argument_lists.hpp"
+#include "events/path_resolver.hpp"
 #include "events/point_values.hpp"
-#include "events/value_places.hpp"
 #include "trace/binary_cache.hpp"
 #include "trace/known_functions.hpp"
 #include "trace/plan_promises.hpp"
@@ -186,12 +186,12 @@ private:
   }
 
   // Whether a path begins at something that every run finds, or at a variable of the function.
-  static bool is_known(const TypedPlace& typed, const ValuePath& path) {
+  static bool is_known(const TypedPoint& typed, const ValuePath& path) {
     return parse_source_name(path.variable) || names_variable(typed, path) ||
            names_member(typed, path);
   }
 
-  static bool add_global(const TypedPlace& typed, const ValuePath& path,
+  static bool add_global(const TypedPoint& typed, const ValuePath& path,
                          plans::PlannedValues& values) {
     if (std::ranges::find(values.globals, path.variable, &plans::PlannedGlobal::name) !=
         values.globals.end())

@@ -95,21 +95,22 @@ std::optional<dwarf::Variable> find_imported(const elf::Image& image, const dwar
   dwarf::Variable& variable = declared->variable;
   variable.location =
       dwarf::unreadable("it is defined in another file, and this one does not tell where");
-  dwarf::Formula place{.base = dwarf::Formula::Base::image};
+  dwarf::Formula formula{.base = dwarf::Formula::Base::image};
   const auto symbols = image.dynamic_symbols();
   if (!symbols) return std::move(variable);
   for (const auto& slots :
        {image.import_slots(), image.variable_slots()}) // without and with a type
     for (const elf::ImportSlot& slot : slots.value_or(std::vector<elf::ImportSlot>()))
       if (const auto symbol = symbols->at(slot.symbol); symbol && symbol->name == declared->symbol)
-        place.loads = {static_cast<std::int64_t>(slot.address.value)};
+        formula.loads = {static_cast<std::int64_t>(slot.address.value)};
   if (const auto own = image.find_dynamic(declared->symbol))
     for (const elf::Symbol& each : *own)
       if (each.defined && each.type == elf::SymbolType::object) {
-        place.loads.clear();
-        place.addend = static_cast<std::int64_t>(each.address.value);
+        formula.loads.clear();
+        formula.addend = static_cast<std::int64_t>(each.address.value);
       }
-  if (!place.loads.empty() || place.addend != 0) variable.location = in_memory(std::move(place));
+  if (!formula.loads.empty() || formula.addend != 0)
+    variable.location = in_memory(std::move(formula));
   return std::move(variable);
 }
 
@@ -310,7 +311,7 @@ void TypedProbes::prefer_variables(std::span<const CapturePoint> points, GroupSp
       each.built_in.reset();
 }
 
-Result<const TypedPlace*> TypedProbes::describe(const CapturePoint& probed) {
+Result<const TypedPoint*> TypedProbes::describe(const CapturePoint& probed) {
   const ProbePoint& point = *probed.point;
   if (!can_have_types(probed))
     return fail(ErrorKind::unsupported,
@@ -325,31 +326,32 @@ Result<const TypedPlace*> TypedProbes::describe(const CapturePoint& probed) {
     return fail(ErrorKind::not_found,
                 std::string(dwarf::why_not_described(*file.debug, uprobe_address(point))));
   set_described(file, point, phases, planned);
-  return &place_;
+  return &typed_point_;
 }
 
 void TypedProbes::set_described(File& file, const ProbePoint& point, const CapturePhases& phases,
                                 const plans::PlannedValues* planned) {
-  place_ = TypedPlace{.function = &*function_};
-  place_.at_entry = point.inlined_into == nullptr && function_->entry == point.address;
-  place_.is_inlined_call = point.inlined_into != nullptr;
-  place_.phases = phases;
-  place_.shown_name = source_name(point, *function_);
-  place_.is_planned = planned != nullptr;
+  typed_point_ = TypedPoint{.function = &*function_};
+  typed_point_.at_entry = point.inlined_into == nullptr && function_->entry == point.address;
+  typed_point_.is_inlined_call = point.inlined_into != nullptr;
+  typed_point_.phases = phases;
+  typed_point_.shown_name = source_name(point, *function_);
+  typed_point_.is_planned = planned != nullptr;
   if (planned != nullptr) {
-    place_.find_global = [planned](const std::string& name) -> std::optional<dwarf::Variable> {
+    typed_point_.find_global =
+        [planned](const std::string& name) -> std::optional<dwarf::Variable> {
       const auto found = std::ranges::find(planned->globals, name, &plans::PlannedGlobal::name);
       return found == planned->globals.end() ? std::nullopt : std::optional(found->variable);
     };
     return;
   }
-  place_.find_global = [this, &file, code = point.address](const std::string& name) {
+  typed_point_.find_global = [this, &file, code = point.address](const std::string& name) {
     auto found = find_global(file, name, code);
     if (!found) return find_imported(*file.image, *file.debug, name, code);
     find_storage(file, *found);
     return found;
   };
-  place_.find_go_types = [&file] {
+  typed_point_.find_go_types = [&file] {
     if (!file.go_types) {
       (*file.binary->file())->complete_symbols();
       file.go_types.emplace(*file.image, *file.debug);
@@ -358,7 +360,7 @@ void TypedProbes::set_described(File& file, const ProbePoint& point, const Captu
   };
 }
 
-Result<const TypedPlace*> TypedProbes::describe_for_plan(const ProbePoint& point) {
+Result<const TypedPoint*> TypedProbes::describe_for_plan(const ProbePoint& point) {
   if (!point.binary->machine.is_64bit || point.static_probe || point.java ||
       point.kind == SymbolKind::plt)
     return fail(ErrorKind::unsupported, "it is read for native functions only");
@@ -369,7 +371,7 @@ Result<const TypedPlace*> TypedProbes::describe_for_plan(const ProbePoint& point
     return fail(ErrorKind::not_found,
                 std::string(dwarf::why_not_described(*file.debug, uprobe_address(point))));
   set_described(file, point, phases_, nullptr);
-  return &place_;
+  return &typed_point_;
 }
 
 std::optional<plans::PlannedPrologue> TypedProbes::prologue_for_plan(const ProbePoint& point) {

@@ -17,7 +17,7 @@
 
 namespace uprobectl {
 
-// Returns what dwarf::describe_function() needs to know about a probed place. `frames`: of the
+// Returns what dwarf::describe_function() needs to know about a probe point. `frames`: of the
 // image; null if it has no call frame information.
 // `prologue_size`: bytes behind the point, if it is probed behind its prologue.
 dwarf::CodePoint make_code_point(const ProbePoint& point, unwind::UnwindData* frames,
@@ -39,7 +39,7 @@ public:
   using TakeValues = std::function<void(const ValuePlan&)>;
   void set_take_values(TakeValues take) { take_values_ = std::move(take); }
 
-  Result<const TypedPlace*> describe(const CapturePoint& probed) override;
+  Result<const TypedPoint*> describe(const CapturePoint& probed) override;
   void warn(std::string text) override { warnings_.push_back(std::move(text)); }
   void planned(const ValuePlan& values) override {
     if (take_values_) take_values_(values);
@@ -59,7 +59,7 @@ public:
   void prefer_variables(std::span<const CapturePoint> points, GroupSpec& groups);
 
   // For make_plan(), which may be for another architecture. As describe(), of the returns as well.
-  Result<const TypedPlace*> describe_for_plan(const ProbePoint& point);
+  Result<const TypedPoint*> describe_for_plan(const ProbePoint& point);
   // Of the point that was described last.
   std::optional<plans::PlannedPrologue> prologue_for_plan(const ProbePoint& point);
 
@@ -111,7 +111,7 @@ private:
   TakeValues take_values_;
   // What describe() returns.
   std::optional<dwarf::FunctionInfo> function_;
-  TypedPlace place_;
+  TypedPoint typed_point_;
 };
 
 } // namespace uprobectl

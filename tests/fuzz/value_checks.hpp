@@ -4,7 +4,7 @@
 #pragma once
 
 #include "dwarf/go_types.hpp"
-#include "events/value_places.hpp"
+#include "events/path_resolver.hpp"
 
 #include <cstdlib>
 #include <limits>
@@ -74,7 +74,7 @@ inline void check_captures(const dwarf::FunctionInfo& function, VirtualAddress a
   point.address = address;
   const auto readings = ReadingBuilder::make(pairs, false, {.point = &point});
   if (!readings) std::abort();
-  TypedPlace typed{.function = &function};
+  TypedPoint typed{.function = &function};
   typed.find_go_types = [go_types] { return go_types; };
   typed.at_entry = function.entry == address;
   typed.phases = {.entry = true, .exit = true, .paired = true};

@@ -494,23 +494,23 @@ TEST_CASE("with $ a name is a built-in variable and no argument") {
 }
 
 TEST_CASE("a caller is a module, a function, or a function of a module") {
-  const auto place = [](std::string_view text) { return parse_caller_place(text).value(); };
-  CHECK(place("libfoo.so") == CallerPlace{.module = "libfoo.so"});
-  CHECK(place("libc.so.6") == CallerPlace{.module = "libc.so.6"});
-  CHECK(place("/usr/bin/bash") == CallerPlace{.module = "/usr/bin/bash"});
-  CHECK(place("bash!") == CallerPlace{.module = "bash"});
-  CHECK(place("base.apk!/lib/arm64-v8a/libfoo.so") ==
-        CallerPlace{.module = "base.apk!/lib/arm64-v8a/libfoo.so"});
-  CHECK(place("base.apk!/lib/libfoo.so!bar") ==
-        CallerPlace{.module = "base.apk!/lib/libfoo.so", .function = "bar"});
-  CHECK(place("libfoo.so!ns::Foo::bar(int)") ==
-        CallerPlace{.module = "libfoo.so", .function = "ns::Foo::bar(int)"});
-  CHECK(place("ns::Foo::bar") == CallerPlace{.function = "ns::Foo::bar"});
-  CHECK(parse_caller_place("libfoo.so!bar+4").error().first == 10);
-  CHECK(parse_caller_place("!bar").error().first == 0);
-  CHECK_FALSE(parse_caller_place(""));
-  CHECK_FALSE(parse_caller_place("file.c:20"));
-  CHECK_FALSE(parse_caller_place("vaddr:0x10"));
+  const auto caller = [](std::string_view text) { return parse_caller_name(text).value(); };
+  CHECK(caller("libfoo.so") == CallerName{.module = "libfoo.so"});
+  CHECK(caller("libc.so.6") == CallerName{.module = "libc.so.6"});
+  CHECK(caller("/usr/bin/bash") == CallerName{.module = "/usr/bin/bash"});
+  CHECK(caller("bash!") == CallerName{.module = "bash"});
+  CHECK(caller("base.apk!/lib/arm64-v8a/libfoo.so") ==
+        CallerName{.module = "base.apk!/lib/arm64-v8a/libfoo.so"});
+  CHECK(caller("base.apk!/lib/libfoo.so!bar") ==
+        CallerName{.module = "base.apk!/lib/libfoo.so", .function = "bar"});
+  CHECK(caller("libfoo.so!ns::Foo::bar(int)") ==
+        CallerName{.module = "libfoo.so", .function = "ns::Foo::bar(int)"});
+  CHECK(caller("ns::Foo::bar") == CallerName{.function = "ns::Foo::bar"});
+  CHECK(parse_caller_name("libfoo.so!bar+4").error().first == 10);
+  CHECK(parse_caller_name("!bar").error().first == 0);
+  CHECK_FALSE(parse_caller_name(""));
+  CHECK_FALSE(parse_caller_name("file.c:20"));
+  CHECK_FALSE(parse_caller_name("vaddr:0x10"));
 }
 
 TEST_CASE("callers are compared by ==, != and in") {
@@ -562,7 +562,7 @@ TEST_CASE("callers are compared with the return address") {
 #endif
   CHECK((plan->settings().filter_features & 1U << COMPARE_CALLER) != 0);
   CHECK(error_of_plan("caller == f", {.on_return = true}, {.by_uretprobe = true})
-            .find("different places") != std::string::npos);
+            .find("different locations") != std::string::npos);
   probed[0].symbol_offset = 4;
   CHECK_FALSE(plan_of());
 }

@@ -218,11 +218,12 @@ TEST_CASE("memory that a function writes is an address where calls are not paire
   const PrototypeTable table = table_of(read_prototype);
   const Prototype& read = *table.find("libc.so.6", "read");
   const KnownCall entry = make_known_call(read, "read", CaptureSpec{}, phases_of(CaptureSpec{}),
-                                          false, ErrnoPlace{.slot = -8});
+                                          false, ErrnoLocation{.slot = -8});
   CHECK(names_of(entry) == std::vector<std::string>{"fd", "data", "size"});
   CHECK(entry.arguments[1].type == ArgumentType::ptr);
-  const KnownCall exit = make_known_call(
-      read, "read", CaptureSpec{}, {.entry = false, .exit = true}, false, ErrnoPlace{.slot = -8});
+  const KnownCall exit =
+      make_known_call(read, "read", CaptureSpec{}, {.entry = false, .exit = true}, false,
+                      ErrnoLocation{.slot = -8});
   CHECK(names_of(exit) == std::vector<std::string>{"ret"});
 }
 
@@ -230,8 +231,8 @@ TEST_CASE("of a paired call, memory is read at the return, and errno") {
   const PrototypeTable table = table_of(read_prototype);
   const Prototype& read = *table.find("libc.so.6", "read");
   const CaptureSpec paired{.pair_calls = true};
-  const ErrnoPlace place{.slot = -8, .thread_pointer_offset = 1712};
-  const KnownCall call = make_known_call(read, "read", paired, phases_of(paired), false, place);
+  const ErrnoLocation location{.slot = -8, .thread_pointer_offset = 1712};
+  const KnownCall call = make_known_call(read, "read", paired, phases_of(paired), false, location);
   CHECK(names_of(call) == std::vector<std::string>{"fd", "data", "size", "ret", "&data",
                                                    "errno offset", "errno value"});
   CHECK(call.shown == 4);
@@ -270,7 +271,7 @@ Result<CapturePlan> plan_of_read(const CaptureSpec& capture,
   const bool finds_errno = layouts.thread.address != 0;
   probed.known = std::make_shared<const KnownCall>(
       make_known_call(*table.find("libc.so.6", "read"), "read", capture, phases_of(capture), false,
-                      finds_errno ? std::optional(ErrnoPlace{.slot = -8}) : std::nullopt));
+                      finds_errno ? std::optional(ErrnoLocation{.slot = -8}) : std::nullopt));
   return CapturePlan::make(capture, std::span(&probed, 1), nullptr, {.layouts = layouts});
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "events/value_places.hpp"
+#include "events/path_resolver.hpp"
 
 #include "events/conditions.hpp"
 #include "events/library_types.hpp"
@@ -56,7 +56,7 @@ bool is_floating_point(const Type& type, int depth) {
 // Finds the variables that names stand for.
 class VariableFinder {
 public:
-  explicit VariableFinder(const TypedPlace& where) : where_(where) {}
+  explicit VariableFinder(const TypedPoint& where) : where_(where) {}
 
   // Whether the path begins at a variable of the function.
   bool names_variable(const ValuePath& path) const {
@@ -113,29 +113,29 @@ protected:
     return where_.is_inlined_call ? variable.of_probed_call : variable.inlined_function.empty();
   }
 
-  const TypedPlace& where_;
+  const TypedPoint& where_;
 };
 
 // Finds what paths name, step by step.
 class PathResolver : private VariableFinder {
 public:
-  PathResolver(const ReadingBuilder& readings, const TypedPlace& where,
+  PathResolver(const ReadingBuilder& readings, const TypedPoint& where,
                const std::optional<reading>& result_address, std::vector<std::string> others,
                KeepReading keep)
       : VariableFinder(where), readings_(readings), result_address_(result_address),
         others_(std::move(others)), keep_(std::move(keep)) {}
 
-  // See find_place().
-  Result<PathPlace> resolve(const ValuePath& path, std::size_t* wrong_step) {
-    PathPlace made;
+  // See resolve_path().
+  Result<ResolvedPath> resolve(const ValuePath& path, std::size_t* wrong_step) {
+    ResolvedPath made;
     if (!path.is_of_result() && !where_.phases.entry)
       return fail(path_error(path, ErrorKind::usage, "the entry is not probed")
                       .hint("add --entry or --latency"));
     auto start = find_start(path);
     if (!start) return fail(std::move(start).error());
-    made.place = *start;
+    made.value = *start;
     for (const ValuePath::Step& step : path.steps)
-      if (auto moved = take(path, made.place, step); !moved) {
+      if (auto moved = take(path, made.value, step); !moved) {
         if (wrong_step != nullptr)
           *wrong_step = static_cast<std::size_t>(&step - path.steps.data());
         return fail(std::move(moved).error());
@@ -145,7 +145,7 @@ public:
   }
 
 private:
-  Result<ValuePlace> find_start(const ValuePath& path) {
+  Result<LocatedValue> find_start(const ValuePath& path) {
     if (path.is_of_result()) return find_result(path);
     if (const dwarf::Variable* const found = find_start_variable(path))
       return start_at(path, *found->type, found->location);
@@ -163,17 +163,17 @@ private:
     return fail(unknown_name(path));
   }
 
-  static Result<ValuePlace> start_at(const ValuePath& path, const Type& type,
-                                     const Location& location) {
+  static Result<LocatedValue> start_at(const ValuePath& path, const Type& type,
+                                       const Location& location) {
     if (!location.is_readable())
       return fail(path_error(path, ErrorKind::unsupported, problem_of(location)));
     const auto phase = static_cast<record_u8>(path.is_of_result() ? PHASE_RETURN : PHASE_ENTRY);
-    return ValuePlace{.type = &type, .phase = phase, .location = &location};
+    return LocatedValue{.type = &type, .phase = phase, .location = &location};
   }
 
   // A member of the class that a function of it names without "this->".
-  Result<std::optional<ValuePlace>> find_own_member(const ValuePath& path,
-                                                    const dwarf::Variable& self) const {
+  Result<std::optional<LocatedValue>> find_own_member(const ValuePath& path,
+                                                      const dwarf::Variable& self) const {
     const Type* const target = self.type->target();
     if (target == nullptr || !self.location.is_readable()) return std::nullopt;
     auto at = readings_.dereference({.type = self.type, .location = &self.location}, *target);
@@ -184,7 +184,8 @@ private:
   }
 
   // Goes to a member of the object, or of its base classes. Returns whether it has one.
-  Result<bool> move_to_member(const ValuePath& path, ValuePlace& at, std::string_view name) const {
+  Result<bool> move_to_member(const ValuePath& path, LocatedValue& at,
+                              std::string_view name) const {
     auto member = find_member(*at.type, name);
     if (!member) {
       const std::vector<BasePath> bases = bases_with_member(*at.type, name);
@@ -210,17 +211,18 @@ private:
     return true;
   }
 
-  Result<ValuePlace> find_result(const ValuePath& path) const {
+  Result<LocatedValue> find_result(const ValuePath& path) const {
     const dwarf::FunctionInfo& function = *where_.function;
     if (!where_.phases.exit)
       return fail(path_error(path, ErrorKind::usage, "the return is not probed")
                       .hint("add --latency, or --entry --return"));
     if (function.result->kind() == TypeKind::none)
       return fail(path_error(path, ErrorKind::not_found,
-                             function.has_unknown_result ? "the place of the result is not known"
+                             function.has_unknown_result ? "the location of the result is not known"
                                                          : "the function returns nothing"));
     if (result_address_)
-      return ValuePlace{.type = function.result, .phase = PHASE_RETURN, .address = result_address_};
+      return LocatedValue{
+          .type = function.result, .phase = PHASE_RETURN, .address = result_address_};
     return start_at(path, *function.result, function.result_location);
   }
 
@@ -245,52 +247,52 @@ private:
     return std::move(error).hint("list them with: uprobectl list-args TARGET FUNCTION");
   }
 
-  Result<void> take(const ValuePath& path, ValuePlace& place, const ValuePath::Step& step) const {
-    if (place.bits) return fail(path_error(path, ErrorKind::usage, "a bit-field has no members"));
+  Result<void> take(const ValuePath& path, LocatedValue& value, const ValuePath::Step& step) const {
+    if (value.bits) return fail(path_error(path, ErrorKind::usage, "a bit-field has no members"));
     const bool is_rust_reference =
-        place.type->kind() == TypeKind::reference && place.type->name().starts_with('&');
-    if (auto object = skip_reference(path, place); !object) return object;
+        value.type->kind() == TypeKind::reference && value.type->name().starts_with('&');
+    if (auto object = skip_reference(path, value); !object) return object;
     switch (step.kind) {
     case ValuePath::Step::Kind::member:
-      return take_member(path, place, step.name);
+      return take_member(path, value, step.name);
     case ValuePath::Step::Kind::element:
-      return take_element(path, place, step.index);
+      return take_element(path, value, step.index);
     case ValuePath::Step::Kind::dereference:
       if (is_rust_reference) return {};
       break;
     }
-    return follow_pointer(path, place);
+    return follow_pointer(path, value);
   }
 
-  static Result<void> move_to(const ValuePath& path, ValuePlace& place,
-                              const std::optional<ValuePlace>& next) {
+  static Result<void> move_to(const ValuePath& path, LocatedValue& value,
+                              const std::optional<LocatedValue>& next) {
     if (!next) return fail(path_error(path, ErrorKind::unsupported, location_too_complex));
-    place = *next;
+    value = *next;
     return {};
   }
 
-  Result<void> skip_reference(const ValuePath& path, ValuePlace& place) const {
-    if (place.type->kind() != TypeKind::reference || place.type->target() == nullptr) return {};
-    return move_to(path, place, readings_.dereference(place, *place.type->target()));
+  Result<void> skip_reference(const ValuePath& path, LocatedValue& value) const {
+    if (value.type->kind() != TypeKind::reference || value.type->target() == nullptr) return {};
+    return move_to(path, value, readings_.dereference(value, *value.type->target()));
   }
 
-  Result<void> follow_pointer(const ValuePath& path, ValuePlace& place) const {
-    if (const auto library = find_library_type(*place.type)) {
+  Result<void> follow_pointer(const ValuePath& path, LocatedValue& value) const {
+    if (const auto library = find_library_type(*value.type)) {
       if (library->kind == LibraryType::Kind::optional) {
-        place = part_of(place, *library->type, library->offset);
+        value = part_of(value, *library->type, library->offset);
         return {};
       }
       if (library->kind == LibraryType::Kind::pointer)
-        place = part_of(place, *library->type, library->offset);
+        value = part_of(value, *library->type, library->offset);
     }
-    if (auto left_out = left_out_error(path, *place.type)) return fail(std::move(*left_out));
-    if (place.type->kind() != TypeKind::pointer)
+    if (auto left_out = left_out_error(path, *value.type)) return fail(std::move(*left_out));
+    if (value.type->kind() != TypeKind::pointer)
       return fail(path_error(path, ErrorKind::usage,
-                             fmt::format("{} is not a pointer", place.type->name())));
-    if (place.type->target() == nullptr || place.type->target()->kind() == TypeKind::none)
+                             fmt::format("{} is not a pointer", value.type->name())));
+    if (value.type->target() == nullptr || value.type->target()->kind() == TypeKind::none)
       return fail(path_error(path, ErrorKind::usage,
-                             fmt::format("what {} points to has no type", place.type->name())));
-    return move_to(path, place, readings_.dereference(place, *place.type->target()));
+                             fmt::format("what {} points to has no type", value.type->name())));
+    return move_to(path, value, readings_.dereference(value, *value.type->target()));
   }
 
   // Nothing is known of the type but its name and size.
@@ -301,7 +303,7 @@ private:
         .hint("write the plan with this option");
   }
 
-  Result<void> take_member(const ValuePath& path, ValuePlace& at, const std::string& name) const {
+  Result<void> take_member(const ValuePath& path, LocatedValue& at, const std::string& name) const {
     // As debuggers do: "." works for pointers.
     if (at.type->kind() == TypeKind::pointer)
       if (auto object = follow_pointer(path, at); !object) return object;
@@ -317,39 +319,39 @@ private:
     return fail(hint_members(std::move(error), name, std::move(names)));
   }
 
-  Result<void> take_element(const ValuePath& path, ValuePlace& place, std::uint64_t index) const {
+  Result<void> take_element(const ValuePath& path, LocatedValue& value, std::uint64_t index) const {
     const Type* element = nullptr;
-    if (const auto library = find_library_type(*place.type);
+    if (const auto library = find_library_type(*value.type);
         library && library->kind == LibraryType::Kind::sequence) {
       element = library->type;
-      const ValuePlace pointer = part_of(place, *library->type, library->offset);
-      if (auto moved = move_to(path, place, readings_.dereference(pointer, *element)); !moved)
+      const LocatedValue pointer = part_of(value, *library->type, library->offset);
+      if (auto moved = move_to(path, value, readings_.dereference(pointer, *element)); !moved)
         return moved;
-    } else if (const dwarf::ArrayDescriptor* const descriptor = place.type->descriptor()) {
-      element = place.type->target();
+    } else if (const dwarf::ArrayDescriptor* const descriptor = value.type->descriptor()) {
+      element = value.type->target();
       if (index != 0 || descriptor->dimensions.size() > 1)
         return fail(path_error(path, ErrorKind::unsupported,
                                "where its elements are is known at run time only")
                         .hint("name the array, or of one dimension the first element: [0]"));
-      auto first = readings_.address(place);
+      auto first = readings_.address(value);
       if (!first || !add_load(*first, static_cast<std::int64_t>(descriptor->data), word_size))
         return fail(path_error(path, ErrorKind::unsupported, location_too_complex));
-      place = {.type = place.type, .phase = place.phase, .address = first};
-    } else if (place.type->kind() == TypeKind::array) {
-      element = place.type->row();
-      if (const auto count = place.type->row_count(); count > 0 && index >= count)
+      value = {.type = value.type, .phase = value.phase, .address = first};
+    } else if (value.type->kind() == TypeKind::array) {
+      element = value.type->row();
+      if (const auto count = value.type->row_count(); count > 0 && index >= count)
         return fail(path_error(path, ErrorKind::usage,
-                               fmt::format("{} has {} elements", place.type->name(), count)));
-    } else if (place.type->kind() == TypeKind::pointer) {
-      element = place.type->target();
-      if (auto moved = follow_pointer(path, place); !moved) return moved;
+                               fmt::format("{} has {} elements", value.type->name(), count)));
+    } else if (value.type->kind() == TypeKind::pointer) {
+      element = value.type->target();
+      if (auto moved = follow_pointer(path, value); !moved) return moved;
     }
     if (element == nullptr || element->size() == 0) {
-      if (auto left_out = left_out_error(path, *place.type)) return fail(std::move(*left_out));
+      if (auto left_out = left_out_error(path, *value.type)) return fail(std::move(*left_out));
       return fail(path_error(path, ErrorKind::usage,
-                             fmt::format("{} has no elements", place.type->name())));
+                             fmt::format("{} has no elements", value.type->name())));
     }
-    place = part_of(place, *element, index * element->size());
+    value = part_of(value, *element, index * element->size());
     return {};
   }
 
@@ -362,10 +364,11 @@ private:
 
 } // namespace
 
-Result<PathPlace> find_place(const ReadingBuilder& readings, const TypedPlace& where,
-                             const ValuePath& path, const std::optional<reading>& result_address,
-                             std::vector<std::string> others, std::size_t* wrong_step,
-                             KeepReading keep) {
+Result<ResolvedPath> resolve_path(const ReadingBuilder& readings, const TypedPoint& where,
+                                  const ValuePath& path,
+                                  const std::optional<reading>& result_address,
+                                  std::vector<std::string> others, std::size_t* wrong_step,
+                                  KeepReading keep) {
   return PathResolver(readings, where, result_address, std::move(others), std::move(keep))
       .resolve(path, wrong_step);
 }
@@ -373,9 +376,9 @@ Result<PathPlace> find_place(const ReadingBuilder& readings, const TypedPlace& w
 namespace {
 
 // What holds the characters of a text; nullopt if the type is not one.
-std::optional<ComparedValue> find_text(const ReadingBuilder& readings, const ValuePlace& place,
+std::optional<ComparedValue> find_text(const ReadingBuilder& readings, const LocatedValue& value,
                                        std::string_view& problem) {
-  const Type& type = *place.type;
+  const Type& type = *value.type;
   ComparedValue made{.type = {.use = ValueUse::text, .name = type.name()}};
   const auto take = [&](const std::optional<reading>& address, reading_form form,
                         std::string_view otherwise, std::uint32_t most = 0) {
@@ -385,42 +388,42 @@ std::optional<ComparedValue> find_text(const ReadingBuilder& readings, const Val
     return made;
   };
   if (const auto form = find_string_form(type))
-    return take(readings.address(place), *form, "the string is not in memory");
+    return take(readings.address(value), *form, "the string is not in memory");
   if (type.kind() == TypeKind::array && type.target() != nullptr &&
       is_character_type(*type.target()) && type.dimensions() <= 1 && type.descriptor() == nullptr) {
-    const bool has_length = !place.address && place.location->length;
-    if (has_length) made.length = readings.length(place);
+    const bool has_length = !value.address && value.location->length;
+    if (has_length) made.length = readings.length(value);
     if (has_length && !made.length) problem = location_too_complex;
     const auto most =
         static_cast<record_u32>(std::min<std::uint64_t>(type.element_count(), UINT32_MAX));
-    return take(readings.address(place), has_length || most > 0 ? READ_BYTES : READ_STRING,
+    return take(readings.address(value), has_length || most > 0 ? READ_BYTES : READ_STRING,
                 "the characters are not in memory", most);
   }
   const auto library = find_library_type(type);
   if (library && library->kind == LibraryType::Kind::text && !library->length_is_end) {
     made.length =
-        readings.number(part_of(place, *library->type, library->length_offset), word_size);
+        readings.number(part_of(value, *library->type, library->length_offset), word_size);
     if (!made.length) problem = location_too_complex;
-    return take(readings.number(part_of(place, *library->type, library->offset), word_size),
+    return take(readings.number(part_of(value, *library->type, library->offset), word_size),
                 READ_BYTES, location_too_complex);
   }
   const bool is_c_string = library && library->kind == LibraryType::Kind::c_string;
   if (!is_c_string && !is_text_pointer(type)) return std::nullopt;
-  return take(readings.number(is_c_string ? part_of(place, *library->type, library->offset) : place,
+  return take(readings.number(is_c_string ? part_of(value, *library->type, library->offset) : value,
                               word_size),
               READ_STRING, location_too_complex);
 }
 
 Error unsupported(std::string_view what) { return {ErrorKind::unsupported, std::string(what)}; }
 
-// The first bytes at a place, or of what a pointer there points to.
-Result<ComparedValue> find_bytes(const ReadingBuilder& readings, const ValuePlace& place) {
-  ComparedValue made{.type = {.use = ValueUse::bytes, .name = place.type->name()}};
-  const bool is_pointer = place.type->kind() == TypeKind::pointer;
-  const auto address = is_pointer ? readings.number(place, word_size) : readings.address(place);
+// The first bytes of a value, or of what a pointer points to.
+Result<ComparedValue> find_bytes(const ReadingBuilder& readings, const LocatedValue& value) {
+  ComparedValue made{.type = {.use = ValueUse::bytes, .name = value.type->name()}};
+  const bool is_pointer = value.type->kind() == TypeKind::pointer;
+  const auto address = is_pointer ? readings.number(value, word_size) : readings.address(value);
   if (!address)
     return fail(unsupported(is_pointer ? location_too_complex : "the bytes are not in memory"));
-  if (!is_pointer) made.type.size = place.type->size();
+  if (!is_pointer) made.type.size = value.type->size();
   made.value = *address;
   read_bytes(made.value);
   return made;
@@ -434,8 +437,8 @@ ValueType without_number(const Type& type) {
   return made;
 }
 
-Result<ComparedValue> find_number(const ReadingBuilder& readings, ValuePlace place) {
-  const Type& type = *place.type;
+Result<ComparedValue> find_number(const ReadingBuilder& readings, LocatedValue value) {
+  const Type& type = *value.type;
   if (type.is_byte_swapped())
     return fail(ErrorKind::usage, "a number whose bytes are in the other order cannot be used in "
                                   "the kernel");
@@ -444,21 +447,21 @@ Result<ComparedValue> find_number(const ReadingBuilder& readings, ValuePlace pla
     return fail(ErrorKind::unsupported,
                 fmt::format("{} has {} bytes: only floating-point numbers of 4 and 8 are compared",
                             type.name(), type.size()));
-  if (!place.bits && type.bits() < 8 * type.size())
-    place.bits = dwarf::BitRange{0, static_cast<std::uint32_t>(type.bits())};
+  if (!value.bits && type.bits() < 8 * type.size())
+    value.bits = dwarf::BitRange{0, static_cast<std::uint32_t>(type.bits())};
   const std::uint64_t size =
-      place.bits ? (place.bits->offset + place.bits->size + 7) / 8 : type.size();
-  auto number = size <= word_size ? readings.number(place, size) : std::nullopt;
+      value.bits ? (value.bits->offset + value.bits->size + 7) / 8 : type.size();
+  auto number = size <= word_size ? readings.number(value, size) : std::nullopt;
   if (!number) return fail(unsupported(location_too_complex));
-  if (place.bits) {
-    number->bit_offset = static_cast<record_u8>(number->bit_offset + place.bits->offset);
-    number->bit_count = static_cast<record_u8>(place.bits->size);
+  if (value.bits) {
+    number->bit_offset = static_cast<record_u8>(number->bit_offset + value.bits->offset);
+    number->bit_count = static_cast<record_u8>(value.bits->size);
   }
   // The location may have extended a shorter number with zeros.
   const bool is_extended =
-      !place.bits && number->bit_count != 0 && number->bit_count < 8 * type.size();
+      !value.bits && number->bit_count != 0 && number->bit_count < 8 * type.size();
   number->is_signed = (type.is_signed() || is_floating) && !is_extended ? 1 : 0;
-  return ComparedValue{.type = number_type(type, place.bits), .value = *number};
+  return ComparedValue{.type = number_type(type, value.bits), .value = *number};
 }
 
 } // namespace
@@ -478,25 +481,25 @@ ValueType number_type(const dwarf::Type& type, const std::optional<dwarf::BitRan
   return made;
 }
 
-std::string parameter_source(const TypedPlace& where, const dwarf::Variable& variable) {
+std::string parameter_source(const TypedPoint& where, const dwarf::Variable& variable) {
   const auto number = VariableFinder(where).parameter_number(variable);
   return number ? fmt::format("arg{}", *number) : std::string();
 }
-std::string parameter_source(const TypedPlace& where, const ValuePath& path) {
+std::string parameter_source(const TypedPoint& where, const ValuePath& path) {
   const dwarf::Variable* const variable =
       path.steps.empty() ? VariableFinder(where).find_start_variable(path) : nullptr;
   return variable != nullptr ? parameter_source(where, *variable) : std::string();
 }
 
-bool names_variable(const TypedPlace& where, const ValuePath& path) {
+bool names_variable(const TypedPoint& where, const ValuePath& path) {
   return VariableFinder(where).names_variable(path);
 }
-bool names_member(const TypedPlace& where, const ValuePath& path) {
+bool names_member(const TypedPoint& where, const ValuePath& path) {
   return VariableFinder(where).names_member(path);
 }
 
 ConditionResult<ComparedValue> find_compared(const ReadingBuilder& readings,
-                                             const TypedPlace& where, const ValuePath& path,
+                                             const TypedPoint& where, const ValuePath& path,
                                              ValueUse use, bool is_condition) {
   std::size_t wrong_step = path.steps.size();
   // A condition has one reading besides the value. FilterCompiler numbers it.
@@ -507,24 +510,24 @@ ConditionResult<ComparedValue> find_compared(const ReadingBuilder& readings,
     return 0;
   };
   auto named =
-      find_place(readings, where, path, {}, is_condition ? condition_names() : result_names(),
-                 &wrong_step, is_condition ? KeepReading(keep) : KeepReading());
+      resolve_path(readings, where, path, {}, is_condition ? condition_names() : result_names(),
+                   &wrong_step, is_condition ? KeepReading(keep) : KeepReading());
   if (!named)
     return wrong_at(wrong_step < path.steps.size() ? path.steps[wrong_step].at : 0,
                     std::move(named).error());
-  ValuePlace place = named->place;
-  while (place.type->kind() == TypeKind::reference && place.type->target() != nullptr) {
-    auto referred = readings.dereference(place, *place.type->target());
+  LocatedValue value = named->value;
+  while (value.type->kind() == TypeKind::reference && value.type->target() != nullptr) {
+    auto referred = readings.dereference(value, *value.type->target());
     if (!referred) return fail(path_error(path, ErrorKind::unsupported, location_too_complex));
-    place = *referred;
+    value = *referred;
   }
-  if (const auto library = find_library_type(*place.type);
+  if (const auto library = find_library_type(*value.type);
       library &&
       (library->kind == LibraryType::Kind::pointer || library->kind == LibraryType::Kind::duration))
-    place = part_of(place, *library->type, library->offset);
+    value = part_of(value, *library->type, library->offset);
   std::string_view problem;
-  auto text = find_text(readings, place, problem);
-  const TypeKind kind = place.type->kind();
+  auto text = find_text(readings, value, problem);
+  const TypeKind kind = value.type->kind();
   const bool has_other_use =
       (use == ValueUse::number && kind == TypeKind::pointer) ||
       (use == ValueUse::bytes && (kind == TypeKind::pointer || kind == TypeKind::array));
@@ -532,11 +535,11 @@ ConditionResult<ComparedValue> find_compared(const ReadingBuilder& readings,
   if (text && !has_other_use) {
     if (problem.empty()) made = std::move(*text);
   } else if (use == ValueUse::bytes) {
-    made = find_bytes(readings, place);
-  } else if (!is_number(*place.type) && place.type->kind() != TypeKind::floating) {
-    made = fail(cannot_compare(use, without_number(*place.type)));
+    made = find_bytes(readings, value);
+  } else if (!is_number(*value.type) && value.type->kind() != TypeKind::floating) {
+    made = fail(cannot_compare(use, without_number(*value.type)));
   } else {
-    made = find_number(readings, place);
+    made = find_number(readings, value);
   }
   if (!made) return fail(std::move(made).error().within(in_single_quotes(path.text)));
   made->offset = offset;

@@ -24,9 +24,9 @@ ValueType number_type(const dwarf::Type& type, const std::optional<dwarf::BitRan
 std::string problem_of(const dwarf::Location& location);
 
 // What a path names.
-struct PathPlace {
-  ValuePlace place;
-  std::unique_ptr<dwarf::Variable> global = {}; // whose location the place may borrow
+struct ResolvedPath {
+  LocatedValue value;
+  std::unique_ptr<dwarf::Variable> global = {}; // whose location the value may borrow
 };
 
 // Finds what a path names, step by step. Fails with not_found, unsupported or usage; the message
@@ -34,26 +34,26 @@ struct PathPlace {
 // does not have it. `others`: names that stand for something else, and are suggested too.
 // `wrong_step`: set to the number of the step that fails, if one does. `keep`: without it members
 // of virtual base classes are not supported.
-Result<PathPlace> find_place(const ReadingBuilder& readings, const TypedPlace& where,
-                             const ValuePath& path,
-                             const std::optional<reading>& result_address = {},
-                             std::vector<std::string> others = {},
-                             std::size_t* wrong_step = nullptr, KeepReading keep = {});
+Result<ResolvedPath> resolve_path(const ReadingBuilder& readings, const TypedPoint& where,
+                                  const ValuePath& path,
+                                  const std::optional<reading>& result_address = {},
+                                  std::vector<std::string> others = {},
+                                  std::size_t* wrong_step = nullptr, KeepReading keep = {});
 
 // Whether the path begins at a variable of the function.
-bool names_variable(const TypedPlace& where, const ValuePath& path);
+bool names_variable(const TypedPoint& where, const ValuePath& path);
 // Whether it begins at a member of the function's object, without "this->".
-bool names_member(const TypedPlace& where, const ValuePath& path);
+bool names_member(const TypedPoint& where, const ValuePath& path);
 
 // "arg1" of a parameter, or of a path that names the whole of it; empty for anything else.
-std::string parameter_source(const TypedPlace& where, const dwarf::Variable& variable);
-std::string parameter_source(const TypedPlace& where, const ValuePath& path);
+std::string parameter_source(const TypedPoint& where, const dwarf::Variable& variable);
+std::string parameter_source(const TypedPoint& where, const ValuePath& path);
 
 // Finds what a path names, as a value to compare or to sum up. Fails at a character of the path.
 // `is_condition`: members of virtual base classes have an offset of their own, and built-in
 // variables are suggested for names that are not known.
 ConditionResult<ComparedValue> find_compared(const ReadingBuilder& readings,
-                                             const TypedPlace& where, const ValuePath& path,
+                                             const TypedPoint& where, const ValuePath& path,
                                              ValueUse use, bool is_condition);
 
 Error path_error(const ValuePath& path, ErrorKind kind, std::string_view what);
