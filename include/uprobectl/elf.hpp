@@ -166,7 +166,7 @@ struct NoteStatistics {
 struct DebugSearch {
   // Named by the user (--debug-dir), searched first: directories, symbol files, ZIP archives of
   // symbol files.
-  std::vector<std::string> places;
+  std::vector<std::string> paths;
   std::string system_folder = "/usr/lib/debug"; // where distributions install debug files
 };
 
@@ -263,7 +263,7 @@ public:
   // Adds the symbols of .gnu_debugdata: the .symtab of an ELF file that is compressed with xz, at
   // most 128 MiB.
   DebugReport add_embedded_symbols();
-  // Adds the symbols of the debug file. Searches DebugSearch::places, then by build id, then by
+  // Adds the symbols of the debug file. Searches DebugSearch::paths, then by build id, then by
   // .gnu_debuglink, whose CRC is checked. A file with a different build id is never used. Examines
   // at most 20,000 files in a directory, and 1000 entries with other names in an archive.
   DebugReport add_debug_file(const DebugSearch& where);

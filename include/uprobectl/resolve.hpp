@@ -296,7 +296,7 @@ struct TargetOptions {
   std::optional<std::string> abi;
   // --debug-dir: directories, symbol files and ZIP archives to search for the symbols of a stripped
   // file.
-  std::vector<std::string> debug_places;
+  std::vector<std::string> debug_paths;
   // --extracted: inflate a compressed entry (at most elf::max_inflated_size bytes) and resolve in
   // it as in the installed file. Its points have no file offset.
   bool extracted = false;

@@ -63,7 +63,7 @@ struct AttachOptions {
   ResolveOptions resolve = {};
   CloneOptions clones = {};
   bool instruction = false;
-  std::vector<std::string> debug_places;
+  std::vector<std::string> debug_paths;
   bool everywhere = false;
   DexArguments dex;
   std::optional<std::string> oatdump;
@@ -265,7 +265,7 @@ AttachLine::AttachLine(ProbeKind kind, Workstation& workstation)
   parser.bind("--save", options.save);
   parser.bind("--with-system-trace", options.system_trace);
   bind_program_options(parser, options.program);
-  bind_debug_options(parser, options.debug_places, common);
+  bind_debug_options(parser, options.debug_paths, common);
   parser.bind("--everywhere", options.everywhere);
   if (kind == ProbeKind::static_probes) return;
   bind_naming_options(parser, options.resolve, options.clones);
@@ -375,8 +375,8 @@ Result<AttachRequest> make_attach_request(const AttachLine& line, const Argument
   request.makes_plan = options.plan.written.has_value();
   request.probes.resolve_options = options.resolve;
   request.probes.target_options.everywhere = options.everywhere;
-  request.probes.target_options.debug_places =
-      places_here(options.debug_places, *line.common.workstation);
+  request.probes.target_options.debug_paths =
+      paths_here(options.debug_paths, *line.common.workstation);
   auto dex = make_dex_search(options.dex, *line.common.workstation);
   if (!dex) return fail(std::move(dex).error());
   request.probes.target_options.dex = std::move(*dex);

@@ -111,9 +111,9 @@ Result<void> check_exports(const OptionParser& parser, std::span<const ExportReq
   return {};
 }
 
-void bind_debug_options(OptionParser& parser, std::vector<std::string>& places,
+void bind_debug_options(OptionParser& parser, std::vector<std::string>& paths,
                         CommonOptions& options) {
-  parser.bind("--debug-dir", places);
+  parser.bind("--debug-dir", paths);
   parser.bind("--debuginfod", options.debuginfod);
 }
 

@@ -62,7 +62,7 @@ Result<void> check_exports(const OptionParser& parser, std::span<const ExportReq
                            const std::optional<std::string>& output);
 
 // --debug-dir and --debuginfod.
-void bind_debug_options(OptionParser& parser, std::vector<std::string>& places,
+void bind_debug_options(OptionParser& parser, std::vector<std::string>& paths,
                         CommonOptions& options);
 
 // --instruction.

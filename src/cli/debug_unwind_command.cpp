@@ -7,12 +7,12 @@ namespace uprobectl::cli {
 
 namespace {
 
-Result<void> print_stack(const std::string& folder, std::vector<std::string> debug_places,
+Result<void> print_stack(const std::string& folder, std::vector<std::string> debug_paths,
                          bool source_lines, Output& output) {
   const auto saved = unwind::read_saved_stack(folder);
   if (!saved) return fail(saved.error());
   const auto files = unwind::open_saved_files(folder);
-  unwind::ModuleCache cache({.places = std::move(debug_places)});
+  unwind::ModuleCache cache({.paths = std::move(debug_paths)});
   if (source_lines) cache.use_source_lines();
   unwind::AddressSpace space(saved->mappings, cache, *files);
   unwind::Stack stack = unwind::unwind_stack(saved->registers, saved->memory, space,
@@ -31,8 +31,8 @@ ExitCode run_debug_unwind(std::span<const std::string_view> arguments, Workstati
   OptionParser parser("debug-unwind");
   CommonOptions common{.workstation = &workstation};
   bind_common_options(parser, common);
-  std::vector<std::string> debug_places;
-  bind_debug_options(parser, debug_places, common);
+  std::vector<std::string> debug_paths;
+  bind_debug_options(parser, debug_paths, common);
   bool source_lines = false;
   parser.bind("--lines", source_lines);
   const auto parsed = parse_or_finish(parser, common, arguments);
@@ -43,7 +43,7 @@ ExitCode run_debug_unwind(std::span<const std::string_view> arguments, Workstati
   if (!output) return finish_with(output.error(), common);
   const DebugFetching fetching(common.debuginfod, **output);
   if (const auto printed =
-          print_stack(words.front(), std::move(debug_places), source_lines, **output);
+          print_stack(words.front(), std::move(debug_paths), source_lines, **output);
       !printed)
     (*output)->fail(printed.error(), words.front());
   return finish(**output);

@@ -116,7 +116,7 @@ DeviceDebugFiles::DeviceDebugFiles(std::vector<std::string> symbols, bool uses_d
                                    bool warns_if_missing, const OutputOptions& output)
     : symbol_paths_(std::move(symbols)), uses_debuginfod_(uses_debuginfod),
       warns_if_missing_(warns_if_missing), client_(download_timeout), output_(-1, output),
-      symbols_({.places = symbol_paths_, .system_folder = {}}) {
+      symbols_({.paths = symbol_paths_, .system_folder = {}}) {
   tolerate_all_shrinking(); // a build may replace a file while runs go on
 }
 

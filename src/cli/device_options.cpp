@@ -178,7 +178,7 @@ Result<void> serve_plans(const CommandLine& line, std::span<const std::string_vi
   auto request = read_attach_request(arguments);
   if (!request) return fail(std::move(request).error());
   if (request->probes.target.empty()) return {}; // the object's sections say what to probe
-  request->probes.target_options.debug_places = std::move(paths);
+  request->probes.target_options.debug_paths = std::move(paths);
   host::serve<PlanRequest>(
       run.handlers,
       [plans = std::make_shared<SymbolPlans>(std::move(*request), message_options(common))](
@@ -258,9 +258,9 @@ Result<void> serve_report(const CommandLine& line, std::span<const std::string_v
   for (const std::string_view option : {"--format", "--color"})
     if (const auto value = line.value(option))
       report.arguments.insert(report.arguments.end(), {std::string(option), *value});
-  for (const std::string& place : line.values("--debug-dir"))
-    if (!place.starts_with(host::device_prefix))
-      report.arguments.insert(report.arguments.end(), {"--debug-dir", place});
+  for (const std::string& path : line.values("--debug-dir"))
+    if (!path.starts_with(host::device_prefix))
+      report.arguments.insert(report.arguments.end(), {"--debug-dir", path});
   // The records are marked here before they are written to their file.
   if (common.output) report.arguments.insert(report.arguments.end(), {"--output", "/dev/stdout"});
   for (const std::string& path : line.values("--output"))

@@ -42,7 +42,7 @@ ExitCode run_diff(std::span<const std::string_view> arguments, Workstation& work
   CommonOptions options{.workstation = &workstation};
   bind_common_options(parser, options);
   TargetArguments where;
-  bind_debug_options(parser, where.debug_places, options);
+  bind_debug_options(parser, where.debug_paths, options);
   VerdictOptions verdict_options;
   bind_verdict_options(parser, verdict_options);
   std::optional<std::string> with;

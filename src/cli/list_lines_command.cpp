@@ -179,7 +179,7 @@ ExitCode run_list_lines(std::span<const std::string_view> arguments, Workstation
   return run_listing(parser, options, *parsed, WordKind::lines, std::move(words),
                      [&](std::span<const Requests::Line> lines, const TargetOptions& found_by,
                          DebugFetching& fetching, Output& output) {
-                       where.debug_places = found_by.debug_places;
+                       where.debug_paths = found_by.debug_paths;
                        for (const Requests::Line& line : lines)
                          list_lines(line, found_by, where, fetching, output);
                      });

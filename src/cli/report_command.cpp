@@ -61,8 +61,8 @@ ExitCode run_report(std::span<const std::string_view> arguments, Workstation& wo
   parser.bind("--report-function", report.function);
   bool live = false;
   parser.bind("--live", live);
-  std::vector<std::string> places;
-  bind_debug_options(parser, places, common);
+  std::vector<std::string> paths;
+  bind_debug_options(parser, paths, common);
   const auto parsed = parse_or_finish(parser, common, arguments);
   if (!parsed) return parsed.error();
   const auto words = parsed->words();
@@ -80,12 +80,12 @@ ExitCode run_report(std::span<const std::string_view> arguments, Workstation& wo
   if (auto added = add_conditions(request.root_filter, root_conditions, workstation, "--root-if");
       !added)
     return finish_with(parser.usage_error("--root-if: " + added.error().message), common);
-  for (const std::string& place : places) {
+  for (const std::string& path : paths) {
     struct stat status{};
-    if (::stat(place.c_str(), &status) != 0)
-      return finish_with(system_error(errno, place).within("--debug-dir"), common);
+    if (::stat(path.c_str(), &status) != 0)
+      return finish_with(system_error(errno, path).within("--debug-dir"), common);
   }
-  if (!places.empty() || common.debuginfod) request.names = {.places = std::move(places)};
+  if (!paths.empty() || common.debuginfod) request.names = {.paths = std::move(paths)};
   if (auto split = split_outputs(parser, common); !split) return finish_with(split.error(), common);
   auto exports = list_exports(parser, files, common);
   if (!exports) return finish_with(exports.error(), common);

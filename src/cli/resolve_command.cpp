@@ -36,7 +36,7 @@ public:
   TargetResolver(const TargetOptions& where, const ResolveOptions& how, Emitter* emitter,
                  bool keeps_points, bool with_details, Output& output)
       : where_(where), how_(how), output_(output), keeps_points_(keeps_points), emitter_(emitter) {
-    if (with_details) details_.emplace(where.debug_places);
+    if (with_details) details_.emplace(where.debug_paths);
   }
 
   void resolve(const Requests::Line& request) {

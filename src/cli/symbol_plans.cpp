@@ -48,15 +48,15 @@ Error with_source(Error error, const SymbolTarget& symbols) {
 }
 
 // Finds the file of the build.
-std::optional<SymbolTarget> find_symbol_file(const std::vector<std::string>& places,
+std::optional<SymbolTarget> find_symbol_file(const std::vector<std::string>& paths,
                                              const PlanRequest& build, Output& output) {
   elf::DebugFileSearch search({.machine = elf::Machine(build.machine, build.is_64bit),
                                .build_id = build.build_id,
                                .link = {},
                                .base_name = std::string(file_name_of(build.target)),
                                .folder = {}});
-  for (const std::string& place : places)
-    if (!search.done()) search.look_in(place);
+  for (const std::string& path : paths)
+    if (!search.done()) search.look_in(path);
   for (const std::string& warning : search.warnings()) output.warn(warning);
   const auto& found = search.found();
   if (!found) return std::nullopt;
@@ -79,12 +79,12 @@ host::InputFile SymbolPlans::find(const PlanRequest& wanted) {
 
 host::InputFile SymbolPlans::make(const PlanRequest& wanted) const {
   Output output(-1, output_);
-  const std::vector<std::string>& places = request_.probes.target_options.debug_places;
-  const auto file = find_symbol_file(places, wanted, output);
+  const std::vector<std::string>& paths = request_.probes.target_options.debug_paths;
+  const auto file = find_symbol_file(paths, wanted, output);
   if (!file) {
     output.warn(fmt::format("{}: no file with build id {} in {}: its names are resolved on the "
                             "device",
-                            wanted.target, wanted.build_id, fmt::join(places, ", ")));
+                            wanted.target, wanted.build_id, fmt::join(paths, ", ")));
     return {.errnum = ENOENT};
   }
   const auto plan = plan_target(request_, wanted.target, file->path, output);

@@ -383,18 +383,18 @@ ExitCode run_symbolize(std::span<const std::string_view> arguments, Workstation&
   OptionParser parser("symbolize");
   CommonOptions common{.workstation = &workstation};
   bind_common_options(parser, common);
-  std::vector<std::string> places;
-  bind_debug_options(parser, places, common);
+  std::vector<std::string> paths;
+  bind_debug_options(parser, paths, common);
   DexArguments dex;
   parser.bind("--mapping", dex.mapping);
   const auto parsed = parse_or_finish(parser, common, arguments);
   if (!parsed) return parsed.error();
   const auto words = parsed->words();
   if (words.size() != 1) return finish_with(parser.usage_error("expected one FILE, or -"), common);
-  for (const std::string& place : places) {
+  for (const std::string& path : paths) {
     struct stat status{};
-    if (::stat(place.c_str(), &status) != 0)
-      return finish_with(system_error(errno, place).within("--symbols"), common);
+    if (::stat(path.c_str(), &status) != 0)
+      return finish_with(system_error(errno, path).within("--symbols"), common);
   }
   const std::string mapping = dex.mapping.value_or("");
   auto java = make_dex_search(std::move(dex), workstation);
@@ -403,7 +403,7 @@ ExitCode run_symbolize(std::span<const std::string_view> arguments, Workstation&
   if (!output) return finish_with(output.error(), common);
   const DebugFetching fetching(common.debuginfod, **output);
   const bool to_terminal = !common.output && ::isatty(STDOUT_FILENO) == 1;
-  ReportCopier copier({.debug = {.places = std::move(places)}, .dex = std::move(*java)}, mapping,
+  ReportCopier copier({.debug = {.paths = std::move(paths)}, .dex = std::move(*java)}, mapping,
                       common.json, to_terminal, **output);
   if (const auto done = symbolize_report(words.front(), copier, **output); !done)
     (*output)->fail(done.error(), words.front());

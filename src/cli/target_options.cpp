@@ -13,18 +13,18 @@
 
 namespace uprobectl::cli {
 
-std::vector<std::string> places_here(const std::vector<std::string>& places,
-                                     const Workstation& workstation) {
-  if (!workstation.is_remote()) return places;
+std::vector<std::string> paths_here(const std::vector<std::string>& paths,
+                                    const Workstation& workstation) {
+  if (!workstation.is_remote()) return paths;
   std::vector<std::string> here;
-  for (const std::string& place : places)
-    if (place.starts_with(host::device_prefix))
-      here.push_back(place.substr(host::device_prefix.size()));
+  for (const std::string& path : paths)
+    if (path.starts_with(host::device_prefix))
+      here.push_back(path.substr(host::device_prefix.size()));
   return here;
 }
 
 void bind_target_options(OptionParser& parser, TargetArguments& words, CommonOptions& options) {
-  bind_debug_options(parser, words.debug_places, options);
+  bind_debug_options(parser, words.debug_paths, options);
   bind_extracted_option(parser, words.extracted);
   parser.bind("--pid", words.pid_lists);
   parser.bind("--app", words.app);
@@ -88,7 +88,7 @@ Result<void> compile_methods(const std::string& app, const art::DexSearch& searc
 Result<TargetOptions> make_target_options(const OptionParser& parser, TargetArguments words,
                                           Workstation& workstation) {
   TargetOptions options;
-  options.debug_places = places_here(words.debug_places, workstation);
+  options.debug_paths = paths_here(words.debug_paths, workstation);
   options.extracted = words.extracted;
   auto dex = make_dex_search(std::move(words.dex), workstation);
   if (!dex) return fail(std::move(dex).error());

@@ -21,17 +21,17 @@ struct TargetArguments {
   std::optional<std::string> app;
   std::optional<std::string> app_dir;
   std::optional<std::string> abi;
-  std::vector<std::string> debug_places;
+  std::vector<std::string> debug_paths;
   bool extracted = false;
   bool everywhere = false;
   DexArguments dex;
   std::optional<std::string> oatdump;
 };
 
-// The places of --debug-dir on this machine. With --adb, the others are on the workstation, which
+// The paths of --debug-dir on this machine. With --adb, the others are on the workstation, which
 // serves debug files and plans.
-std::vector<std::string> places_here(const std::vector<std::string>& places,
-                                     const Workstation& workstation);
+std::vector<std::string> paths_here(const std::vector<std::string>& paths,
+                                    const Workstation& workstation);
 
 // --debug-dir, --debuginfod, -p, --app, --app-dir, --abi and --extracted. A command that has
 // --everywhere binds it.

@@ -15,8 +15,8 @@
 #include <fmt/format.h>
 #include <llvm/DebugInfo/DWARF/DWARFTypeUnit.h>
 
-// LLVM opens split units with handlers of its own, which write to stderr. The linker puts these in
-// their place (--wrap, src/meson.build): read_split_unit() says which file is damaged.
+// LLVM opens split units with handlers of its own, which write to stderr. The linker replaces them
+// by these (--wrap, src/meson.build): read_split_unit() says which file is damaged.
 extern "C" {
 void drop_llvm_error(llvm::Error error) asm(
     "__wrap__ZN4llvm9WithColor19defaultErrorHandlerENS_5ErrorE");
@@ -250,9 +250,9 @@ std::optional<std::string> Context::find_split_unit(llvm::DWARFUnit& unit) {
     return std::nullopt;
   }
   const std::string_view last = std::string_view(*name).substr(name->rfind('/') + 1);
-  for (const std::string& place : files_.folders)
+  for (const std::string& folder : files_.folders)
     for (const std::string_view tail : {std::string_view(*name), last})
-      if (const std::string path = fmt::format("{}/{}", place, tail); is_file_below(path, place))
+      if (const std::string path = fmt::format("{}/{}", folder, tail); is_file_below(path, folder))
         return is_safe_split_file(path) ? std::optional(path) : std::nullopt;
   warn(fmt::format("the split unit {} was not found", *name));
   return std::nullopt;

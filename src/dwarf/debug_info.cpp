@@ -34,7 +34,7 @@ std::string find_alternate(const elf::Layout& layout, const std::string& debug_f
   std::vector<std::string> candidates = {name->starts_with('/')
                                              ? std::string(*name)
                                              : fmt::format("{}/{}", folder_of(debug_file), *name)};
-  std::vector<std::string> folders = where.places;
+  std::vector<std::string> folders = where.paths;
   folders.push_back(where.system_folder);
   for (const std::string& folder : folders)
     candidates.push_back(
@@ -55,8 +55,8 @@ Context::OtherFiles find_other_files(const Context& context, const std::string& 
   Context::OtherFiles files;
   const std::string& debug_file = context.source().empty() ? image_path : context.source();
   files.alternate = find_alternate(context.layout(), debug_file, where);
-  for (const std::string& place : where.places)
-    if (is_folder(place)) files.folders.push_back(place);
+  for (const std::string& path : where.paths)
+    if (is_folder(path)) files.folders.push_back(path);
   std::vector<std::string> packages;
   if (!debug_file.empty()) packages.push_back(debug_file + ".dwp");
   if (!image_path.empty()) packages.push_back(image_path + ".dwp");

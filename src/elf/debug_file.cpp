@@ -138,8 +138,8 @@ std::shared_ptr<const MappedFile> fetch_debug_file(const std::string& build_id) 
 
 DebugFileSearch search_in(const DebugSearch& where, DebugFileCriteria criteria) {
   DebugFileSearch search(std::move(criteria));
-  for (const std::string& place : where.places)
-    if (!search.done()) search.look_in(place);
+  for (const std::string& path : where.paths)
+    if (!search.done()) search.look_in(path);
   if (!search.done()) search.look_by_build_id(where.system_folder);
   if (!search.done()) search.look_by_link(where.system_folder);
   if (!search.done()) search.fetch();
@@ -215,19 +215,19 @@ void DebugFileSearch::try_file(const std::string& path, Expected expected) {
   try_bytes(bytes, std::move(file), path, expected);
 }
 
-void DebugFileSearch::look_in(const std::string& place) {
+void DebugFileSearch::look_in(const std::string& path) {
   const std::size_t warning_count = warnings_.size();
-  if (is_folder(place)) {
-    look_by_build_id(place);
-    if (!done()) look_in_folder(place);
+  if (is_folder(path)) {
+    look_by_build_id(path);
+    if (!done()) look_in_folder(path);
   } else {
-    try_file(place, Expected::named);
+    try_file(path, Expected::named);
   }
   if (found_ || warnings_.size() != warning_count) return;
   warnings_.push_back(
       criteria_.build_id
-          ? fmt::format("{} has no symbol file with build id {}", place, *criteria_.build_id)
-          : fmt::format("{} has no symbol file named {}", place, criteria_.base_name));
+          ? fmt::format("{} has no symbol file with build id {}", path, *criteria_.build_id)
+          : fmt::format("{} has no symbol file named {}", path, criteria_.base_name));
 }
 
 void DebugFileSearch::look_by_build_id(const std::string& folder) {

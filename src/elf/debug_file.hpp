@@ -82,8 +82,8 @@ class DebugFileSearch {
 public:
   explicit DebugFileSearch(DebugFileCriteria criteria) : criteria_(std::move(criteria)) {}
 
-  // A place that the user named: a folder, a symbol file, or a ZIP archive of symbol files.
-  void look_in(const std::string& place);
+  // A path that the user named: a folder, a symbol file, or a ZIP archive of symbol files.
+  void look_in(const std::string& path);
   // .build-id/xx/rest.debug in the folder.
   void look_by_build_id(const std::string& folder);
   // The file that the debug fetcher returns for the build id.
@@ -122,13 +122,13 @@ DebugFileCriteria debug_file_criteria(const Layout& layout, const BinaryPath& pa
 // Fetches the debug file with a build id from outside of this machine. Returns null if there is
 // none, which it has reported itself.
 using DebugFetcher = std::function<std::shared_ptr<const MappedFile>(const std::string& build_id)>;
-// Sets what all searches ask after the places of the search; empty, the default, asks nothing. Must
-// not be called during a search.
+// Sets what all searches ask after the paths and folders of the search; empty, the default, asks
+// nothing. Must not be called during a search.
 void set_debug_fetcher(DebugFetcher fetcher);
 // Asks the debug fetcher. Null if there is none, or if it has no file.
 std::shared_ptr<const MappedFile> fetch_debug_file(const std::string& build_id);
 
-// Searches all places in order of preference.
+// Searches all paths and folders in order of preference.
 DebugFileSearch search_in(const DebugSearch& where, DebugFileCriteria criteria);
 
 // The symbols that Image::add_debug_file would add or has added. A search is not repeated.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The files below a folder that a user names as a place with symbol files.
+// The files below a folder that a user names because it has symbol files.
 #pragma once
 
 #include <cstddef>

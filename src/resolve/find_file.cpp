@@ -390,10 +390,10 @@ Result<TargetFile> find_file(std::string_view text, const TargetOptions& options
 }
 
 Result<Targets> find_targets(std::string_view text, const TargetOptions& options) {
-  for (const std::string& place : options.debug_places) {
+  for (const std::string& path : options.debug_paths) {
     struct stat status{};
-    if (::stat(place.c_str(), &status) != 0)
-      return fail(system_error(errno, place).within("--debug-dir"));
+    if (::stat(path.c_str(), &status) != 0)
+      return fail(system_error(errno, path).within("--debug-dir"));
   }
   if (options.everywhere) {
     tolerate_all_shrinking(); // as all_files()

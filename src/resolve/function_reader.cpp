@@ -435,11 +435,11 @@ FunctionReader& FunctionReader::operator=(FunctionReader&&) noexcept = default;
 FunctionReader::~FunctionReader() = default;
 
 Result<FunctionReader> FunctionReader::open(std::shared_ptr<const ProbedBinary> binary,
-                                            std::vector<std::string> debug_places) {
+                                            std::vector<std::string> debug_paths) {
   std::shared_ptr<Binary> file = binary->opened;
   // A compressed entry is opened again for the error: no probe can be in it.
   if (!file || file->image().is_inflated()) {
-    auto opened = Binary::open(binary->file, binary->path, {.places = std::move(debug_places)});
+    auto opened = Binary::open(binary->file, binary->path, {.paths = std::move(debug_paths)});
     if (!opened) return fail(std::move(opened).error());
     file = std::move(*opened);
   }

@@ -32,7 +32,7 @@ std::optional<std::string> find_below(const std::string& folder, std::string_vie
 } // namespace
 
 std::optional<std::string> find_source(std::string_view path, const SourceSearch& where) {
-  for (const auto* const folders : {&where.folders, &where.debug_places})
+  for (const auto* const folders : {&where.folders, &where.debug_paths})
     for (const std::string& folder : *folders)
       if (auto found = find_below(folder, path)) return found;
   std::string itself(path);

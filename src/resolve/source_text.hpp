@@ -11,7 +11,7 @@ namespace uprobectl {
 // Where source files are searched, in this order.
 struct SourceSearch {
   std::vector<std::string> folders; // --source-dir: with the whole path below it, or the end of it
-  std::vector<std::string> debug_places; // --debug-dir, likewise; other than folders are skipped
+  std::vector<std::string> debug_paths; // --debug-dir, likewise; other than folders are skipped
 };
 
 // Returns the path of the source file on this machine: in the folders of the search, else as the

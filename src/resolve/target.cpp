@@ -140,7 +140,7 @@ ResolvedFunction resolve_by_symbols(const Query& query) {
 
   constexpr std::size_t max_hints = 2;
   Error& error = found.points.error();
-  if (error.hints.size() < max_hints && file.debug_search().places.empty() &&
+  if (error.hints.size() < max_hints && file.debug_search().paths.empty() &&
       query.image.debug_symbols().empty() && !has_symtab(query.image) &&
       !art::OatFile::is_oat(query.image))
     error = std::move(error).hint(std::string(no_symtab_hint));
@@ -329,7 +329,7 @@ Result<Target> Target::open(std::string_view text, const TargetOptions& options)
 Result<Target> Target::open(const TargetFile& file, std::string_view text,
                             const TargetOptions& options) {
   auto state = std::make_unique<State>();
-  state->debug_search.places = options.debug_places;
+  state->debug_search.paths = options.debug_paths;
   state->methods = JavaMethods(options.dex, options.oatdump);
   state->text = text;
   state->path = file.path;

@@ -80,11 +80,11 @@ void SymbolFiles::list_archive(const std::string& path) {
                                     path, max_entries));
 }
 
-void SymbolFiles::list_places() {
+void SymbolFiles::list_paths() {
   if (std::exchange(listed_, true)) return;
-  for (const std::string& place : where_.places) {
-    if (is_folder(place)) {
-      const elf::FolderWalk walk(place);
+  for (const std::string& named : where_.paths) {
+    if (is_folder(named)) {
+      const elf::FolderWalk walk(named);
       for (const std::string& path : walk.files()) {
         if (has_archive_name(path)) archives_.push_back(path);
         add({.path = path});
@@ -92,13 +92,13 @@ void SymbolFiles::list_places() {
       if (walk.truncated())
         warnings_.push_back(fmt::format("{} was not searched completely: it has more than {} files "
                                         "or {} levels; name a folder in it",
-                                        place, elf::FolderWalk::max_walked,
+                                        named, elf::FolderWalk::max_walked,
                                         elf::FolderWalk::max_levels));
     } else {
-      add({.path = place});
-      const auto file = MappedFile::open(place);
+      add({.path = named});
+      const auto file = MappedFile::open(named);
       if (file && !elf::looks_like_elf(file->bytes()) && Archive::looks_like_archive(file->bytes()))
-        list_archive(place);
+        list_archive(named);
     }
   }
 }
@@ -174,7 +174,7 @@ SymbolFiles::Indexes SymbolFiles::named(const WantedModule& wanted) {
   return {found.begin(), found.end()};
 }
 
-// "base.apk (offset 0x28000)" names the library by its place.
+// "base.apk (offset 0x28000)" names the library by its offset.
 // `why_not` stays empty if no archive has the name.
 std::optional<std::size_t> SymbolFiles::in_archive_at(const WantedModule& wanted,
                                                       std::string& why_not) {
@@ -271,7 +271,7 @@ Result<std::size_t> SymbolFiles::choose_by_name(const WantedModule& wanted,
   return *best;
 }
 
-// Places that the user has not named.
+// Files that the user has not named.
 std::optional<std::size_t> SymbolFiles::choose_elsewhere(const WantedModule& wanted) {
   const auto use = [&](Candidate candidate) -> std::optional<std::size_t> {
     read(candidate);
@@ -294,11 +294,11 @@ std::optional<std::size_t> SymbolFiles::choose_elsewhere(const WantedModule& wan
 }
 
 Result<std::size_t> SymbolFiles::choose(const WantedModule& wanted) {
-  list_places();
+  list_paths();
   std::string why_not;
   if (const auto found = in_archive_at(wanted, why_not)) return *found;
   auto found = choose_outside_archive(wanted);
-  // An image without a name is known by its place alone.
+  // An image without a name is known by its offset alone.
   if (!found && !wanted.entry && !why_not.empty())
     return fail(ErrorKind::not_found, fmt::format("{}: {}", wanted.name(), why_not));
   return found;

@@ -29,7 +29,7 @@ struct SymbolImage {
   bool is_unproved = false;
 };
 
-// The files and archives at the places that the user named. Reads names when first needed, build
+// The files and archives at the paths that the user named. Reads names when first needed, build
 // ids when no name fits. Not thread-safe.
 class SymbolFiles {
 public:
@@ -59,7 +59,7 @@ private:
   };
   using Indexes = std::vector<std::size_t>; // of candidates_
 
-  void list_places();
+  void list_paths();
   void list_archive(const std::string& path);
   void list_archives();
   void add(Candidate candidate);

@@ -33,7 +33,7 @@ KernelAggregates::KernelAggregates(const AggregateSpec& spec, const CaptureSpec&
                                    Exports& exports, ProcessNameLookup find_name, Output& output)
     : spec_(spec), capture_(capture), at_exits_(at_exits), program_(program), exports_(exports),
       probes_(probes), since_ns_(to_monotonic_ns(Time::clock::now())), reported_(probes.size()),
-      processes_({.places = where.debug_places}, where.dex), find_name_(std::move(find_name)),
+      processes_({.paths = where.debug_paths}, where.dex), find_name_(std::move(find_name)),
       output_(output) {
   processes_.keep_unmapped_files();
   if (capture.source_lines) processes_.use_source_lines();

@@ -738,7 +738,7 @@ Result<AttachOutcome> run_attach(const AttachRequest& requested, Output& output)
     request.dry_run = true;
     request.pairs_known_calls = false; // for the run to decide
   }
-  BinaryCache binaries(request.probes.target_options.debug_places);
+  BinaryCache binaries(request.probes.target_options.debug_paths);
   auto exports = Exports::open(request.dry_run ? std::span<const ExportRequest>()
                                                : std::span<const ExportRequest>(request.exports),
                                output.workstation());

@@ -5,7 +5,7 @@ namespace uprobectl {
 
 Result<const FunctionReader*> TracedBinary::functions() {
   if (!functions_) {
-    functions_ = FunctionReader::open(probed_, where_.places);
+    functions_ = FunctionReader::open(probed_, where_.paths);
     if (*functions_ && probed_->machine.is_64bit)
       (*functions_)->use_frames([this](const elf::Image&, VirtualAddress at) {
         return has_frame(at);

@@ -78,9 +78,9 @@ private:
 
 class BinaryCache {
 public:
-  // `debug_places` (--debug-dir) are searched for debug files, too.
-  explicit BinaryCache(std::vector<std::string> debug_places)
-      : where_{.places = std::move(debug_places)} {}
+  // `debug_paths` (--debug-dir) are searched for debug files, too.
+  explicit BinaryCache(std::vector<std::string> debug_paths)
+      : where_{.paths = std::move(debug_paths)} {}
 
   TracedBinary& of(const std::shared_ptr<const ProbedBinary>& probed) {
     return binaries_.try_emplace(probed, probed, where_).first->second;

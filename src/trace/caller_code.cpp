@@ -276,7 +276,7 @@ void CallerCode::learn(pid_t pid, Caller& caller, std::string_view module) {
                                       .display_path = shown,
                                       .opened = nullptr,
                                       .warnings = {}},
-                                     module, {.debug_places = where_.debug_places});
+                                     module, {.debug_paths = where_.debug_paths});
     if (!target && has_ended(pid)) searched_.erase(searched);
     if (!target || target->image() == nullptr) continue;
     const auto known = std::ranges::find_if(files_, [&](const File& file) {

@@ -11,7 +11,7 @@ GroupCounts::GroupCounts(const AggregateSpec& spec, const CaptureSpec& capture,
                          Output& output)
     : spec_(spec), capture_(capture), at_exits_(at_exits), program_(program), probes_(probes),
       exports_(exports), decode_(std::move(decode)), since_ns_(to_monotonic_ns(Time::clock::now())),
-      processes_({.places = where.debug_places}, where.dex), output_(output) {
+      processes_({.paths = where.debug_paths}, where.dex), output_(output) {
   processes_.keep_unmapped_files();
   if (capture.source_lines) processes_.use_source_lines();
 }

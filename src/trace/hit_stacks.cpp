@@ -125,7 +125,7 @@ HitStacks::HitStacks(const CaptureSpec& capture, const StackOutputs& outputs,
                      Output& output)
     : capture_(capture), outputs_(outputs), exports_(exports), output_(output),
       processes_(
-          {.places = where.debug_places}, where.dex,
+          {.paths = where.debug_paths}, where.dex,
           [this](pid_t pid) { return has_newer_program(pid); },
           [this](pid_t pid) { return find_later_mappings(pid); }) {
   raise_descriptor_limit();

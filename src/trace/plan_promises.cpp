@@ -121,7 +121,7 @@ class PromiseReader {
 public:
   // `depth`: how often members are followed in the plan.
   PromiseReader(std::span<const PromisedFile> files, const TargetOptions& where, std::size_t depth)
-      : binaries_(where.debug_places), depth_(depth) {
+      : binaries_(where.debug_paths), depth_(depth) {
     for (const PromisedFile& file : files)
       for (const PlannedProbe& probe : file.planned->probes)
         if (probe.values)

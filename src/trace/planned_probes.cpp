@@ -425,8 +425,8 @@ Result<AttachPlan> make_plan(const AttachRequest& request, const ResolvedProbes&
 
 Result<AttachPlan> plan_target(const AttachRequest& request, const std::string& target,
                                const std::string& file, Output& output) {
-  const TargetOptions where{.debug_places = request.probes.target_options.debug_places};
-  BinaryCache binaries(where.debug_places);
+  const TargetOptions where{.debug_paths = request.probes.target_options.debug_paths};
+  BinaryCache binaries(where.debug_paths);
   std::vector<ProbeRequest> asked = builtin_probe_requests(request);
   std::erase_if(asked, [&](const ProbeRequest& each) { return each.target != target; });
   std::size_t functions = 0;

@@ -39,8 +39,7 @@ struct Step {
 // the debug file.
 class UnwindData {
 public:
-  // Reads no sections; they are read when an address needs them. `where`: the places of debug
-  // files.
+  // Reads no sections; they are read when an address needs them. `where`: finds debug files.
   UnwindData(const elf::Image& image, Arch arch, elf::DebugSearch where);
 
   Arch arch() const { return arch_; }

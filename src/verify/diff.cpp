@@ -239,7 +239,7 @@ private:
     options.extracted = true;
     auto found = read_points(target, request_.patterns, options);
     if (!found || !request_.with_details) return found;
-    DetailReader details(options.debug_places);
+    DetailReader details(options.debug_paths);
     for (ProbePoint& point : found->points) details.read(point);
     return found;
   }

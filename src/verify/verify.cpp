@@ -296,7 +296,7 @@ class Verifier {
 public:
   Verifier(Output& output, const VerifyRequest& request)
       : output_(output), request_(request), options_(request.target_options),
-        details_(request.target_options.debug_places) {}
+        details_(request.target_options.debug_paths) {}
 
   // `first`: index of the first match in the record.
   void verify(const std::string& target, std::span<const RecordedMatch> recorded,

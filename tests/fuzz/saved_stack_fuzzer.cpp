@@ -47,7 +47,7 @@ int fuzz_saved_stack(const std::uint8_t* data, std::size_t size) {
   mapping.executable = true;
   mapping.path = "/lib.so";
   mappings.push_back(mapping);
-  ModuleCache cache({.places = {}, .system_folder = "/nonexistent"});
+  ModuleCache cache({.paths = {}, .system_folder = "/nonexistent"});
   AddressSpace space(mappings, cache, files);
   const MemoryPiece piece{0x7000, rest};
   for (const Arch arch : {Arch::x86_64, Arch::arm64}) {

@@ -19,7 +19,7 @@ int main(int argc, char** argv) {
   if (argc != 3) return 2;
   const auto image = elf::Image::open({.file = argv[1], .entry = std::nullopt});
   if (!image) return 1;
-  const auto debug = dwarf::DebugInfo::open(*image, {.places = {argv[2]}});
+  const auto debug = dwarf::DebugInfo::open(*image, {.paths = {argv[2]}});
   if (!debug) {
     std::fprintf(stderr, "%s\n", debug.error().message.c_str());
     return 1;

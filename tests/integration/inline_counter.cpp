@@ -58,7 +58,7 @@ int main(int argc, char** argv) {
   const auto image = elf::Image::open({.file = std::string(words[0]), .entry = std::nullopt});
   if (!image) return fail_with(image.error());
   const auto debug =
-      dwarf::DebugInfo::open(*image, {.places = {}, .system_folder = std::string(words[1])});
+      dwarf::DebugInfo::open(*image, {.paths = {}, .system_folder = std::string(words[1])});
   if (!debug) return fail_with(debug.error());
   const auto names = std::span(words).subspan(2);
   return wants_instances ? print_instances(*debug, names) : print_counts(*debug, names);

@@ -63,10 +63,10 @@ enum class StringLayout { libstdcxx, libcxx, unknown };
 // points. Not thread-safe.
 class FunctionReader {
 public:
-  // debug_places: as in TargetOptions. Searched only if the file has no .symtab, for the names of
+  // debug_paths: as in TargetOptions. Searched only if the file has no .symtab, for the names of
   // tail calls' targets.
   static Result<FunctionReader> open(std::shared_ptr<const ProbedBinary> binary,
-                                     std::vector<std::string> debug_places = {});
+                                     std::vector<std::string> debug_paths = {});
 
   FunctionReader(FunctionReader&&) noexcept;
   FunctionReader& operator=(FunctionReader&&) noexcept;

@@ -57,10 +57,10 @@ std::string by_frame(symbolize::Module& module, std::uint64_t address) {
 
 // Compares both results for each address, twice, because an index may give the second one.
 void check_names(const std::string& path, const std::map<std::uint64_t, std::string>& expected,
-                 const std::vector<std::string>& debug_places = {}, FileOffset begin = {}) {
-  const auto target = Target::open(path, {.debug_places = debug_places});
+                 const std::vector<std::string>& debug_paths = {}, FileOffset begin = {}) {
+  const auto target = Target::open(path, {.debug_paths = debug_paths});
   REQUIRE(target);
-  symbolize::ModuleCache cache({.places = debug_places});
+  symbolize::ModuleCache cache({.paths = debug_paths});
   const auto file = std::make_shared<const MappedFile>(*MappedFile::open(path));
   const elf::Segment* code = nullptr;
   for (const elf::Segment& segment : target->image()->segments())

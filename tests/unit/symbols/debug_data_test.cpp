@@ -75,7 +75,7 @@ TEST_CASE("symbols of the file come before those of debug tables") {
   Folder folder;
   const auto symbols = folder.put("symbols.debug", symbols_elf());
   const auto before = names(*list_symbols(image, {}));
-  REQUIRE(image.add_debug_file({.places = {symbols}}).used == symbols);
+  REQUIRE(image.add_debug_file({.paths = {symbols}}).used == symbols);
   // f is exported at 0x201010; a list of a file with .symtab stays the same.
   REQUIRE(find_by_name(image, "f")->size() == 1);
   CHECK(find_by_name(image, "f")->at(0).address.value == 0x201010);
