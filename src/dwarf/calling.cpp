@@ -326,8 +326,7 @@ void amd64_result(Assigner& assign, const Type& result, bool by_reference, CallL
 
 // Returns the number of members of a homogeneous aggregate (AAPCS64, 5.9.5): one to four
 // floating-point numbers or short vectors of one size without padding; those of a union share their
-// places.
-// 0 for other types.
+// bytes. 0 for other types.
 std::size_t homogeneous_floats(const Type& type) {
   const Layout layout(type);
   if (!layout.is_complete() || layout.leaves().empty()) return 0;
@@ -466,19 +465,21 @@ void rust_result(Assigner& assign, const Type& type, const RustScalars& scalars,
   call.result = with_padding(std::move(call.result), end, type);
 }
 
-template <typename PlaceResult, typename PlaceParameter>
+template <typename LocateResult, typename LocateParameter>
 CallLocations locate(Assigner assign, std::span<const Passed> parameters, const Passed& result,
-                     bool aligns_pairs, PlaceResult place_result, PlaceParameter place_parameter) {
+                     bool aligns_pairs, LocateResult locate_result,
+                     LocateParameter locate_parameter) {
   CallLocations call;
   // First: the address of the result may take a register.
   if (result.scalars)
     rust_result(assign, *result.type, *result.scalars, call);
   else
-    place_result(assign, *result.type, result.by_reference, call);
+    locate_result(assign, *result.type, result.by_reference, call);
   for (const Passed& each : parameters) {
     const bool by_reference = each.by_reference || is_passed_by_reference(*each.type);
-    auto location = each.scalars ? rust_parameter(assign, *each.type, *each.scalars, aligns_pairs)
-                                 : std::optional(place_parameter(assign, *each.type, by_reference));
+    auto location = each.scalars
+                        ? rust_parameter(assign, *each.type, *each.scalars, aligns_pairs)
+                        : std::optional(locate_parameter(assign, *each.type, by_reference));
     if (!location) break;
     call.parameters.push_back(std::move(*location));
   }

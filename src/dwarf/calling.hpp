@@ -11,8 +11,8 @@ namespace uprobectl::dwarf {
 
 // How a call passes its parameters and returns its result.
 struct CallLocations {
-  // At the function's first instruction, in the given order. Without those behind one whose place
-  // is not known.
+  // At the function's first instruction, in the given order. Without those behind one whose
+  // location is not known.
   std::vector<Location> parameters;
   Location result; // right before or after the return
   // The result is in memory that the caller provides. Its address is then in the first argument

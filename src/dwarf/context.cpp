@@ -250,9 +250,9 @@ std::optional<std::string> Context::find_split_unit(llvm::DWARFUnit& unit) {
     return std::nullopt;
   }
   const std::string_view last = std::string_view(*name).substr(name->rfind('/') + 1);
-  for (const std::string& folder : files_.folders)
+  for (const std::string& each : files_.folders)
     for (const std::string_view tail : {std::string_view(*name), last})
-      if (const std::string path = fmt::format("{}/{}", folder, tail); is_file_below(path, folder))
+      if (const std::string path = fmt::format("{}/{}", each, tail); is_file_below(path, each))
         return is_safe_split_file(path) ? std::optional(path) : std::nullopt;
   warn(fmt::format("the split unit {} was not found", *name));
   return std::nullopt;

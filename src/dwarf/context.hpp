@@ -66,7 +66,7 @@ public:
   void warn(llvm::Error error);
   // Begins to inflate the sections on another thread if they are compressed and large.
   void prefetch(std::initializer_list<std::string_view> sections);
-  // Inflates the location lists. Before, LLVM sees zeros in their place: it asks for the section
+  // Inflates the location lists. Before, LLVM sees zeros instead of them: it asks for the section
   // when it reads the first entry of a unit. Returns false, with a warning, if they are damaged.
   bool read_location_lists();
 

@@ -629,8 +629,8 @@ private:
     return passed;
   }
 
-  // How the result is passed; nullopt if that is not known. With it not the places of the
-  // parameters either: its address may take the first register.
+  // How the result is passed; nullopt if that is not known. With it not the locations of
+  // the parameters either: its address may take the first register.
   std::optional<Passed> known_result() const {
     const Type& type = *info_.result;
     if (type.kind() == TypeKind::none) return Passed{&type};
@@ -745,7 +745,7 @@ private:
     return false;
   }
 
-  // Why the place of a parameter at the entry is not known, if those of `known` ones are.
+  // Why the location of a parameter at the entry is not known, if those of `known` ones are.
   std::string why_unknown(std::size_t index, bool is_known, std::size_t known) const {
     if (!is_known && passing_ != Passing::c)
       return "on the stack only after the function's first instructions";

@@ -30,7 +30,8 @@ struct FunctionInfo {
   std::vector<Variable> variables; // parameters first, in the order of the source
   bool is_variadic = false;
   const Type* result = nullptr; // never null; kind none for void
-  // The language has results that the debug information does not place (Go). The kind is none.
+  // The language has results that the debug information has no locations for (Go). The kind is
+  // none.
   bool has_unknown_result = false;
   Location result_location; // at the return
   // At the entry, the address of the memory for the result, if the caller provides it.

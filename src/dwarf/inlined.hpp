@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The places where compilers have inlined functions: a probe at a function does not see the calls
+// The inlined copies of functions: a probe at a function does not see the calls
 // that were inlined. Inlined functions have no symbols, so this reads all units.
 #pragma once
 
@@ -12,8 +12,8 @@
 
 namespace uprobectl::dwarf {
 
-// Returns the number of places where each function is inlined, in the order of the names (raw, as
-// in symbol tables); nullopt for functions that the debug information does not describe. Damaged
+// Returns the number of addresses where each function is inlined, in the order of the names (raw,
+// as in symbol tables); nullopt for functions that the debug information does not describe. Damaged
 // units are skipped. Stops early, with a warning, and returns the counts so far if parsing takes
 // more steps than is plausible for the size of the sections and split units. Fails with unsupported
 // if .debug_info is larger than max_debug_info.
@@ -26,10 +26,10 @@ struct FunctionCode {
   std::vector<elf::AddressRange> pieces; // as the debug information lists them
 };
 
-// A place where an inlined copy of a function begins. A copy begins at several if the compiler has
-// duplicated code; each call runs one of them.
+// Where an inlined copy of a function begins. A copy begins at several addresses if the compiler
+// has duplicated code; each call runs one of them.
 struct InlinedInstance {
-  // A place that gcc has marked, DW_AT_entry_pc, else the lowest address of the code where a
+  // An address that gcc has marked, DW_AT_entry_pc, else the lowest address of the code where a
   // statement begins, else the lowest.
   VirtualAddress entry;
   // The compiler has marked all entries, or the only one, or the code is in one piece. False if an

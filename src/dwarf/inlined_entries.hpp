@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the code of inlined copies begins. A copy may begin at several places, because compilers
+// Where the code of inlined copies begins. A copy may begin at several addresses, because compilers
 // duplicate code. gcc marks each of them by a row of the line table, a statement at the position of
 // the function's name; DW_AT_entry_pc is the first one only (gcc/dwarf2out.cc,
 // dwarf2out_inline_entry). Only this module includes this header.

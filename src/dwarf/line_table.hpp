@@ -16,8 +16,8 @@ struct LineRow {
   std::uint64_t file = 0; // index in LineTable::files()
   std::uint64_t line = 0;
   std::uint64_t column = 0;     // 0: unknown
-  bool is_statement = false;    // a recommended place for a breakpoint
-  bool ends_prologue = false;   // a place for a breakpoint at the function
+  bool is_statement = false;    // recommended for a breakpoint
+  bool ends_prologue = false;   // recommended for a breakpoint at the function
   bool begins_sequence = false; // the first row of a sequence, after which addresses only increase
 };
 

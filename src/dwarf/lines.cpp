@@ -149,14 +149,14 @@ std::uint32_t declared_line(Context& context, const Die& die) {
   return entry ? line_of(entry, DW_AT_decl_line) : 0;
 }
 
-// Finds the places of lines of one file.
+// Finds the addresses of lines of one file.
 class LineSearch {
 public:
   LineSearch(Context& context, const IsCode& is_code, LineFilter filter)
       : context_(context), is_code_(is_code), filter_(std::move(filter)) {}
 
   // Fails without code, or if several files with code have the name.
-  Result<std::vector<LinePlace>> find(std::string_view name) {
+  Result<std::vector<LineAddress>> find(std::string_view name) {
     files_ = find_source_files(context_, name);
     if (files_.paths.empty()) return fail(no_such_file(context_, name));
     has_code_.assign(files_.paths.size(), false);
@@ -167,13 +167,13 @@ public:
     path_ = *path;
     for (TableCode& table : tables_) {
       std::erase_if(table.code, [&](const LineCode& code) { return code.path != path_; });
-      if (!table.code.empty()) add_places(table);
+      if (!table.code.empty()) add_addresses(table);
     }
     add_entries();
-    std::ranges::sort(places_, {}, &LinePlace::address);
-    const auto repeated = std::ranges::unique(places_, {}, &LinePlace::address);
-    places_.erase(repeated.begin(), repeated.end());
-    return std::move(places_);
+    std::ranges::sort(addresses_, {}, &LineAddress::address);
+    const auto repeated = std::ranges::unique(addresses_, {}, &LineAddress::address);
+    addresses_.erase(repeated.begin(), repeated.end());
+    return std::move(addresses_);
   }
 
   const Nearest& nearest() const { return nearest_[path_]; }
@@ -248,7 +248,7 @@ private:
   }
 
   // Adds the first row of each run in each scope, or only one if the line opens the scope.
-  void add_places(TableCode& table) {
+  void add_addresses(TableCode& table) {
     std::ranges::sort(table.code, {},
                       [](const LineCode& code) { return std::pair(code.address, code.run); });
     std::vector<std::uint64_t> addresses;
@@ -273,22 +273,23 @@ private:
   }
 
   void add(std::uint64_t address, std::uint32_t line, const Die& scope, bool opens) {
-    LinePlace place{.address = {address}, .file = files_.paths[path_], .line = line, .inlined = {}};
-    if (is_inlined(scope)) place.inlined = context_.linkage_name(scope).value_or("");
+    LineAddress made{
+        .address = {address}, .file = files_.paths[path_], .line = line, .inlined = {}};
+    if (is_inlined(scope)) made.inlined = context_.linkage_name(scope).value_or("");
     if (opens && !is_inlined(scope))
       if (const auto entry = ranges_.entry_of(scope); entry && is_code_({*entry}))
-        place.address.value = *entry;
-    places_.push_back(std::move(place));
-    if (scope) with_place_.insert(key_of(scope));
+        made.address.value = *entry;
+    addresses_.push_back(std::move(made));
+    if (scope) with_address_.insert(key_of(scope));
   }
 
   // Adds functions and inlined copies that are declared at the line, and inlined calls in it. The
   // line need not have rows: Clang gives the first instruction the line of the opening brace.
   void add_entries() {
-    // Without places, and for all statements, in the units with the file; else only in those that
-    // have places: their entries are read already.
+    // Without addresses, and for all statements, in the units with the file; else only in those
+    // that have addresses: their entries are read already.
     std::vector<llvm::DWARFUnit*> units;
-    if (places_.empty() || filter_.statements == Statements::all)
+    if (addresses_.empty() || filter_.statements == Statements::all)
       for (const MatchingTable& each :
            std::span(files_.tables).first(std::min(files_.tables.size(), max_searched_units)))
         units.push_back(context_.unit_of_lines(each.offset));
@@ -322,9 +323,9 @@ private:
       if (scope.getTag() == DW_TAG_subprogram || is_inlined(scope))
         scopes.insert(scopes.begin(), scope);
     if (scopes.empty() || !is_in_function(scopes)) return;
-    // Rows of the scope itself are the better places.
-    const bool has_place = with_place_.contains(key_of(scopes.back()));
-    if (has_place && (filter_.statements == Statements::first_of_run || !is_call)) return;
+    // Rows of the scope itself have the better addresses.
+    const bool has_address = with_address_.contains(key_of(scopes.back()));
+    if (has_address && (filter_.statements == Statements::first_of_run || !is_call)) return;
     add(*address, line, scopes.back(), false);
   }
 
@@ -336,8 +337,8 @@ private:
   std::vector<bool> has_code_;
   std::vector<Nearest> nearest_;
   std::vector<TableCode> tables_;
-  std::vector<LinePlace> places_;
-  std::set<ScopeKey> with_place_;
+  std::vector<LineAddress> addresses_;
+  std::set<ScopeKey> with_address_;
   RangeReader ranges_{context_};
 };
 
@@ -380,20 +381,21 @@ Result<Declaration> find_declaration(Context& context, VirtualAddress function) 
 
 } // namespace
 
-Result<std::vector<LinePlace>> line_places(const DebugInfo& debug, std::string_view file,
-                                           std::uint32_t line, const IsCode& is_code,
-                                           Statements statements) {
+Result<std::vector<LineAddress>> line_addresses(const DebugInfo& debug, std::string_view file,
+                                                std::uint32_t line, const IsCode& is_code,
+                                                Statements statements) {
   LineSearch search(debug.context(), is_code,
                     {.lines = {line}, .function = {}, .statements = statements});
-  auto places = search.find(file);
-  if (places && places->empty())
+  auto found = search.find(file);
+  if (found && found->empty())
     return fail(no_code(fmt::format("'{}:{}' has no code", file, line), search.nearest()));
-  return places;
+  return found;
 }
 
-Result<std::vector<LinePlace>> function_line_places(const DebugInfo& debug, VirtualAddress function,
-                                                    std::uint32_t line, const IsCode& is_code,
-                                                    Statements statements) {
+Result<std::vector<LineAddress>> function_line_addresses(const DebugInfo& debug,
+                                                         VirtualAddress function,
+                                                         std::uint32_t line, const IsCode& is_code,
+                                                         Statements statements) {
   Context& context = debug.context();
   const auto declared = find_declaration(context, function);
   if (!declared) return fail(declared.error());
@@ -407,15 +409,15 @@ Result<std::vector<LinePlace>> function_line_places(const DebugInfo& debug, Virt
     if (const auto first = entry_line(*declared, function, context); first > declared->line)
       filter.lines.push_back(first);
   LineSearch search(context, is_code, filter);
-  auto places = search.find(declared->file);
-  if (places && places->empty() && line == 0)
-    places->push_back(
+  auto found = search.find(declared->file);
+  if (found && found->empty() && line == 0)
+    found->push_back(
         {.address = function, .file = declared->file, .line = declared->line, .inlined = {}});
-  if (places && places->empty())
+  if (found && found->empty())
     return fail(no_code(
         fmt::format("line {} of the function ({}:{}) has no code", line, declared->file, wanted),
         search.nearest()));
-  return places;
+  return found;
 }
 
 Result<FileLines> lines_of_file(const DebugInfo& debug, std::string_view file,

@@ -15,7 +15,7 @@ namespace {
 
 using namespace llvm::dwarf;
 
-// A type with the place of a declarator: "void", "(*", ")(int)".
+// A type around a declarator: "void", "(*", ")(int)".
 struct TypeText {
   std::string base = {};
   std::string before = {};

@@ -688,7 +688,7 @@ bool TypeTable::declares_copying(const Die& class_entry) {
 }
 
 std::optional<Member> TypeTable::read_member(const Die& die) {
-  // Static members have no place in the structure.
+  // Static members have no offset in the structure.
   if (is_set(die, DW_AT_external) || is_set(die, DW_AT_declaration)) return std::nullopt;
   const auto offset = member_offset(die);
   if (!offset) return std::nullopt;

@@ -40,8 +40,8 @@ public:
     if (size == 1) return std::to_integer<std::uint64_t>(bytes_[at_++]);
     std::uint64_t value = 0;
     for (unsigned i = 0; i < size; ++i) {
-      const unsigned place = order_ == ByteOrder::little ? i : size - 1 - i;
-      value |= std::to_integer<std::uint64_t>(bytes_[at_ + i]) << (8 * place);
+      const unsigned index = order_ == ByteOrder::little ? i : size - 1 - i;
+      value |= std::to_integer<std::uint64_t>(bytes_[at_ + i]) << (8 * index);
     }
     at_ += size;
     return value;

@@ -288,7 +288,7 @@ std::uint64_t DynamicSymbols::count(const Layout& layout) const {
   if (gnu_)
     if (const auto count = gnu_->symbol_count()) return *count;
   if (const auto count = section_symbol_count(layout, *dynamic_->symbols)) return *count;
-  // Linkers place the string table directly after the symbols; glibc's dladdr() relies on it too.
+  // Linkers put the string table directly after the symbols; glibc's dladdr() relies on it too.
   if (dynamic_->strings && *dynamic_->strings > *dynamic_->symbols)
     return (dynamic_->strings->value - dynamic_->symbols->value) / symbol_size(layout.machine);
   return 0;

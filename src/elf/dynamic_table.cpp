@@ -182,7 +182,7 @@ public:
     if (relocation.symbol == 0 || (type != arch_.jump_slot && type != arch_.glob_dat)) return;
     const auto symbol = symbols_.at(relocation.symbol);
     if (!symbol || symbol->name.empty() || !is_wanted(*symbol)) return;
-    slots_.push_back({relocation.place, relocation.symbol, type == arch_.jump_slot});
+    slots_.push_back({relocation.address, relocation.symbol, type == arch_.jump_slot});
   }
 
   std::vector<ImportSlot> take() { return std::move(slots_); }
@@ -278,7 +278,7 @@ std::optional<VirtualAddress> find_thread_offset_slot(const Layout& layout, std:
     const auto symbol = each.symbol == 0 ? std::nullopt : symbols.at(each.symbol);
     const bool is_it = each.symbol == 0 ? *each.addend == offset
                                         : symbol && symbol->name == variable && *each.addend == 0;
-    if (is_it) found = each.place;
+    if (is_it) found = each.address;
   });
   return found;
 }

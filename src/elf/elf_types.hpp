@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Views of bytes as LLVM's ELF types (llvm/Object/ELFTypes.h). These decode byte order and word
-// size, and have an alignment of 1, so that they can be used in place.
+// size, and have an alignment of 1, so that they can be used without a copy.
 //
 // uprobectl locates the tables itself: the functions of llvm::object::ELFFile either need section
 // headers, which a loadable file may lack, or reject a whole table for one damaged entry.

@@ -22,7 +22,7 @@ PackedRelocations::PackedRelocations(Bytes bytes, bool is_64bit, bool has_addend
   at_ = packed_magic.size();
   left_ = 1; // for take()
   const std::uint64_t count = take();
-  place_ = take();
+  address_ = take();
   left_ = left_ == 0 ? 0 : count;
 }
 
@@ -53,7 +53,7 @@ std::optional<Relocation> PackedRelocations::next(std::uint64_t max_count) {
     left_ = 0;
     return std::nullopt;
   }
-  place_ += (flags_ & same_step) != 0 ? step_ : take();
+  address_ += (flags_ & same_step) != 0 ? step_ : take();
   if ((flags_ & same_info) == 0) info_ = take();
   if ((flags_ & with_addend) != 0 && (flags_ & same_addend) == 0) addend_ += take();
   if (left_ == 0) return std::nullopt; // the numbers have ended
@@ -61,7 +61,7 @@ std::optional<Relocation> PackedRelocations::next(std::uint64_t max_count) {
   --in_group_;
   ++returned_;
   Relocation made;
-  made.place = {is_64bit_ ? place_ : place_ & 0xffffffffU};
+  made.address = {is_64bit_ ? address_ : address_ & 0xffffffffU};
   made.symbol = static_cast<std::uint32_t>(is_64bit_ ? info_ >> 32U : (info_ & 0xffffffffU) >> 8U);
   made.type = static_cast<std::uint32_t>(is_64bit_ ? info_ : info_ & 0xffU);
   if (has_addends_) made.addend = addend_;

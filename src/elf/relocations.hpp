@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The relocations of the loader, in every form that PT_DYNAMIC may have: DT_JMPREL, DT_RELA and
 // DT_REL, and Android's packed ones, DT_ANDROID_RELA and DT_ANDROID_REL. Those of DT_RELR are left
-// out: they are all relative, and the word has the value in place.
+// out: they are all relative, and the word itself has the value.
 #pragma once
 
 #include "elf/dynamic_table.hpp"
@@ -10,10 +10,10 @@
 namespace uprobectl::elf {
 
 struct Relocation {
-  VirtualAddress place;
+  VirtualAddress address;
   std::uint32_t symbol = 0;                 // index in .dynsym; 0: none
   std::uint32_t type = 0;                   // of the machine
-  std::optional<std::uint64_t> addend = {}; // without it the word has it in place
+  std::optional<std::uint64_t> addend = {}; // without it the word has it
 };
 
 // Reads packed relocations ("APS2"; Android bionic/linker/linker_reloc_iterators.h).
@@ -39,8 +39,8 @@ private:
   std::uint64_t returned_ = 0; // likewise
   std::uint64_t in_group_ = 0; // that are left in the group
   std::uint64_t flags_ = 0;    // of the group
-  std::uint64_t step_ = 0;     // between the places of the group
-  std::uint64_t place_ = 0;
+  std::uint64_t step_ = 0;     // between the addresses of the group
+  std::uint64_t address_ = 0;
   std::uint64_t info_ = 0;
   std::uint64_t addend_ = 0;
 };

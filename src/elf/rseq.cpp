@@ -45,8 +45,8 @@ std::vector<VirtualAddress> elements(const std::optional<AddressRange>& range, s
   return all;
 }
 
-// The words of an image as the loader relocates them to the image's own addresses. The relocations
-// without an addend have the value in place, as do images at a fixed address.
+// The words of an image as the loader relocates them to the image's own addresses. Without
+// an addend in the relocation the word itself has the value, as in images at a fixed address.
 class RelocatedWords {
 public:
   explicit RelocatedWords(const Layout& layout) : layout_(layout) {
@@ -59,9 +59,9 @@ public:
     const std::uint32_t relative = llvm::object::getELFRelativeRelocationType(layout_.machine.id);
     for_each_relocation(layout_, dynamic_, [&](const Relocation& each) {
       if (each.type != relative || !each.addend) return;
-      const auto after = std::ranges::upper_bound(sorted, each.place);
-      if (after == sorted.begin() || each.place.value - std::prev(after)->value >= size) return;
-      addends_[each.place.value] = *each.addend;
+      const auto after = std::ranges::upper_bound(sorted, each.address);
+      if (after == sorted.begin() || each.address.value - std::prev(after)->value >= size) return;
+      addends_[each.address.value] = *each.addend;
     });
   }
 

@@ -222,7 +222,7 @@ std::optional<ControlFlow> ControlFlow::read(Arch arch, std::span<const Piece> p
                                              std::span<const VirtualAddress> marks) {
   const Decoder* const decoder = Decoder::for_arch(arch);
   if (decoder == nullptr) return std::nullopt;
-  std::optional<ControlFlow> flow(std::in_place);
+  std::optional flow = ControlFlow();
   if (!Reader(*decoder, arch, pieces).read(entry, marks, *flow)) return std::nullopt;
   return flow;
 }

@@ -165,7 +165,7 @@ ProbeEffect effect_on_vector(const X86Instruction& insn, bool is_64) {
   if (is_between(opcode, 0xc2, 0xc3) || is_between(opcode, 0xca, 0xcb) ||
       (opcode == 0xea && !is_64))
     return unsafe(
-        "the kernel takes this AVX instruction for a return and goes on at a wrong place");
+        "the kernel takes this AVX instruction for a return and goes on at a wrong address");
   if (opcode == 0x9d)
     return unsafe("the kernel takes this AVX instruction for popf and leaves the trap flag set");
   if (opcode == 0x8e && insn.reg() == 2)
@@ -182,7 +182,7 @@ ProbeEffect effect_on_one_byte(const X86Instruction& insn, bool is_64) {
                ? refused("the kernel refuses a branch with an operand size prefix")
                : emulated();
   if (is_between(opcode, 0xe0, 0xe3) && insn.has_operand_size)
-    return unsafe("a 16 bit branch in a copy of the instruction goes to another place");
+    return unsafe("a 16 bit branch in a copy of the instruction goes to another address");
   if (opcode == 0x90)
     return (insn.rex & rex_b) != 0 ? unsafe("the kernel takes this xchg for a nop") : emulated();
   if (is_between(opcode, 0x50, 0x57))
@@ -352,7 +352,7 @@ ProbeEffect effect_on_word(std::uint32_t word) {
   if (branch.has(word) || b_cond.has(word) || cbz.has(word) || tbz.has(word) || adr.has(word))
     return emulated();
   if (bc_cond.has(word) || cb_cc.has(word) || ret_of_pc.has(word))
-    return unsafe("the kernel runs a copy of this branch, which goes to another place");
+    return unsafe("the kernel runs a copy of this branch, which goes to another address");
   if (branch_register.has(word))
     return plain_branch_register.has(word)
                ? emulated()

@@ -11,7 +11,7 @@ namespace uprobectl {
 
 namespace {
 
-using Places = std::vector<dwarf::LinePlace>;
+using LineAddresses = std::vector<dwarf::LineAddress>;
 
 // "work:12" may mean a line of the function, or of the file that has it.
 Error hint_at_function(const Query& query, Error error) {
@@ -24,39 +24,39 @@ Error hint_at_function(const Query& query, Error error) {
   return error;
 }
 
-Result<Places> places_of(const Query& query, const dwarf::DebugInfo& debug,
-                         std::span<const ProbePoint> functions) {
+Result<LineAddresses> line_addresses_of(const Query& query, const dwarf::DebugInfo& debug,
+                                        std::span<const ProbePoint> functions) {
   const auto is_code = [&](VirtualAddress address) { return is_in_code(query.image, address); };
   const auto line = static_cast<std::uint32_t>(query.function.number);
   const auto statements =
       query.options.all ? dwarf::Statements::all : dwarf::Statements::first_of_run;
   if (query.function.form == FunctionSpec::Form::source_line) {
-    auto places = dwarf::line_places(debug, query.function.name, line, is_code, statements);
-    if (!places) return fail(hint_at_function(query, std::move(places).error()));
-    return places;
+    auto found = dwarf::line_addresses(debug, query.function.name, line, is_code, statements);
+    if (!found) return fail(hint_at_function(query, std::move(found).error()));
+    return found;
   }
-  Places all;
+  LineAddresses all;
   for (const ProbePoint& function : functions) {
-    auto places = dwarf::function_line_places(debug, function.address, line, is_code, statements);
-    if (!places) return places;
-    std::ranges::move(*places, std::back_inserter(all));
+    auto found = dwarf::function_line_addresses(debug, function.address, line, is_code, statements);
+    if (!found) return found;
+    std::ranges::move(*found, std::back_inserter(all));
   }
   return all;
 }
 
-// Resolves the address of the place as a number does, with its checks.
-Result<ProbePoint> point_of(const Query& query, const dwarf::LinePlace& place) {
+// Resolves the address as a number does, with its checks.
+Result<ProbePoint> point_of(const Query& query, const dwarf::LineAddress& start) {
   Query at = query;
   at.function = {.form = FunctionSpec::Form::virtual_address,
                  .request = query.function.request,
                  .name = {},
-                 .number = place.address.value,
+                 .number = start.address.value,
                  .plus = std::nullopt};
   auto points = resolve_number(at);
   if (!points) return fail(std::move(points).error());
   ProbePoint point = std::move(points->front());
-  SourceLine source{.file = place.file, .line = place.line, .inlined = std::nullopt};
-  if (place.inlined) source.inlined = demangle(*place.inlined).value_or(*place.inlined);
+  SourceLine source{.file = start.file, .line = start.line, .inlined = std::nullopt};
+  if (start.inlined) source.inlined = demangle(*start.inlined).value_or(*start.inlined);
   point.source = std::make_shared<const SourceLine>(std::move(source));
   return point;
 }
@@ -70,18 +70,18 @@ bool is_in_code(const elf::Image& image, VirtualAddress address) {
 
 Result<std::vector<ProbePoint>> resolve_lines(const Query& query, const dwarf::DebugInfo& debug,
                                               std::span<const ProbePoint> functions) {
-  auto places = places_of(query, debug, functions);
-  if (!places) {
-    Error error = std::move(places).error().within(query.subject());
+  auto found = line_addresses_of(query, debug, functions);
+  if (!found) {
+    Error error = std::move(found).error().within(query.subject());
     for (const std::string& warning : debug.warnings())
       error.hints.push_back("some of the debug information is not used: " + warning);
     return fail(std::move(error));
   }
   constexpr std::size_t few = 4;
-  if (places->size() > few) query.code.file().expect_many_addresses();
+  if (found->size() > few) query.code.file().expect_many_addresses();
   std::vector<ProbePoint> points;
-  for (const dwarf::LinePlace& place : *places) {
-    auto point = point_of(query, place);
+  for (const dwarf::LineAddress& start : *found) {
+    auto point = point_of(query, start);
     if (!point) return fail(std::move(point).error());
     points.push_back(std::move(*point));
   }

@@ -20,12 +20,12 @@ bool is_method_name(std::string_view name) {
 }
 
 // The file and line of "Bar.java:42", ":42" and "Native Method".
-void set_place(JavaFrame& frame, std::string_view place) {
-  frame.source = place;
-  const auto colon = place.rfind(':');
+void set_position(JavaFrame& frame, std::string_view position) {
+  frame.source = position;
+  const auto colon = position.rfind(':');
   if (colon == std::string_view::npos) return;
-  frame.line = parse_number<std::uint32_t>(place.substr(colon + 1));
-  if (frame.line) frame.source = place.substr(0, colon);
+  frame.line = parse_number<std::uint32_t>(position.substr(colon + 1));
+  if (frame.line) frame.source = position.substr(0, colon);
 }
 
 // What logging libraries add: "[app.jar:1.0]", "~[?:?]".
@@ -55,7 +55,7 @@ std::optional<JavaFrame> read_frame_at(std::string_view line, std::size_t at) {
   if (has_blank && source.contains(' ') && !source.starts_with("Unknown Source") &&
       source != "Native Method")
     return std::nullopt; // "look at a.b (which is here)"
-  set_place(frame, source);
+  set_position(frame, source);
   frame.column = at;
   return frame;
 }

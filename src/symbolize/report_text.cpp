@@ -70,7 +70,7 @@ void set_function(ReportedFrame& frame, std::string_view text, int base) {
 }
 
 // "PATH[ (offset 0x28000)][ (FUNCTION)]": the rest of a frame of Android, without the build id.
-void set_android_place(ReportedFrame& frame, std::string_view text) {
+void set_android_position(ReportedFrame& frame, std::string_view text) {
   std::size_t end = text.find(" (");
   // The kernel marks files without a name so: "/memfd:jit-cache (deleted)".
   if (end != std::string_view::npos && text.substr(end).starts_with(" (deleted)"))
@@ -101,7 +101,7 @@ bool read_android(ReportedFrame& frame, std::string_view text) {
   frame.origin = ReportedFrame::Origin::android;
   frame.number = *number;
   frame.build_id = take_build_id(text);
-  set_android_place(frame, trimmed(text));
+  set_android_position(frame, trimmed(text));
   return !frame.path.empty();
 }
 

@@ -28,15 +28,15 @@ bool is_shared_name(std::string_view raw) {
 
 // Sorts by address and name, and removes repeats.
 void sort_unique_symbols(std::vector<elf::Symbol>& symbols) {
-  const auto place = [](const elf::Symbol& symbol) {
+  const auto key = [](const elf::Symbol& symbol) {
     return std::pair(symbol.address.value, symbol.name);
   };
   std::vector<std::size_t> order(symbols.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::ranges::sort(order, {}, [&](std::size_t i) { return std::pair(place(symbols[i]), i); });
+  std::ranges::sort(order, {}, [&](std::size_t i) { return std::pair(key(symbols[i]), i); });
   std::vector<elf::Symbol> kept;
   for (const std::size_t i : order)
-    if (kept.empty() || place(kept.back()) != place(symbols[i])) kept.push_back(symbols[i]);
+    if (kept.empty() || key(kept.back()) != key(symbols[i])) kept.push_back(symbols[i]);
   symbols = std::move(kept);
 }
 
@@ -283,12 +283,12 @@ std::vector<elf::Symbol> Bodies::at(std::span<const std::uint64_t> addresses) co
 RelatedSymbols find_related(Bodies& bodies, std::span<const elf::Symbol> functions,
                             RelatedSearch search) {
   std::unordered_set<std::string_view> names;
-  std::unordered_map<std::uint64_t, NamesAtAddress> places;
+  std::unordered_map<std::uint64_t, NamesAtAddress> by_address;
   std::vector<std::uint64_t> addresses;
   for (const elf::Symbol& function : functions) {
     names.insert(function.name);
     addresses.push_back(function.address.value);
-    NamesAtAddress& there = places[function.address.value];
+    NamesAtAddress& there = by_address[function.address.value];
     there.differ = there.differ || (!there.last.empty() && there.last != function.name);
     there.last = function.name;
   }
@@ -300,7 +300,7 @@ RelatedSymbols find_related(Bodies& bodies, std::span<const elf::Symbol> functio
   std::ranges::sort(addresses);
   if (search.with_aliases) related.aliases = bodies.at(addresses);
   std::erase_if(related.aliases, [&](const elf::Symbol& symbol) {
-    const NamesAtAddress& there = places[symbol.address.value];
+    const NamesAtAddress& there = by_address[symbol.address.value];
     return !there.differ && there.last == symbol.name;
   });
   sort_unique_symbols(related.aliases);

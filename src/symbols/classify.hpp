@@ -27,7 +27,7 @@ bool is_typed_code(const elf::Symbol& symbol);
 // What the code behind a suffix is. Of several suffixes the last in this order counts.
 enum class SuffixKind : std::uint8_t {
   rename, // the function itself, whose name had to be made unique
-  body,   // a copy of the function, called in its place
+  body,   // a copy of the function, called instead of it
   piece,  // split out of the function: it is called, but its calls are not those of the function
   cold,   // split out of the function: reached by a jump, never called
 };

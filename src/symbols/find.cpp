@@ -77,13 +77,13 @@ std::vector<elf::Symbol> scan(const elf::SymbolTable& table, const VersionedName
 
 // Adds those of `more` with a new combination of address, definition and type.
 void add_new(std::vector<elf::Symbol>& symbols, const std::vector<elf::Symbol>& more) {
-  const auto place = [](const elf::Symbol& symbol) {
+  const auto key = [](const elf::Symbol& symbol) {
     return std::tuple(symbol.address.value, symbol.defined, symbol.type);
   };
   std::set<std::tuple<std::uint64_t, bool, elf::SymbolType>> known;
-  for (const elf::Symbol& symbol : symbols) known.insert(place(symbol));
+  for (const elf::Symbol& symbol : symbols) known.insert(key(symbol));
   for (const elf::Symbol& symbol : more)
-    if (known.insert(place(symbol)).second) symbols.push_back(symbol);
+    if (known.insert(key(symbol)).second) symbols.push_back(symbol);
 }
 
 Result<std::vector<elf::Symbol>> find_versioned(const elf::Image& image,

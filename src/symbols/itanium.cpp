@@ -48,7 +48,7 @@ public:
       if (++forward_references_ > max_forward_references) give_up();
     }
     if (cost.size > max_printed_size || cost.depth > max_tree_depth) give_up();
-    return place<T>(cost, std::forward<Args>(args)...);
+    return construct<T>(cost, std::forward<Args>(args)...);
   }
 
   void* allocateNodeArray(std::size_t count) {
@@ -102,7 +102,7 @@ private:
   }
 
   template <typename T, typename... Args>
-  T* place(const PrintCost& cost, Args&&... args) {
+  T* construct(const PrintCost& cost, Args&&... args) {
     auto* memory = allocate(header_size + sizeof(T));
     new (memory) PrintCost(cost);
     return new (memory + header_size) T(std::forward<Args>(args)...);

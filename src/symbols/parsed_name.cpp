@@ -115,7 +115,7 @@ public:
   enum class Source { user, demangler };
   // Where a type is. declarator: in the parentheses of "void (*)(int)". conversion: in the name of
   // an operator, where "(" ends it.
-  enum class Place { parameter, template_argument, declarator, conversion };
+  enum class Context { parameter, template_argument, declarator, conversion };
 
   NameParser(std::string_view text, Source source, unsigned depth = 0)
       : text_(text), source_(source), depth_(depth) {}
@@ -155,7 +155,7 @@ public:
   }
 
   Texts parameters() {
-    Texts result = list(')', Place::parameter);
+    Texts result = list(')', Context::parameter);
     if (result.size() == 1 && result.front() == "void") result.clear();
     return result;
   }
@@ -175,12 +175,12 @@ public:
     }
   }
 
-  std::string type(Place place) {
+  std::string type(Context context) {
     const Level level(*this);
     Type type;
-    while (!failed_ && !ends_type(place) && add_to(type, place)) {
+    while (!failed_ && !ends_type(context) && add_to(type, context)) {
     }
-    return finish(std::move(type), place);
+    return finish(std::move(type), context);
   }
 
   // The trait of "<Type as Trait>::f".
@@ -266,12 +266,12 @@ private:
     const std::string_view self = text_.substr(at_ + 1, type_end - at_ - 1);
     if (as != std::string_view::npos)
       trait_ = NameParser(text_.substr(as + 4, end - as - 4), source_, depth_)
-                   .type(Place::template_argument);
+                   .type(Context::template_argument);
     at_ = end + 1;
     NameParser parser(self, source_, depth_);
     Path path = parser.path(true);
     if (!parser.failed() && parser.at_end()) return path;
-    return {{.name = NameParser(self, source_, depth_).type(Place::template_argument)}};
+    return {{.name = NameParser(self, source_, depth_).type(Context::template_argument)}};
   }
 
   NameComponent component(bool is_type) {
@@ -299,7 +299,7 @@ private:
     const bool is_rust_argument = looking_at("::<") && !looking_at("::<unnamed>");
     if (is_rust_argument) at_ += 2;
     if (take("<")) {
-      result.template_arguments = list('>', Place::template_argument);
+      result.template_arguments = list('>', Context::template_argument);
       take_tags(result);
     } else {
       at_ = name_end;
@@ -400,18 +400,18 @@ private:
       at_ += word.size();
       return "operator " + std::string(word) + (take("[]") ? "[]" : "");
     }
-    return "operator " + type(Place::conversion);
+    return "operator " + type(Context::conversion);
   }
 
   // Parses types up to the closing bracket.
-  Texts list(char close, Place place) {
+  Texts list(char close, Context context) {
     Texts result;
     const Level level(*this);
     const std::string_view closing(&close, 1);
     skip_spaces();
     if (take(closing)) return result;
     while (!failed_) {
-      result.push_back(type(place));
+      result.push_back(type(context));
       skip_spaces();
       if (take(closing)) break;
       if (!take(",")) fail();
@@ -419,11 +419,11 @@ private:
     return result;
   }
 
-  bool ends_type(Place place) {
+  bool ends_type(Context context) {
     skip_spaces();
     if (at_end() || std::string_view(",)>];").contains(peek())) return true;
-    if (place == Place::conversion && peek() == '(' && peek_anonymous().empty()) return true;
-    if (place != Place::parameter || peek() != '=') return false;
+    if (context == Context::conversion && peek() == '(' && peek_anonymous().empty()) return true;
+    if (context != Context::parameter || peek() != '=') return false;
     while (!at_end() && peek() != ',' && peek() != ')') ++at_; // a default argument
     return true;
   }
@@ -434,14 +434,14 @@ private:
   }
 
   // Adds the next token to the type.
-  bool add_to(Type& type, Place place) {
+  bool add_to(Type& type, Context context) {
     if (looking_at("::") && !looking_at("::*")) at_ += 2; // "::ns::Type"
     if (starts_path()) {
-      add_word(type, place);
+      add_word(type, context);
     } else if (is_ascii_digit(peek())) {
       add_number(type);
     } else if (take("(")) {
-      const Texts types = list(')', Place::declarator);
+      const Texts types = list(')', Context::declarator);
       type.declarator += "(" + (types == Texts{"void"} ? std::string() : joined(types, ",")) + ")";
     } else if (peek() == '[') {
       add_array(type);
@@ -474,7 +474,7 @@ private:
     at_ = end + 1;
   }
 
-  void add_word(Type& type, Place place) {
+  void add_word(Type& type, Context context) {
     constexpr std::array<std::string_view, 5> elaborated = {"struct", "class", "enum", "union",
                                                             "typename"};
     constexpr std::array<std::string_view, 4> ignored = {"restrict", "__restrict", "__restrict__",
@@ -488,7 +488,7 @@ private:
     const bool is_builtin =
         type.base.empty() && type.declarator.empty() && BuiltinType::is_word(word);
     const bool is_name =
-        is_user() && !is_cv && !is_builtin && is_parameter_name(type, has_base, place, after);
+        is_user() && !is_cv && !is_builtin && is_parameter_name(type, has_base, context, after);
     if (is_elaborated || is_name || is_one_of(word, ignored)) {
       at_ = after;
     } else if (is_cv && !type.declarator.empty()) {
@@ -498,7 +498,8 @@ private:
       at_ = after;
     } else if (is_builtin) {
       type.builtin.add(take_word());
-    } else if (!has_base && is_user() && place == Place::parameter && !type.declarator.empty()) {
+    } else if (!has_base && is_user() && context == Context::parameter &&
+               !type.declarator.empty()) {
       fail(); // "*int" is a pattern
     } else if (!has_base) {
       type.base = to_text(path(true));
@@ -508,23 +509,25 @@ private:
   }
 
   // Whether the word that ends at `after` is the name of the parameter: "int x", "void (*call)()".
-  bool is_parameter_name(const Type& type, bool has_base, Place place, std::size_t after) const {
+  bool is_parameter_name(const Type& type, bool has_base, Context context,
+                         std::size_t after) const {
     const std::size_t next = text_.find_first_not_of(' ', after);
     if (next == std::string_view::npos || !std::string_view(",)=[").contains(text_[next]))
       return false;
-    if (place == Place::declarator) return type.declarator.ends_with('*') || type.declarator == "&";
-    return place == Place::parameter && has_base;
+    if (context == Context::declarator)
+      return type.declarator.ends_with('*') || type.declarator == "&";
+    return context == Context::parameter && has_base;
   }
 
-  std::string finish(Type type, Place place) {
+  std::string finish(Type type, Context context) {
     if (type.builtin.used()) type.base = type.builtin.text();
     std::string& declarator = type.declarator;
-    if (type.base.empty() && is_user() && place != Place::declarator) {
-      const bool is_value = place == Place::template_argument && !declarator.empty() &&
+    if (type.base.empty() && is_user() && context != Context::declarator) {
+      const bool is_value = context == Context::template_argument && !declarator.empty() &&
                             !declarator.starts_with('*'); // which is a pattern
       if (!is_value && declarator != "...") fail();
     }
-    if (place == Place::parameter) decay(type);
+    if (context == Context::parameter) decay(type);
     if (type.is_const) type.base += " const";
     if (type.is_volatile) type.base += " volatile";
     return type.base + declarator;
@@ -553,7 +556,7 @@ private:
 };
 
 using Source = NameParser::Source;
-using Place = NameParser::Place;
+using Context = NameParser::Context;
 
 // Returns the type of "static Item const& ", the text before a function's name.
 std::string return_type(std::string_view text, Source source) {
@@ -564,7 +567,7 @@ std::string return_type(std::string_view text, Source source) {
     if (end == std::string_view::npos || !is_one_of(text.substr(0, end), specifiers)) break;
     text.remove_prefix(end + 1);
   }
-  return NameParser(text, source).type(Place::template_argument);
+  return NameParser(text, source).type(Context::template_argument);
 }
 
 } // namespace
@@ -582,7 +585,7 @@ std::string_view path_at(std::string_view type) {
 std::optional<std::string> canonical_type(std::string_view type) {
   if (type.size() > max_written_length) return std::nullopt;
   NameParser parser(type, Source::demangler);
-  std::string text = parser.type(Place::template_argument);
+  std::string text = parser.type(Context::template_argument);
   if (parser.failed() || !parser.at_end() || text.empty()) return std::nullopt;
   return text;
 }

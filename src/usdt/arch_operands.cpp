@@ -120,7 +120,7 @@ void set_symbol_memory(const AsmExpression& expression, AddressRegisters registe
     leave_unparsed(argument, "unsupported symbol address with two registers");
     return;
   }
-  // The symbol's address takes the place of the base, so the register becomes the index.
+  // The symbol's address becomes the base, so the register becomes the index.
   set_memory_at(argument, expression, symbols);
   if (argument.kind != Kind::in_memory) return;
   argument.index = registers.base.empty() ? std::move(registers.index) : std::move(registers.base);

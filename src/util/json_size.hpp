@@ -26,7 +26,7 @@ constexpr std::size_t max_json_objects = 1 << 14;
 
 // A document without the objects in its lists of one depth, which can then be parsed one at a time.
 struct JsonParts {
-  std::string rest;                      // has the number of the object in its place
+  std::string rest;                      // has the number of each object instead of it
   std::vector<std::string_view> objects; // views of the document
 };
 

@@ -67,11 +67,11 @@ std::optional<unsigned> suggestion_rank(std::string_view typed, std::string_view
 }
 
 void NearestNames::offer(unsigned rank, std::string_view name) {
-  const auto place =
+  const auto next =
       std::ranges::upper_bound(best_, rank, {}, [](const Candidate& known) { return known.rank; });
-  if (place == best_.end() && best_.size() == max_names) return;
+  if (next == best_.end() && best_.size() == max_names) return;
   if (std::ranges::find(best_, name, &Candidate::name) != best_.end()) return;
-  best_.insert(place, {rank, std::string(name)});
+  best_.insert(next, {rank, std::string(name)});
   if (best_.size() > max_names) best_.pop_back();
 }
 

@@ -52,7 +52,7 @@ struct Value {
   struct Dynamic { // an interface of Go, with a value of this type
     std::string type;
     Struct words;       // as in the source: {tab, data}
-    Array content = {}; // the value, if it was captured; shown in the place of the words
+    Array content = {}; // the value, if it was captured; shown instead of the words
   };
   // A string is a char array up to its first NUL.
   std::variant<bool, std::int64_t, std::uint64_t, double, std::string, Pointer, Raw, Name,

@@ -104,7 +104,7 @@ private:
 };
 
 // Returns for each recorded match the index of its current match, or current.size() without one. If
-// a name has several places, pairs them in order of offset. The places of a static probe are first
+// a name has several points, pairs them in order of offset. The points of a static probe are first
 // paired by equal offset, so that the others stay paired if one was removed.
 std::vector<std::size_t> pair_matches(std::span<const RecordedMatch> recorded,
                                       std::span<const ProbePoint> current, Pairing pairing) {
@@ -271,8 +271,8 @@ ResolveOptions::Clones infer_clones(std::span<const RecordedMatch> recorded) {
   return all ? ResolveOptions::Clones::all : ResolveOptions::Clones::none;
 }
 
-// Infers the options of the recorded request from its matches: --all if a name has several places,
-// --inlined if an inlined instance was recorded. A line may have several places without --all.
+// Infers the options of the recorded request from its matches: --all if a name has several points,
+// --inlined if an inlined instance was recorded. A line may have several points without --all.
 ResolveOptions infer_options(std::span<const RecordedMatch> recorded, bool unsafe) {
   ResolveOptions options;
   options.unsafe = unsafe;
@@ -280,7 +280,7 @@ ResolveOptions infer_options(std::span<const RecordedMatch> recorded, bool unsaf
       recorded.front().clones ? parse_clones(*recorded.front().clones) : std::nullopt;
   options.thunks = !clones;
   options.clones = clones.value_or(infer_clones(recorded));
-  // --all is needed for several places in one file only.
+  // --all is needed for several points in one file only.
   std::set<std::pair<std::optional<std::string>, std::optional<std::string>>> files;
   for (const RecordedMatch& match : recorded)
     options.all = options.all || !files.emplace(match.file, match.entry).second;

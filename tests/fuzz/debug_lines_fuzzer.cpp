@@ -10,11 +10,11 @@ using namespace uprobectl;
 
 namespace {
 
-void check_lines(const Result<std::vector<dwarf::LinePlace>>& places) {
-  if (!places) return;
-  if (places->empty()) std::abort();
-  for (std::size_t i = 1; i < places->size(); ++i)
-    if ((*places)[i - 1].address >= (*places)[i].address) std::abort();
+void check_lines(const Result<std::vector<dwarf::LineAddress>>& found) {
+  if (!found) return;
+  if (found->empty()) std::abort();
+  for (std::size_t i = 1; i < found->size(); ++i)
+    if ((*found)[i - 1].address >= (*found)[i].address) std::abort();
 }
 
 } // namespace
@@ -30,12 +30,12 @@ int fuzz_debug_lines(const std::uint8_t* data, std::size_t size) {
   if (lines->with_code.empty()) std::abort();
   constexpr std::size_t few = 16;
   for (std::size_t i = 0; i < lines->with_code.size() && i < few; ++i) {
-    const auto places = dwarf::line_places(*debug, file, lines->with_code[i], anywhere);
-    check_lines(places);
-    if (!places) continue;
-    const VirtualAddress address = places->front().address;
+    const auto found = dwarf::line_addresses(*debug, file, lines->with_code[i], anywhere);
+    check_lines(found);
+    if (!found) continue;
+    const VirtualAddress address = found->front().address;
     check_lines(
-        dwarf::function_line_places(*debug, address, static_cast<std::uint32_t>(i), anywhere));
+        dwarf::function_line_addresses(*debug, address, static_cast<std::uint32_t>(i), anywhere));
     (void)dwarf::lines_of_function(*debug, address, anywhere);
   }
   return 0;

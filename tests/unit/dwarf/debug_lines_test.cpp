@@ -93,14 +93,14 @@ Sections:
 
 bool anywhere(VirtualAddress) { return true; }
 
-std::vector<std::uint64_t> places(const std::string& image, std::string_view file,
-                                  std::uint32_t line) {
+std::vector<std::uint64_t> starts_of(const std::string& image, std::string_view file,
+                                     std::uint32_t line) {
   const auto debug = dwarf::DebugInfo::parse(as_bytes(image));
   REQUIRE(debug);
-  const auto found = dwarf::line_places(*debug, file, line, anywhere);
+  const auto found = dwarf::line_addresses(*debug, file, line, anywhere);
   std::vector<std::uint64_t> addresses;
   if (found)
-    for (const auto& place : *found) addresses.push_back(place.address.value);
+    for (const auto& each : *found) addresses.push_back(each.address.value);
   return addresses;
 }
 
@@ -116,9 +116,9 @@ TEST_CASE("a line begins at the first statement of each run of its rows") {
   program.codes({3, 0x7f, 6, 13 + 4, 6, 13 + 4}); // line 10: 0x1014 no statement, 0x1018 one
   program.codes({2, 4}).end();
   const std::string image = image_with(table_4(two_files(), program));
-  CHECK(places(image, "src/a.c", 10) == Addresses{0x1000, 0x1018});
-  CHECK(places(image, "/home/src/a.c", 11) == Addresses{0x1010});
-  CHECK(places(image, "/build/../home/./src/a.c", 11) == Addresses{0x1010});
+  CHECK(starts_of(image, "src/a.c", 10) == Addresses{0x1000, 0x1018});
+  CHECK(starts_of(image, "/home/src/a.c", 11) == Addresses{0x1010});
+  CHECK(starts_of(image, "/build/../home/./src/a.c", 11) == Addresses{0x1010});
 }
 
 TEST_CASE("code that the linker has removed has no lines") {
@@ -126,7 +126,7 @@ TEST_CASE("code that the linker has removed has no lines") {
   for (const std::uint64_t address :
        {std::uint64_t{0}, UINT64_MAX, UINT64_MAX - 1, std::uint64_t{0x2000}})
     program.set_address(address).codes({3, 4, 1, 2, 4}).end();
-  CHECK(places(image_with(table_4(two_files(), program)), "a.c", 5) == Addresses{0x2000});
+  CHECK(starts_of(image_with(table_4(two_files(), program)), "a.c", 5) == Addresses{0x2000});
 }
 
 TEST_CASE("two files with code are ambiguous by their common name, not by their path") {
@@ -134,14 +134,14 @@ TEST_CASE("two files with code are ambiguous by their common name, not by their 
   program.set_address(0x1000).codes({3, 4, 1, 4, 2, 13 + 4, 2, 4}).end();
   const std::string image = image_with(table_4(two_files(), program));
   const auto debug = dwarf::DebugInfo::parse(as_bytes(image));
-  const auto both = dwarf::line_places(*debug, "a.c", 5, anywhere);
+  const auto both = dwarf::line_addresses(*debug, "a.c", 5, anywhere);
   REQUIRE_FALSE(both);
   CHECK(both.error().kind == ErrorKind::ambiguous);
   CHECK(both.error().hints ==
         std::vector<std::string>{"there is: /home/src/a.c", "there is: /other/a.c"});
-  CHECK(places(image, "/other/a.c", 5) == Addresses{0x1004});
-  CHECK(places(image, "src/a.c", 5) == Addresses{0x1000});
-  CHECK(dwarf::line_places(*debug, "rc/a.c", 5, anywhere).error().kind == ErrorKind::not_found);
+  CHECK(starts_of(image, "/other/a.c", 5) == Addresses{0x1004});
+  CHECK(starts_of(image, "src/a.c", 5) == Addresses{0x1000});
+  CHECK(dwarf::line_addresses(*debug, "rc/a.c", 5, anywhere).error().kind == ErrorKind::not_found);
 }
 
 TEST_CASE("a line without code is an error that suggests the nearest ones") {
@@ -150,7 +150,7 @@ TEST_CASE("a line without code is an error that suggests the nearest ones") {
   const std::string image = image_with(table_4(two_files(), program)); // lines 5, 10 and 8
   const auto debug = dwarf::DebugInfo::parse(as_bytes(image));
   const auto hints = [&](std::uint32_t line) {
-    return dwarf::line_places(*debug, "a.c", line, anywhere).error().hints.at(0);
+    return dwarf::line_addresses(*debug, "a.c", line, anywhere).error().hints.at(0);
   };
   CHECK(hints(6) == "the nearest lines with code are 5 and 8");
   CHECK(hints(1) == "the nearest line with code is 5");
@@ -168,17 +168,17 @@ TEST_CASE("a table of version 5 has its own folders, and file 0") {
   LineData program;
   program.set_address(0x1000).codes({3, 4, 1, 4, 0, 13 + 4, 2, 4}).end();
   const std::string image = image_with(table_5(files, program));
-  CHECK(places(image, "/src/lib/x.h", 5) == Addresses{0x1000});
-  CHECK(places(image, "/src/m.c", 5) == Addresses{0x1004});
+  CHECK(starts_of(image, "/src/lib/x.h", 5) == Addresses{0x1000});
+  CHECK(starts_of(image, "/src/m.c", 5) == Addresses{0x1004});
 }
 
 TEST_CASE("counts that a table of version 5 does not have end with the table") {
   LineData endless; // 2^28 files without content
   endless.codes({1, 1, 8, 1}).text("/src").codes({0, 0xff, 0xff, 0xff, 0x7f});
-  CHECK(places(image_with(table_5(endless, {})), "a.c", 5).empty());
+  CHECK(starts_of(image_with(table_5(endless, {})), "a.c", 5).empty());
   LineData too_many; // 2^28 files with a name
   too_many.codes({1, 1, 8, 1}).text("/src").codes({1, 1, 8, 0xff, 0xff, 0xff, 0x7f}).text("a.c");
-  CHECK(places(image_with(table_5(too_many, {})), "a.c", 5).empty());
+  CHECK(starts_of(image_with(table_5(too_many, {})), "a.c", 5).empty());
 }
 
 TEST_CASE("a damaged line table is reported and does not end the search") {
@@ -189,7 +189,7 @@ TEST_CASE("a damaged line table is reported and does not end the search") {
     const std::string image = image_with(whole.substr(0, size));
     const auto debug = dwarf::DebugInfo::parse(as_bytes(image));
     REQUIRE(debug);
-    const auto found = dwarf::line_places(*debug, "a.c", 5, anywhere);
+    const auto found = dwarf::line_addresses(*debug, "a.c", 5, anywhere);
     CHECK_FALSE(found);
     CHECK(debug->warnings().size() == 1);
   }
