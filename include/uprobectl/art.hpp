@@ -28,7 +28,7 @@ constexpr std::uint32_t newest_version = 275; // Android 17
 
 class NameMapping; // the mapping file of R8 or ProGuard (art/name_mapping.hpp)
 
-// Where the names of methods come from: places to search for DEX files, besides the VDEX file and
+// Where the names of methods come from: paths to search for DEX files, besides the VDEX file and
 // the locations in the OAT file.
 struct DexSearch {
   std::vector<std::string> files;  // given by the user: .dex, .vdex, jar or APK
@@ -90,7 +90,7 @@ struct DumpedMethod {
 // Parses a line of that output. Errors: corrupt.
 Result<DumpedMethod> parse_dumped_method(std::string_view line);
 
-// An OAT file with its DEX files, or with the output of oatdump in place of them.
+// An OAT file with its DEX files, or with the output of oatdump instead of them.
 class OatFile {
 public:
   // Whether the image is an OAT file, of any version.
@@ -103,7 +103,7 @@ public:
   // does not fit, or is older and not confirmed.
   static Result<OatFile> read(elf::Image& image, const DexSearch& search);
 
-  // Takes the methods from oatdump's output in place of DEX files. Its offsets count from oatdata
+  // Takes the methods from oatdump's output instead of DEX files. Its offsets count from oatdata
   // (older versions of oatdump) or from the start of the file (newer ones). The base is the one for
   // which every method begins at a function, checked against the first of these that exists:
   // - the image's symbols (.gnu_debugdata, loaded if needed);

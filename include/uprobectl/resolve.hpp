@@ -45,19 +45,19 @@ struct FunctionSpec {
 
 // Options for resolving a FUNCTION.
 struct ResolveOptions {
-  // Return every place of an ambiguous name, instead of an error; every statement of a source line,
-  // instead of the first of each piece of its code.
+  // Return every address of an ambiguous name, instead of an error; every statement of a source
+  // line, instead of the first of each piece of its code.
   bool all = false;
   // Which code a name means besides the function itself. bodies: also its clones ("f.constprop.0",
-  // "f.avx2"), which are called in its place; all: also parts that are called ("f.part.0").
+  // "f.avx2"), which are called instead of it; all: also parts that are called ("f.part.0").
   enum class Clones : std::uint8_t { bodies, all, none };
   Clones clones = Clones::bodies;
   bool thunks = false;  // keep bodies that only jump to another one: a call of it counts twice
-  bool inlined = false; // include the places where debug information says that it is inlined
+  bool inlined = false; // include the addresses where debug information says that it is inlined
   bool aliases = false; // fill in ProbePoint::aliases
   // A pattern without "+N" finds each name and version of an address, not only the preferred one.
   bool every_name = false;
-  // Accept "+N" outside the symbol and places inside an instruction, with a warning.
+  // Accept "+N" outside the symbol and addresses inside an instruction, with a warning.
   bool unsafe = false;
   // The caller attaches a probe: a number that points inside an instruction is an error, like "+N".
   // If false, such a number only causes a warning.
@@ -153,7 +153,7 @@ struct InlinedInto {
   std::optional<std::string> demangled; // only if it differs
   std::string source;                   // path of the file with the call; may be empty
   std::uint32_t line = 0;               // 0: unknown
-  // Whether hits may differ from calls: a jump reaches the place, or its entry is unknown.
+  // Whether hits may differ from calls: a jump reaches the address, or its entry is unknown.
   bool is_approximate = false;
   std::optional<std::uint64_t> debug_offset = {}; // of the call in the debug information
 };
@@ -162,11 +162,11 @@ struct InlinedInto {
 struct SourceLine {
   std::string file; // path in the debug information, absolute if that has the compiler's folder
   std::uint32_t line = 0;
-  std::optional<std::string> inlined; // the inlined function whose copy has the place, demangled
+  std::optional<std::string> inlined; // the inlined function whose copy has the address, demangled
 };
 
-// A place and its names, which are the same in each file of one build.
-struct NamedPlace {
+// An address and its names, which are the same in each file of one build.
+struct NamedAddress {
   std::string request;    // FUNCTION as typed
   VirtualAddress address; // as symbol tables have it
 
@@ -184,8 +184,8 @@ struct NamedPlace {
   std::shared_ptr<const SourceLine> source = {}; // null unless a source line was requested
 };
 
-// A place in a file where a probe can be attached.
-struct ProbePoint : NamedPlace {
+// An instruction of an open file where a probe can be attached.
+struct ProbePoint : NamedAddress {
   std::shared_ptr<const ProbedBinary> binary; // never null
 
   // The offset to pass to the kernel. nullopt for a library that is compressed in its archive
@@ -214,14 +214,14 @@ struct ProbePoint : NamedPlace {
   // ResolveOptions::to_probe, or a function's prologue, if `attach` chooses. See uprobe_offset().
   std::uint64_t uprobe_distance = 0;
 
-  // The OAT method that contains the place, if ResolveOptions::to_probe. Null if methods with
+  // The OAT method that contains the point, if ResolveOptions::to_probe. Null if methods with
   // different parameters share the code.
   std::shared_ptr<const JavaMethod> java;
 
   // Whether display_name() begins with the file: the run has functions of several TARGETs.
   bool shows_file = false;
 
-  // For a place of a static probe. The symbol is then "PROVIDER:NAME", without kind and table.
+  // For a point of a static probe. The symbol is then "PROVIDER:NAME", without kind and table.
   std::shared_ptr<const StaticProbe> static_probe;
   std::optional<FileOffset> semaphore; // in the probed file
 
@@ -374,7 +374,7 @@ public:
   // The error wrong_machine if none of the processes in the options can run this file.
   const std::optional<Error>& architecture_mismatch() const;
 
-  // Returns the places that the FUNCTION means, sorted by offset, each offset once. Several places
+  // Returns the points that the FUNCTION means, sorted by offset, each offset once. Several points
   // for one exact name are an error that lists them, unless ResolveOptions::all is set. An archive
   // as a whole supports only file-offset:. Reads .gnu_debugdata and debug files for names that the
   // file's own tables lack. If the file has no .symtab, also reads them for patterns, numbers,
@@ -384,13 +384,13 @@ public:
   // Same as resolve(), with the distance of the spelling that was found.
   ResolvedFunction resolve_spelled(const FunctionSpec& function,
                                    const ResolveOptions& options = {}) const;
-  using VisitPlaces =
+  using VisitPoints =
       std::function<void(std::size_t index, Result<std::vector<ProbePoint>> points)>;
   // Resolves many FUNCTIONs, as typed, faster than one by one. Calls visit for each in order.
   void resolve_each(std::span<const std::string_view> functions, const ResolveOptions& options,
-                    const VisitPlaces& visit) const;
+                    const VisitPoints& visit) const;
 
-  // Returns the places of the static probes that "PROVIDER:NAME" means, in the order of the notes.
+  // Returns the points of the static probes that "PROVIDER:NAME" means, in the order of the notes.
   // Both parts may be patterns, and NAME may have '-' for "__", as in dtrace. A text without a
   // colon is an error that suggests a static probe or a function. Of the options it takes those of
   // a caller that attaches probes.
@@ -458,7 +458,7 @@ std::string newer_version_warning(std::string_view subject, const art::OatFile& 
 // DEX files; empty for others.
 std::string mapping_warning(std::string_view subject, const art::OatFile& oat);
 
-// The places of one FUNCTION in several files.
+// The points of one FUNCTION in several files.
 struct FunctionResult {
   std::string request;            // FUNCTION as typed
   std::vector<ProbePoint> points; // in the order of the files, then by offset

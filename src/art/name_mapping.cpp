@@ -311,10 +311,10 @@ std::vector<NameMapping::Renamed> NameMapping::renamed(std::string_view class_na
   return methods;
 }
 
-std::vector<NameMapping::Place> NameMapping::moved_to(std::string_view class_name,
-                                                      std::string_view name) const {
-  constexpr std::size_t max_places = 64;
-  std::vector<Place> places;
+std::vector<NameMapping::MovedMethod> NameMapping::moved_to(std::string_view class_name,
+                                                            std::string_view name) const {
+  constexpr std::size_t max_moved = 64;
+  std::vector<MovedMethod> moved;
   // A class has the methods of its own without their class, those of other classes with it.
   std::vector<const MappedClass*> holders;
   if (const MappedClass* const own = find_source(class_name)) holders.push_back(own);
@@ -330,7 +330,7 @@ std::vector<NameMapping::Place> NameMapping::moved_to(std::string_view class_nam
     if (after == classes_.begin()) continue; // in a comment at the start
     const MappedClass& holder = *std::prev(after);
     if (std::ranges::find(holders, &holder) == holders.end()) holders.push_back(&holder);
-    if (holders.size() > max_places) break;
+    if (holders.size() > max_moved) break;
     // The hit may be in the line of the next class.
     from = std::max(from, holder.lines.data() + holder.lines.size());
   }
@@ -339,17 +339,17 @@ std::vector<NameMapping::Place> NameMapping::moved_to(std::string_view class_nam
     for (const MappedMethod& method : *all) {
       const bool is_own = holder->source == class_name && !method.inlined;
       if (method.name != name || method.class_name != class_name || is_own) continue;
-      Place place{
+      MovedMethod made{
           .class_name = std::string(holder->in_file), .source = {}, .inlined = method.inlined};
       const auto outer = std::ranges::find_if(*all, [&](const MappedMethod& other) {
         return !other.inlined && other.in_file == method.in_file;
       });
       const MappedMethod& shown = method.inlined && outer != all->end() ? *outer : method;
-      place.source = qualified(shown.class_name, shown.name);
-      if (places.size() < max_places) places.push_back(std::move(place));
+      made.source = qualified(shown.class_name, shown.name);
+      if (moved.size() < max_moved) moved.push_back(std::move(made));
     }
   }
-  return places;
+  return moved;
 }
 
 std::vector<Signature> source_signatures(const OatFile& oat, const Method& method) {

@@ -81,14 +81,14 @@ public:
   std::vector<Renamed> renamed(std::string_view class_name, std::string_view name) const;
 
   // A method of the file with the code of a method of the source.
-  struct Place {
+  struct MovedMethod {
     std::string class_name; // in the file
     std::string source;     // the method in the source: "com.foo.Bar.run"
     bool inlined = false;   // the code is a part of it
   };
   // Returns where the code of the methods with this class and name is outside of them: in another
-  // class, or inlined. Searches the whole text. Returns at most 64 places.
-  std::vector<Place> moved_to(std::string_view class_name, std::string_view name) const;
+  // class, or inlined. Searches the whole text. Returns at most 64.
+  std::vector<MovedMethod> moved_to(std::string_view class_name, std::string_view name) const;
 
 private:
   struct MappedClass {

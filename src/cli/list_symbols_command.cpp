@@ -193,7 +193,7 @@ void list_libraries(const ListRequest& request, const Target& target, Output& ou
     }
     if (!wanted) continue;
     output.write(LibraryRecord{*real_path, library,
-                               place_of_entry(target.file().get(), library.entry).container});
+                               split_nested_entry(target.file().get(), library.entry).container});
   }
   std::vector<std::string> entries;
   for (const ArchiveLibrary& library : *libraries) entries.push_back(library.entry);

@@ -62,9 +62,9 @@ void describe_called(auto& io, const ProbePoint* point) {
 }
 // An entry, and the archive inside the file that has it.
 void describe_entry(auto& io, const MappedFile* file, const std::optional<std::string>* entry) {
-  EntryPlace found;
+  NestedEntry found;
   io.key("entry", [&] {
-    found = place_of_entry(file, *entry);
+    found = split_nested_entry(file, *entry);
     return found.entry;
   });
   io.key("container", [&] { return found.container; });

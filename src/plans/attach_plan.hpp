@@ -6,7 +6,7 @@
 #include "dwarf/described_types.hpp"
 #include "dwarf/functions.hpp"
 #include "plans/identity.hpp"
-#include "plans/named_place.hpp"
+#include "plans/named_address.hpp"
 #include "uprobectl/resolve/function.hpp"
 
 namespace uprobectl::plans {
@@ -53,7 +53,7 @@ struct PlannedValues {
 };
 
 struct PlannedProbe {
-  NamedPlace place = {};
+  NamedAddress named = {};
   // nullopt: returns are not probed, or not at exits.
   std::optional<PlannedExits> exits = {};
   std::shared_ptr<const PlannedValues> values = {}; // null: they are not known, or not asked for

@@ -262,24 +262,24 @@ void describe(auto& io, Described<dwarf::TypeDescription> auto& type) {
 void describe(auto& io, Described<PlannedProbe> auto& probe) {
   using enum SymbolKind;
   using elf::Table;
-  auto& place = probe.place;
-  io("function", place.request);
-  io("address", place.address);
-  io("symbol", place.symbol);
-  io.optional_hex("symbol_offset", place.symbol_offset);
-  io("demangled", place.demangled);
-  io("version", place.version);
-  io("default_version", place.default_version);
-  io("size", place.size);
-  io.choice("kind", place.kind, {function, ifunc, label, object, plt});
-  io.choice("table", place.table,
+  auto& named = probe.named;
+  io("function", named.request);
+  io("address", named.address);
+  io("symbol", named.symbol);
+  io.optional_hex("symbol_offset", named.symbol_offset);
+  io("demangled", named.demangled);
+  io("version", named.version);
+  io("default_version", named.default_version);
+  io("size", named.size);
+  io.choice("kind", named.kind, {function, ifunc, label, object, plt});
+  io.choice("table", named.table,
             {Table::dynsym, Table::symtab, Table::gnu_debugdata, Table::debug_file, Table::plt});
-  io("inlined_into", place.inlined_into);
-  io("source", place.source);
+  io("inlined_into", named.inlined_into);
+  io("source", named.source);
   io("exits", probe.exits);
   io.line("values", probe.values);
-  io.expect(place.symbol || (place.symbol_offset == 0 && !place.demangled && !place.version &&
-                             !place.inlined_into && !probe.exits),
+  io.expect(named.symbol || (named.symbol_offset == 0 && !named.demangled && !named.version &&
+                             !named.inlined_into && !probe.exits),
             "symbol", "expected text");
 }
 

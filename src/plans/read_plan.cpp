@@ -216,8 +216,8 @@ private:
       else
         problem().set(where, "expected a number");
     } else if constexpr (is_vector<T>) {
-      read_each(value, where, [&](const Value& each, std::string place) {
-        read(each, std::move(place), member.emplace_back());
+      read_each(value, where, [&](const Value& each, std::string element) {
+        read(each, std::move(element), member.emplace_back());
       });
     } else {
       Fields fields(value, std::move(where), reading_);

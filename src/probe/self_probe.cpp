@@ -50,15 +50,15 @@ namespace {
 
 constexpr std::chrono::milliseconds answer_timeout{5000};
 
-std::uintptr_t address_of(SelfPlace place) {
-  switch (place) {
-  case SelfPlace::emulated_entry:
+std::uintptr_t address_of(SelfInstruction instruction) {
+  switch (instruction) {
+  case SelfInstruction::emulated_entry:
     return reinterpret_cast<std::uintptr_t>(&uprobectl_self_emulated);
-  case SelfPlace::single_stepped_entry:
+  case SelfInstruction::single_stepped_entry:
     return reinterpret_cast<std::uintptr_t>(&uprobectl_self_single_stepped);
-  case SelfPlace::exit_of_emulated:
+  case SelfInstruction::exit_of_emulated:
     return reinterpret_cast<std::uintptr_t>(&uprobectl_self_emulated_exit);
-  case SelfPlace::exit_of_single_stepped:
+  case SelfInstruction::exit_of_single_stepped:
     return reinterpret_cast<std::uintptr_t>(&uprobectl_self_single_stepped_exit);
   }
   return 0;
@@ -100,10 +100,10 @@ std::uint64_t measure_batch(Mechanism mechanism, std::span<const SelfProbe> prob
   std::vector<ProbeSite> sites;
   bool emulated = false;
   for (const SelfProbe& probe : probes) {
-    auto point = find_self_probe(probe.place);
+    auto point = find_self_probe(probe.instruction);
     if (!point) return 0;
-    emulated |=
-        probe.place == SelfPlace::emulated_entry || probe.place == SelfPlace::exit_of_emulated;
+    emulated |= probe.instruction == SelfInstruction::emulated_entry ||
+                probe.instruction == SelfInstruction::exit_of_emulated;
     sites.push_back({.file = point->file.get(),
                      .offset = point->offset,
                      .on_return = probe.on_return,
@@ -134,11 +134,11 @@ void call_self_probed(bool emulated) {
   (emulated ? uprobectl_self_emulated : uprobectl_self_single_stepped)(at, at, at, at, at, at);
 }
 
-std::optional<SelfProbePoint> find_self_probe(SelfPlace place) {
+std::optional<SelfProbePoint> find_self_probe(SelfInstruction instruction) {
   UniqueFd file{::open("/proc/self/exe", O_RDONLY | O_CLOEXEC)};
   const auto mappings = read_mappings(::getpid());
   if (!file || !mappings) return std::nullopt;
-  const std::uintptr_t address = address_of(place);
+  const std::uintptr_t address = address_of(instruction);
   const auto found = std::ranges::find_if(
       *mappings, [&](const Mapping& each) { return each.start <= address && address < each.end; });
   if (found == mappings->end()) return std::nullopt;

@@ -10,8 +10,8 @@
 
 namespace uprobectl {
 
-// Places in functions of this program that are there to be probed.
-enum class SelfPlace {
+// Instructions in functions of this program that are there to be probed.
+enum class SelfInstruction {
   emulated_entry,       // an instruction that the kernel emulates
   single_stepped_entry, // one that it executes out of line, with a second trap
   exit_of_emulated,     // the return instructions of these functions
@@ -21,12 +21,12 @@ enum class SelfPlace {
 // each word, so that a program can read strings and follow pointers.
 void call_self_probed(bool emulated);
 
-// The file of this program, and the offset of a place in it; nullopt if it is not known.
+// The file of this program, and the offset of an instruction in it; nullopt if it is not known.
 struct SelfProbePoint {
   UniqueFd file;
   FileOffset offset;
 };
-std::optional<SelfProbePoint> find_self_probe(SelfPlace place);
+std::optional<SelfProbePoint> find_self_probe(SelfInstruction instruction);
 
 // A forked child that works out an answer.
 class AskedChild {
@@ -54,7 +54,7 @@ private:
 
 // A probe of the functions of this program.
 struct SelfProbe {
-  SelfPlace place = SelfPlace::emulated_entry;
+  SelfInstruction instruction = SelfInstruction::emulated_entry;
   bool on_return = false; // a return probe of the kernel, at an entry
   LoadedProgram program;
   std::uint64_t cookie = 0;

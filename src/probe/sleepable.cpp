@@ -14,7 +14,7 @@ namespace {
 // Runs in the child, which calls a function that it probes. Answers before the probe is detached,
 // which takes longer than attaching it.
 void copy_at_hit(Mechanism mechanism, const AskedChild::Answer& answer) {
-  const auto point = find_self_probe(SelfPlace::emulated_entry);
+  const auto point = find_self_probe(SelfInstruction::emulated_entry);
   std::uint64_t expected = 0; // the ELF magic, among others
   if (!point || ::pread(point->file.get(), &expected, sizeof(expected), 0) != sizeof(expected))
     return;

@@ -145,7 +145,7 @@ Result<std::vector<std::string>> library_names(const Archive& archive) {
   return names;
 }
 
-EntryPlace place_of_entry(const MappedFile* file, const std::optional<std::string>& entry) {
+NestedEntry split_nested_entry(const MappedFile* file, const std::optional<std::string>& entry) {
   if (!entry) return {};
   if (file != nullptr)
     if (const auto nested = split_nested(file->bytes(), *entry))

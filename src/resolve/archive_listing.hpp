@@ -17,11 +17,11 @@ constexpr std::uint64_t max_listed_bytes = std::uint64_t{2} << 30;
 Result<std::vector<std::string>> library_names(const Archive& archive);
 
 // An entry and the archive inside the file that has it. Views of the entry's name.
-struct EntryPlace {
+struct NestedEntry {
   std::optional<std::string_view> container;
   std::optional<std::string_view> entry;
 };
-EntryPlace place_of_entry(const MappedFile* file, const std::optional<std::string>& entry);
+NestedEntry split_nested_entry(const MappedFile* file, const std::optional<std::string>& entry);
 
 // Returns what the archive is and how to get at its files, if it is an APEX.
 std::optional<Error> apex_error(const Archive& archive, const std::string& subject);

@@ -114,8 +114,8 @@ bool CodeIndex::is_data(VirtualAddress address) {
   return data_.emplace(std::move(all)).contains(address);
 }
 
-Boundary CodeIndex::boundary_at(Arch arch, VirtualAddress start, VirtualAddress place) {
-  const std::uint64_t offset = place.value - start.value;
+Boundary CodeIndex::boundary_at(Arch arch, VirtualAddress start, VirtualAddress address) {
+  const std::uint64_t offset = address.value - start.value;
   const std::uint64_t fixed_size = arch_info(arch).instruction_size;
   const Bytes code = code_bytes(image_, start, offset + max_instruction_size);
   if (offset >= code.size()) return Boundary::no;
@@ -138,8 +138,8 @@ Boundary CodeIndex::boundary_at(Arch arch, VirtualAddress start, VirtualAddress 
 }
 
 std::optional<Instruction> CodeIndex::instruction_around(Arch arch, VirtualAddress start,
-                                                         VirtualAddress place) const {
-  const std::uint64_t offset = place.value - start.value;
+                                                         VirtualAddress address) const {
+  const std::uint64_t offset = address.value - start.value;
   const std::uint64_t fixed_size = arch_info(arch).instruction_size;
   std::uint64_t begin = fixed_size == 0 ? offset : offset - offset % fixed_size;
   if (fixed_size == 0) {

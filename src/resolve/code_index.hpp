@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What an image says about its code: where it begins, which bytes between it are data, and which
-// instructions must run where they are. Nothing here depends on how a place was found.
+// instructions must run where they are. Nothing here depends on how an address was found.
 #pragma once
 
 #include "binary/binary.hpp"
@@ -80,17 +80,17 @@ public:
 
   // As boundary_at() of the code from `start` on. Decodes each byte once for one start, and in all
   // at most eight times the image: after that, the answer is unknown.
-  Boundary boundary_at(Arch arch, VirtualAddress start, VirtualAddress place);
-  // Returns the instruction that contains the place, with its offset from the start, after
+  Boundary boundary_at(Arch arch, VirtualAddress start, VirtualAddress address);
+  // Returns the instruction that contains the address, with its offset from the start, after
   // boundary_at() has returned no. nullopt if there is none.
   std::optional<Instruction> instruction_around(Arch arch, VirtualAddress start,
-                                                VirtualAddress place) const;
+                                                VirtualAddress address) const;
 
   // Whether the address is in a restartable sequence, or in the signature before an abort handler.
   bool is_in_sequence(VirtualAddress address);
   bool is_in_signature(VirtualAddress address);
 
-  // Places probes behind nops.
+  // Moves probes behind nops.
   NopPasser& nop_passer();
 
 private:

@@ -240,9 +240,9 @@ Error several_bodies(const Query& query, const std::vector<elf::Symbol>& bodies)
 }
 
 Error ambiguous_name(const Query& query, const std::vector<elf::Symbol>& candidates) {
-  const auto distinct = unique_places(candidates);
+  const auto distinct = preferred_symbols(candidates);
   Error error{ErrorKind::ambiguous,
-              fmt::format("{}: '{}' is ambiguous, it has {} places", query.subject(),
+              fmt::format("{}: '{}' is ambiguous, it has {} addresses", query.subject(),
                           query.function.name, distinct.size())};
   const auto sources = find_sources(query, distinct);
   for (std::size_t i = 0; i < distinct.size() && i < max_listed; ++i) {
@@ -266,7 +266,7 @@ Error ambiguous_spelling(const Query& query, const std::vector<elf::Symbol>& can
   Error error = ambiguous_name(query, candidates);
   // A whole name always works, unless several candidates have it.
   std::vector<std::string> names;
-  for (const elf::Symbol& symbol : unique_places(candidates))
+  for (const elf::Symbol& symbol : preferred_symbols(candidates))
     names.push_back(demangle(symbol.name).value_or(std::string(symbol.name)));
   const auto unique = std::ranges::find_if(
       names, [&](const std::string& name) { return std::ranges::count(names, name) == 1; });

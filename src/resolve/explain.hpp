@@ -37,7 +37,7 @@ Error hint_at_library(Error error, std::string_view command, const elf::Image& i
 // The error for a name without a PLT entry, with the reason.
 Error no_plt_entry(const Query& query);
 
-// The error for a name with several places. Lists at most ten of them, then a count.
+// The error for a name with several addresses. Lists at most ten of them, then a count.
 Error ambiguous_name(const Query& query, const std::vector<elf::Symbol>& candidates);
 // The same for another spelling of their names: adds a command with the name of one of them.
 Error ambiguous_spelling(const Query& query, const std::vector<elf::Symbol>& candidates);

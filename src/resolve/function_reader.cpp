@@ -218,18 +218,18 @@ private:
     const auto exits = function_exits(arch_, *code, part.address);
     if (!exits) return fail(refuse(ErrorKind::unsupported, "its instructions cannot be decoded"));
     for (const std::uint64_t offset : exits->undecodable)
-      if (const VirtualAddress place{part.address.value + offset}; !may_be_data(place))
+      if (const VirtualAddress address{part.address.value + offset}; !may_be_data(address))
         return fail(refuse(
             ErrorKind::corrupt,
-            fmt::format("the bytes at vaddr:{:#x} are not a known instruction", place.value)));
+            fmt::format("the bytes at vaddr:{:#x} are not a known instruction", address.value)));
     if (exits->falls_through)
       return fail(refuse(ErrorKind::unsupported, "it runs on into the code after it"));
     for (const std::uint64_t offset : exits->returns)
-      if (const VirtualAddress place{part.address.value + offset}; !is_data(place))
-        found_.returns.push_back(file_offset(place));
+      if (const VirtualAddress address{part.address.value + offset}; !is_data(address))
+        found_.returns.push_back(file_offset(address));
     for (const Jump& jump : exits->jumps_out)
-      if (const VirtualAddress place{part.address.value + jump.offset}; !is_data(place))
-        if (auto taken = add_jump(jump, place); !taken) return taken;
+      if (const VirtualAddress address{part.address.value + jump.offset}; !is_data(address))
+        if (auto taken = add_jump(jump, address); !taken) return taken;
     // A Go function restarts after its stack has grown.
     if (part.address == point_.address && language_ != CodeLanguage::go)
       for (const Jump& jump : exits->jumps_to_entry)
@@ -238,7 +238,7 @@ private:
     return {};
   }
 
-  Result<void> add_jump(const Jump& jump, VirtualAddress place) {
+  Result<void> add_jump(const Jump& jump, VirtualAddress address) {
     if (jump.target && *jump.target == point_.address && language_ == CodeLanguage::go) return {};
     if (jump.target && *jump.target != point_.address) {
       if (is_inside_function(*jump.target)) return {};
@@ -246,10 +246,10 @@ private:
         parts_.push_back(*part);
         return {};
       }
-      return add_tail_call(jump, place, return_code_at(*jump.target));
+      return add_tail_call(jump, address, return_code_at(*jump.target));
     }
-    if (!jump.target && !jump.slot && stays_inside(jump, place)) return {};
-    return add_tail_call(jump, place);
+    if (!jump.target && !jump.slot && stays_inside(jump, address)) return {};
+    return add_tail_call(jump, address);
   }
 
   // What the code at the target of a jump does if it only returns. A function of the source may do
@@ -280,21 +280,21 @@ private:
   }
 
   // Whether an indirect jump certainly stays in the function.
-  bool stays_inside(const Jump& jump, VirtualAddress place) const {
+  bool stays_inside(const Jump& jump, VirtualAddress address) const {
     if (jump.kind == Jump::Kind::table && !jump.is_heuristic) return true;
     // Unwind data do not always describe the instructions that remove a frame.
-    return !jump.moves_stack && state_.has_frame && state_.has_frame(state_.image, place);
+    return !jump.moves_stack && state_.has_frame && state_.has_frame(state_.image, address);
   }
 
-  Result<void> add_tail_call(const Jump& jump, VirtualAddress place,
+  Result<void> add_tail_call(const Jump& jump, VirtualAddress address,
                              std::optional<ReturnCode> returned = {}) {
     if (jump.condition.test == JumpCondition::Test::unknown)
       return fail(refuse(ErrorKind::unsupported,
                          fmt::format("the jump out of it at vaddr:{:#x} depends on more than flags "
                                      "or a register",
-                                     place.value)));
-    FunctionReturns::TailCall call{.offset = file_offset(place),
-                                   .address = place,
+                                     address.value)));
+    FunctionReturns::TailCall call{.offset = file_offset(address),
+                                   .address = address,
                                    .callee = {},
                                    .condition = jump.condition,
                                    .source = jump.source,
@@ -312,7 +312,7 @@ private:
     else if (!jump.source)
       return fail(
           refuse(ErrorKind::unsupported,
-                 fmt::format("the target of the jump at vaddr:{:#x} is not known", place.value)));
+                 fmt::format("the target of the jump at vaddr:{:#x} is not known", address.value)));
     // With -mfunction-return=thunk-extern another file may have the thunk.
     if (jump.target && call.callee->starts_with("__x86_return_thunk")) call.returns.emplace();
     if (call.returns)
@@ -381,17 +381,17 @@ private:
     });
   }
 
-  // Whether the assembler marked the place as data: a word of data can look like a return.
-  bool is_data(VirtualAddress place) const {
+  // Whether the assembler marked the address as data: a word of data can look like a return.
+  bool is_data(VirtualAddress address) const {
     if (arch_ != Arch::arm64) return false;
-    const auto mark = state_.code_index().marks().last_at_or_before(place);
+    const auto mark = state_.code_index().marks().last_at_or_before(address);
     return mark && mark->data;
   }
 
   // Whether bytes that do not decode may be data. ART and Go do not mark data in their code.
-  bool may_be_data(VirtualAddress place) const {
+  bool may_be_data(VirtualAddress address) const {
     if (arch_ != Arch::arm64) return false;
-    return language_ == CodeLanguage::go || language_ == CodeLanguage::java || is_data(place);
+    return language_ == CodeLanguage::go || language_ == CodeLanguage::java || is_data(address);
   }
 
   // Returns nullopt unless one executable segment has all bytes, so that each has a file offset.
@@ -403,8 +403,8 @@ private:
     return slice(state_.image.bytes(), segment->offset.value + into, part.size);
   }
 
-  FileOffset file_offset(VirtualAddress place) const {
-    const auto offset = state_.image.to_image(place);
+  FileOffset file_offset(VirtualAddress address) const {
+    const auto offset = state_.image.to_image(address);
     const auto file = offset ? state_.image.to_file(*offset) : std::nullopt;
     return file.value_or(FileOffset{});
   }
@@ -509,10 +509,10 @@ CodeLanguage FunctionReader::language_of(const ProbePoint& point) const {
   return *state.may_throw ? CodeLanguage::cxx : CodeLanguage::other;
 }
 
-ProbeEffect FunctionReader::effect_at(FileOffset place, OptimizedNops replaced) const {
+ProbeEffect FunctionReader::effect_at(FileOffset offset, OptimizedNops replaced) const {
   State& state = *state_;
   const std::uint64_t begin = state.image.entry_data().value;
-  const auto address = state.image.to_address(ImageOffset{place.value - begin});
+  const auto address = state.image.to_address(ImageOffset{offset.value - begin});
   const auto arch = code_arch(state.image.machine());
   if (!address || !arch) return {};
   const auto nop = optimized_nop(*arch, code_bytes(state.image, *address, max_instruction_size));

@@ -36,7 +36,7 @@ bool has_hex_prefix(std::string_view text) {
 
 // Parses a hexadecimal address or offset, as nm, objdump and the kernel print them. 0x is optional
 // if the digits cannot be decimal: they contain a letter, start with zero, or are one digit.
-Result<std::uint64_t> parse_place(std::string_view prefix, std::string_view text) {
+Result<std::uint64_t> parse_address_or_offset(std::string_view prefix, std::string_view text) {
   const auto what = fmt::format("'{}{}'", prefix, text);
   const bool prefixed = has_hex_prefix(text);
   const auto digits = prefixed ? text.substr(2) : text;
@@ -224,7 +224,7 @@ Result<FunctionSpec> parse_function(std::string_view text) {
   const bool has_prefix = text.contains(':'); // a fast test; few names have a colon
   for (const auto& [prefix, form] : number_forms) {
     if (!has_prefix || !text.starts_with(prefix)) continue;
-    const auto number = parse_place(prefix, text.substr(prefix.size()));
+    const auto number = parse_address_or_offset(prefix, text.substr(prefix.size()));
     if (!number) return fail(number.error());
     spec.form = form;
     spec.number = *number;

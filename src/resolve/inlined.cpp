@@ -178,16 +178,16 @@ std::vector<ProbePoint> points_of(const Query& query, dwarf::InlinedFunction& fu
 using Functions = std::vector<dwarf::InlinedFunction>;
 
 Error only_inlined(const Query& query, const Functions& functions) {
-  std::size_t places = 0;
-  for (const dwarf::InlinedFunction& function : functions) places += function.instances.size();
+  std::size_t addresses = 0;
+  for (const dwarf::InlinedFunction& function : functions) addresses += function.instances.size();
   const std::string whole = whole_name(functions.front().name);
   const bool is_end =
       compare_function(query.function.name, functions.front().name) == Agreement::end;
   return Error{ErrorKind::not_found,
                fmt::format("{}: the function '{}' exists only inlined, at {}", query.subject(),
                            is_end ? whole : query.function.name,
-                           counted(places, "place", "places"))}
-      .hint("probe these places with: --inlined");
+                           counted(addresses, "address", "addresses"))}
+      .hint("probe these addresses with: --inlined");
 }
 
 // Finds functions for a name that no symbol has: those with exactly this name, or else those whose

@@ -18,8 +18,8 @@ namespace {
 // s. No known function is half as long.
 constexpr std::uint64_t max_code = std::uint64_t{4} << 20U;
 
-// Returns the place as a valid FUNCTION, for hints.
-std::string place_name(const elf::Symbol& symbol, std::uint64_t plus) {
+// Returns the address as a valid FUNCTION, for hints.
+std::string format_address(const elf::Symbol& symbol, std::uint64_t plus) {
   if (symbol.name.empty()) return fmt::format("vaddr:{:#x}", symbol.address.value + plus);
   return fmt::format("{}+{:#x}", display_name(symbol), plus);
 }
@@ -36,13 +36,13 @@ constexpr std::string_view signature_reason =
     "it is the signature in front of the abort handler of a restartable sequence (rseq), and the "
     "kernel kills the program if it is changed";
 
-// Checks that an instruction begins at a place.
-class PlaceCheck {
+// Checks that an instruction begins at a point.
+class InstructionCheck {
 public:
-  PlaceCheck(const Query& query, ProbePoint& point, std::string_view found)
+  InstructionCheck(const Query& query, ProbePoint& point, std::string_view found)
       : query_(query), index_(query.code), point_(point), found_(found) {}
 
-  // `code`: what covers the place.
+  // `code`: what covers the point.
   void check(const std::optional<CoveringCode>& code) {
     const elf::Machine& machine = query_.image.machine();
     const auto arch = code_arch(machine, code && code->symbol.thumb);
@@ -89,7 +89,7 @@ private:
     case Boundary::unknown:
       if (const auto closer = closer_symbol(code)) return check(closer);
       return warn(fmt::format("the code from {} to there does not decode",
-                              code.symbol.name.empty() ? place_name(code.symbol, 0)
+                              code.symbol.name.empty() ? format_address(code.symbol, 0)
                                                        : display_name(code.symbol)));
     case Boundary::no:
       if (const auto closer = closer_symbol(code)) return check(closer);
@@ -124,7 +124,7 @@ private:
     const std::uint64_t offset = begin.value - symbol.address.value;
     const std::uint64_t end = offset + around->size;
     const auto text = instruction_text(arch, code_bytes(query_.image, begin, around->size), begin);
-    const std::string before = place_name(symbol, offset);
+    const std::string before = format_address(symbol, offset);
     reject(Error{ErrorKind::misaligned,
                  fmt::format("{}: {} is inside an instruction: {} is {}", query_.subject(), name(),
                              before,
@@ -132,13 +132,13 @@ private:
                                   : fmt::format("one of {} bytes", around->size))}
                .hint(end < symbol.size
                          ? fmt::format("instructions begin at {} and {}", before,
-                                       place_name(symbol, end))
+                                       format_address(symbol, end))
                          : fmt::format("the last instruction before it begins at {}", before)));
   }
 
   Error data_error(const std::optional<CoveringCode>& code, VirtualAddress start) const {
     const std::string where =
-        code ? place_name(code->symbol, start.value - code->symbol.address.value)
+        code ? format_address(code->symbol, start.value - code->symbol.address.value)
              : fmt::format("{:#x}", start.value);
     return {ErrorKind::misaligned,
             start == address() && !code
@@ -153,7 +153,7 @@ private:
       return;
     }
     misplaced_ = std::move(error);
-    // Nobody should force a place that a damaged file names.
+    // Nobody should force a probe at an address that a damaged file names.
     if (found_.empty())
       misplaced_ = std::move(*misplaced_)
                        .hint("--unsafe skips this check, but a probe there breaks the program");
@@ -288,7 +288,7 @@ std::optional<elf::AddressRange> code_around(const Query& query, const ProbePoin
   return piece ? std::optional(piece->range) : std::nullopt;
 }
 
-// Places the probes of nops that this kernel replaces behind them. A nop of ten bytes has a segment
+// Moves the probes of nops that this kernel replaces behind them. A nop of ten bytes has a segment
 // prefix, so that all other kernels refuse it.
 void pass_nops(const Query& query, std::span<ProbePoint> points) {
   for (ProbePoint& point : points) {
@@ -319,12 +319,12 @@ void warn_about_effects(const Query& query, std::span<ProbePoint> points) {
       by_reason[nop_reason].push_back(&point);
   for (const auto& [reason, affected] : by_reason) {
     ProbePoint& first = *affected.front();
-    const std::string places =
+    const std::string must =
         affected.size() == 1 ? fmt::format("'{}' must", display_name(first))
                              : fmt::format("'{}' and {} others of '{}' must", display_name(first),
                                            affected.size() - 1, query.function.request);
     first.warnings.push_back(
-        fmt::format("{}: {} not be probed: {}", query.subject(), places, reason));
+        fmt::format("{}: {} not be probed: {}", query.subject(), must, reason));
   }
 }
 
@@ -349,8 +349,8 @@ void add_instructions(const Query& query, std::span<ProbePoint> points) {
 
 } // namespace
 
-std::optional<Error> check_place(const Query& query, ProbePoint& point, const elf::Symbol* known,
-                                 std::string_view found) {
+std::optional<Error> check_instruction(const Query& query, ProbePoint& point,
+                                       const elf::Symbol* known, std::string_view found) {
   std::optional<CoveringCode> code;
   if (known != nullptr)
     code = {.symbol = *known, .is_known = true};
@@ -359,9 +359,9 @@ std::optional<Error> check_place(const Query& query, ProbePoint& point, const el
   point.effect = effect_of(query.code, point.address, code);
   // What a symbol names begins with an instruction, unless it is a label (check_labels).
   if (known != nullptr && known->address == point.address) return std::nullopt;
-  PlaceCheck place(query, point, found);
-  place.check(code);
-  return place.take_error();
+  InstructionCheck check(query, point, found);
+  check.check(code);
+  return check.take_error();
 }
 
 ProbeEffect effect_at(CodeIndex& index, VirtualAddress address) {

@@ -10,13 +10,13 @@ namespace uprobectl {
 
 struct Query;
 
-// Checks the bytes at a place. `known`: the symbol of the image's tables that covers it, if one was
-// looked up; otherwise unwind data or symbols say where the code begins. Returns an error if the
-// place is inside an instruction or in data; with --unsafe adds a warning instead. Adds a warning
-// if that cannot be checked. Sets ProbePoint::effect. `found`: as for make_point(), which alone
-// calls this.
-std::optional<Error> check_place(const Query& query, ProbePoint& point, const elf::Symbol* known,
-                                 std::string_view found);
+// Checks the bytes at the point. `known`: the symbol of the image's tables that covers it, if one
+// was looked up; otherwise unwind data or symbols say where the code begins. Returns an error if
+// the point is inside an instruction or in data; with --unsafe adds a warning instead. Adds a
+// warning if that cannot be checked. Sets ProbePoint::effect. `found`: as for make_point(), which
+// alone calls this.
+std::optional<Error> check_instruction(const Query& query, ProbePoint& point,
+                                       const elf::Symbol* known, std::string_view found);
 
 // ProbePoint::effect where no instruction begins.
 constexpr ProbeEffect misplaced_effect{.kind = ProbeEffect::Kind::unsafe,
@@ -31,7 +31,7 @@ ProbeEffect effect_at(CodeIndex& index, VirtualAddress address);
 void finish_points(const Query& query, std::span<ProbePoint> points);
 
 // Returns an error if the point is in an archive inside an archive: its offset is that in the inner
-// archive, and is another place in the file.
+// archive, and another one in the file.
 std::optional<Error> nested_error(const ProbePoint& point);
 
 } // namespace uprobectl

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names the places that jumps out of functions lead to.
+// Names the addresses that jumps out of functions lead to.
 #pragma once
 
 #include "binary/binary.hpp"

@@ -120,9 +120,9 @@ std::vector<Candidate> from_cache(const LibraryName& library, const std::string&
   return host_files.empty() ? other_arch : host_files;
 }
 
-std::vector<Candidate> find_library(const LibraryName& library, const SearchPaths& places) {
-  auto candidates = from_cache(library, places.loader_cache);
-  for (const std::string& folder : places.library_dirs) {
+std::vector<Candidate> find_library(const LibraryName& library, const SearchPaths& paths) {
+  auto candidates = from_cache(library, paths.loader_cache);
+  for (const std::string& folder : paths.library_dirs) {
     if (!candidates.empty()) break; // the loader uses the first folder that has it
     if (!library.any_version) {
       add(candidates, folder + "/" + std::string(library.text));
@@ -140,9 +140,9 @@ bool is_program(const std::string& path) {
          ::access(path.c_str(), X_OK) == 0;
 }
 
-std::vector<Candidate> find_program(std::string_view name, const SearchPaths& places) {
+std::vector<Candidate> find_program(std::string_view name, const SearchPaths& paths) {
   std::vector<Candidate> candidates;
-  for (const std::string& folder : places.program_dirs) {
+  for (const std::string& folder : paths.program_dirs) {
     const std::string path = folder + "/" + std::string(name);
     if (::access(path.c_str(), X_OK) == 0) add(candidates, path);
   }
@@ -163,36 +163,36 @@ std::vector<std::string> split_path_variable(std::string_view text) {
 } // namespace
 
 SearchPaths host_search_paths() {
-  SearchPaths places;
-  places.loader_cache = "/etc/ld.so.cache";
+  SearchPaths paths;
+  paths.loader_cache = "/etc/ld.so.cache";
   const std::string triplet(host_arch_info().multiarch);
-  places.library_dirs = {"/lib/" + triplet, "/usr/lib/" + triplet, "/lib64", "/usr/lib64", "/lib",
-                         "/usr/lib"};
+  paths.library_dirs = {"/lib/" + triplet, "/usr/lib/" + triplet, "/lib64", "/usr/lib64", "/lib",
+                        "/usr/lib"};
   // Android: bionic's default namespace, the modules, the vendor's libraries.
   constexpr std::string_view bits = sizeof(void*) == 8 ? "lib64" : "lib";
-  places.library_dirs.push_back("/system/" + std::string(bits));
+  paths.library_dirs.push_back("/system/" + std::string(bits));
   for (const std::string& module : list_folder("/apex"))
     if (!module.starts_with('.'))
-      places.library_dirs.push_back("/apex/" + module + "/" + std::string(bits));
-  places.library_dirs.push_back("/vendor/" + std::string(bits));
+      paths.library_dirs.push_back("/apex/" + module + "/" + std::string(bits));
+  paths.library_dirs.push_back("/vendor/" + std::string(bits));
   const char* const path = std::getenv("PATH");
-  places.program_dirs = split_path_variable(path != nullptr ? path : "/usr/bin:/bin");
-  return places;
+  paths.program_dirs = split_path_variable(path != nullptr ? path : "/usr/bin:/bin");
+  return paths;
 }
 
-std::vector<Candidate> locate(std::string_view name, const SearchPaths& places) {
+std::vector<Candidate> locate(std::string_view name, const SearchPaths& paths) {
   if (name.empty() || name.find('/') != std::string_view::npos) return {};
-  if (name.find(".so") != std::string_view::npos) return find_library({.text = name}, places);
-  auto candidates = find_program(name, places);
+  if (name.find(".so") != std::string_view::npos) return find_library({.text = name}, paths);
+  auto candidates = find_program(name, paths);
   if (!candidates.empty()) return candidates;
   const std::string stem = "lib" + std::string(name) + ".so";
-  return find_library({.text = stem, .any_version = true}, places);
+  return find_library({.text = stem, .any_version = true}, paths);
 }
 
 std::optional<std::string> find_shadowing_script(const Candidate& program, std::string_view name,
-                                                 const SearchPaths& places) {
+                                                 const SearchPaths& paths) {
   std::optional<std::string> script;
-  for (const std::string& folder : places.program_dirs) {
+  for (const std::string& folder : paths.program_dirs) {
     std::string path = folder + "/" + std::string(name);
     if (path == program.path) return script;
     if (!script && is_program(path) && !is_elf_file(path)) script = std::move(path);
@@ -200,13 +200,13 @@ std::optional<std::string> find_shadowing_script(const Candidate& program, std::
   return std::nullopt;
 }
 
-std::vector<std::string> nearest_installed(std::string_view name, const SearchPaths& places) {
+std::vector<std::string> nearest_installed(std::string_view name, const SearchPaths& paths) {
   const bool is_library = name.find(".so") != std::string_view::npos;
   // "libc" and "libc.so" are libc.so.6.
   const std::string unversioned = std::string(name) + (is_library ? "." : ".so");
   std::vector<std::string> names;
   std::set<std::string> versions;
-  const auto cache = MappedFile::open(places.loader_cache);
+  const auto cache = MappedFile::open(paths.loader_cache);
   const auto keep = [&](const LoaderCacheEntry& entry) {
     if (std::string_view(entry.name).starts_with(unversioned)) versions.emplace(entry.name);
     if (is_library) names.emplace_back(entry.name);
@@ -217,7 +217,7 @@ std::vector<std::string> nearest_installed(std::string_view name, const SearchPa
   if (!versions.empty() && versions.size() <= max_versions)
     return {versions.begin(), versions.end()};
   if (!is_library)
-    for (const std::string& folder : places.program_dirs)
+    for (const std::string& folder : paths.program_dirs)
       for (std::string& program : list_folder(folder)) names.push_back(std::move(program));
   return nearest(name, names);
 }

@@ -44,16 +44,16 @@ SearchPaths host_search_paths();
 
 // Returns the files that a name without a slash can mean, each inode once. A name with ".so" means
 // a library; other names mean a program, or if there is none a library lib<NAME>.so*.
-std::vector<Candidate> locate(std::string_view name, const SearchPaths& places);
+std::vector<Candidate> locate(std::string_view name, const SearchPaths& paths);
 
 // Returns the file that a shell runs instead of the program: one in an earlier folder of PATH that
 // is not ELF, usually a script.
 std::optional<std::string> find_shadowing_script(const Candidate& program, std::string_view name,
-                                                 const SearchPaths& places);
+                                                 const SearchPaths& paths);
 
 // Returns the names most similar to a missing one, among installed libraries if the name contains
 // ".so", else among programs.
-std::vector<std::string> nearest_installed(std::string_view name, const SearchPaths& places);
+std::vector<std::string> nearest_installed(std::string_view name, const SearchPaths& paths);
 
 // Returns the paths in the folder of a missing file that have the most similar names.
 std::vector<std::string> nearest_files(const std::string& missing_path);

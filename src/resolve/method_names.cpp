@@ -82,7 +82,7 @@ std::optional<std::string> from_smali(std::string_view text) {
 }
 
 // What a stack trace has in parentheses: "Bar.java:20", "Native Method".
-bool is_source_place(std::string_view text) {
+bool is_source_position(std::string_view text) {
   return text.contains(':') || text.ends_with(".java") || text.ends_with(".kt") ||
          text == "Native Method" || text == "Unknown Source";
 }
@@ -159,7 +159,7 @@ std::optional<MethodName> parse_method_name(std::string_view text) {
   if (open != std::string_view::npos) {
     if (!text.ends_with(')')) return std::nullopt;
     const auto inside = text.substr(open + 1, text.size() - open - 2);
-    if (!is_source_place(inside)) name.parameters = split_parameters(inside);
+    if (!is_source_position(inside)) name.parameters = split_parameters(inside);
   }
   std::string_view qualified = trimmed(text.substr(0, open), " ");
   const auto space = qualified.rfind(' ');

@@ -169,10 +169,10 @@ Result<Points> points_of_methods(const Query& query, const art::OatFile& oat,
                                  std::span<const art::Method> methods) {
   MethodSymbols named(oat);
   for (const art::Method& method : methods) named.add(method, to_string(oat.signature(method)));
-  const auto places = unique_places(named.symbols());
-  if (places.size() > 1 && !query.options.all) return fail(ambiguous_spelling(query, places));
+  const auto symbols = preferred_symbols(named.symbols());
+  if (symbols.size() > 1 && !query.options.all) return fail(ambiguous_spelling(query, symbols));
   Points points;
-  for (const elf::Symbol& symbol : places) {
+  for (const elf::Symbol& symbol : symbols) {
     auto point = point_of_method(query, oat, symbol, true);
     if (!point) return fail(std::move(point).error());
     points.push_back(std::move(*point));
@@ -192,7 +192,7 @@ Result<Points> resolve_method_pattern(const Query& query, const art::OatFile& oa
   PatternPoints found(query);
   std::size_t shared = 0;
   for (const elf::Symbol& symbol :
-       with_every_name(query, unique_places(matching.symbols()), matching.symbols())) {
+       with_every_name(query, preferred_symbols(matching.symbols()), matching.symbols())) {
     auto point = point_of_method(query, oat, symbol, false);
     if (point && oat.methods_at(symbol.address).size() > 1) ++shared;
     found.add(std::move(point));
@@ -200,10 +200,10 @@ Result<Points> resolve_method_pattern(const Query& query, const art::OatFile& oa
   auto points = found.take("methods");
   if (points && points->empty()) return fail(no_method_matches(query, oat));
   if (points && shared != 0)
-    points->front().warnings.push_back(
-        fmt::format("{}: {} of the places that match '{}' are code that several methods share, and "
-                    "a probe there fires for each of them (--aliases names them)",
-                    query.subject(), shared, query.function.name));
+    points->front().warnings.push_back(fmt::format(
+        "{}: {} of the addresses that match '{}' are code that several methods share, and "
+        "a probe there fires for each of them (--aliases names them)",
+        query.subject(), shared, query.function.name));
   return points;
 }
 
@@ -314,14 +314,14 @@ Result<Points> resolve_in_class(const Query& query, const art::OatFile& oat, art
 }
 
 // Names the methods that R8 has inlined the method into.
-std::string list_places(const std::vector<art::NameMapping::Place>& places) {
-  constexpr std::size_t max_places = 10;
+std::string inlining_methods(const std::vector<art::NameMapping::MovedMethod>& moved) {
+  constexpr std::size_t max_names = 10;
   std::vector<std::string> names;
-  for (const auto& place : places)
-    if (place.inlined && std::ranges::find(names, place.source) == names.end())
-      names.push_back(place.source);
-  std::string text = joined(std::span(names).first(std::min(max_places, names.size())));
-  if (names.size() > max_places) text += fmt::format(" and {} more", names.size() - max_places);
+  for (const auto& method : moved)
+    if (method.inlined && std::ranges::find(names, method.source) == names.end())
+      names.push_back(method.source);
+  std::string text = joined(std::span(names).first(std::min(max_names, names.size())));
+  if (names.size() > max_names) text += fmt::format(" and {} more", names.size() - max_names);
   return text;
 }
 
@@ -329,16 +329,16 @@ std::string list_places(const std::vector<art::NameMapping::Place>& places) {
 std::optional<Result<Points>> resolve_moved(const Query& query, const art::OatFile& oat,
                                             const MethodName& name) {
   if (oat.mapping() == nullptr) return std::nullopt;
-  const auto places = oat.mapping()->moved_to(name.class_name, name.name);
+  const auto moved = oat.mapping()->moved_to(name.class_name, name.name);
   Methods fitting;
-  for (const auto& place : places) {
-    const auto holder = place.inlined ? std::nullopt : oat.find_class(place.class_name);
+  for (const auto& method : moved) {
+    const auto holder = method.inlined ? std::nullopt : oat.find_class(method.class_name);
     if (holder)
       std::ranges::copy(find_named(oat, oat.class_methods(*holder), name).fitting,
                         std::back_inserter(fitting));
   }
   if (!fitting.empty()) return points_of_fitting(query, oat, fitting);
-  const std::string inlined = list_places(places);
+  const std::string inlined = inlining_methods(moved);
   if (inlined.empty()) return std::nullopt;
   return fail(Error{ErrorKind::not_found,
                     fmt::format("{}: '{}' exists only inlined: R8 has put its code into the "
@@ -350,7 +350,7 @@ std::optional<Result<Points>> resolve_moved(const Query& query, const art::OatFi
 // Warns of calls that R8 has inlined, which are not seen.
 void warn_about_inlined(const art::OatFile& oat, const MethodName& name, ProbePoint& point) {
   if (oat.mapping() == nullptr) return;
-  const std::string inlined = list_places(oat.mapping()->moved_to(name.class_name, name.name));
+  const std::string inlined = inlining_methods(oat.mapping()->moved_to(name.class_name, name.name));
   if (!inlined.empty())
     point.warnings.push_back(fmt::format("'{}.{}' is also inlined by R8, and those calls are not "
                                          "seen here: into {}",

@@ -27,10 +27,10 @@ private:
   std::optional<Result<art::OatFile>> oat_;
 };
 
-// Whether the FUNCTION can mean a Java method of an OAT file or a place in one.
+// Whether the FUNCTION can mean a Java method of an OAT file or an address in one.
 bool may_be_method(const FunctionSpec& function);
 
-// Returns the places of the methods that the query's name means. Query::methods must be set. If it
+// Returns the points of the methods that the query's name means. Query::methods must be set. If it
 // fails and may_have_symbol() is true for the error, the file may have a symbol of that name.
 Result<std::vector<ProbePoint>> resolve_method(const Query& query);
 bool may_have_symbol(const Error& error);
@@ -39,7 +39,7 @@ bool may_have_symbol(const Error& error);
 // read; empty if they could.
 std::string missing_methods_warning(const Query& query);
 
-// Returns the places of the function that implements a native Java method, by the name that JNI
+// Returns the points of the function that implements a native Java method, by the name that JNI
 // gives it. Returns none if the query's name is not that of a method, or there is no such function.
 Result<std::vector<ProbePoint>> resolve_native_method(const Query& query);
 

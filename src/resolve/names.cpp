@@ -174,7 +174,7 @@ Result<std::uint64_t> checked_plus(const Query& query, const elf::Symbol& symbol
         Error{ErrorKind::out_of_range,
               fmt::format("{}: '{}' has no size, so '+{:#x}' cannot be checked to lie in it",
                           query.subject(), symbol.name, plus)}
-            .hint(fmt::format("give the place as vaddr:{:#x}", symbol.address.value + plus)));
+            .hint(fmt::format("give the address as vaddr:{:#x}", symbol.address.value + plus)));
   return fail(ErrorKind::out_of_range,
               fmt::format("{}: '+{:#x}' is outside '{}', which has {:#x} bytes", query.subject(),
                           plus, symbol.name, symbol.size));
@@ -255,16 +255,16 @@ bool is_in_debug_table(const elf::Symbol& symbol) {
   return symbol.table == elf::Table::gnu_debugdata || symbol.table == elf::Table::debug_file;
 }
 
-// Adds the clones of the places' functions, and those of other functions of the name that exist
+// Adds the clones of the symbols' functions, and those of other functions of the name that exist
 // only as clones: static functions of other files.
-void add_clones(const Query& query, const RelatedSymbols& related, Symbols& places) {
+void add_clones(const Query& query, const RelatedSymbols& related, Symbols& symbols) {
   if (related.clones.empty()) return;
   Bodies& bodies = query.code.bodies();
   std::set<Bodies::Function> known;
   bool is_static = true;
-  for (const elf::Symbol& place : places) {
-    known.insert(bodies.function_of(place));
-    is_static = is_static && place.binding == elf::Binding::local;
+  for (const elf::Symbol& symbol : symbols) {
+    known.insert(bodies.function_of(symbol));
+    is_static = is_static && symbol.binding == elf::Binding::local;
   }
   for (const elf::Symbol& clone : related.clones) {
     const SuffixKind kind = suffix_kind(query, clone).value_or(SuffixKind::body);
@@ -272,7 +272,7 @@ void add_clones(const Query& query, const RelatedSymbols& related, Symbols& plac
     const auto function = bodies.function_of(clone);
     const bool is_other = !known.contains(function);
     if (!is_other || (is_static && !query.only_candidates && has_no_function(bodies, function)))
-      places.push_back(clone);
+      symbols.push_back(clone);
   }
 }
 
@@ -288,36 +288,36 @@ Result<std::vector<ProbePoint>> chosen_points(const Query& query, Symbols candid
   const bool with_debug = options.clones == Clones::all || query.clones_in_debug ||
                           std::ranges::any_of(candidates, is_in_debug_table);
   const bool searches_clones = with_clones && (with_debug || has_symtab(query.image));
-  Symbols places = unique_places(functions_of(query, candidates));
-  if (places.size() > 1 && !options.all) return fail(ambiguous_name(query, places));
-  if (places.size() == 1 && places.front().address == first.address) places.front() = first;
-  if (!searched && !options.thorough && !searches_clones) return make_points(query, places);
+  Symbols symbols = preferred_symbols(functions_of(query, candidates));
+  if (symbols.size() > 1 && !options.all) return fail(ambiguous_name(query, symbols));
+  if (symbols.size() == 1 && symbols.front().address == first.address) symbols.front() = first;
+  if (!searched && !options.thorough && !searches_clones) return make_points(query, symbols);
 
-  const bool is_cxx = std::ranges::any_of(places, looks_mangled, &elf::Symbol::name);
-  const RelatedSymbols related =
-      find_related(query.code.bodies(), places, {.with_debug = with_debug, .with_aliases = is_cxx});
+  const bool is_cxx = std::ranges::any_of(symbols, looks_mangled, &elf::Symbol::name);
+  const RelatedSymbols related = find_related(query.code.bodies(), symbols,
+                                              {.with_debug = with_debug, .with_aliases = is_cxx});
   if (with_clones) {
-    std::ranges::copy_if(candidates, std::back_inserter(places), [&](const elf::Symbol& each) {
+    std::ranges::copy_if(candidates, std::back_inserter(symbols), [&](const elf::Symbol& each) {
       return each.name == query.function.name || !is_cold_in(query, each);
     });
-    add_clones(query, related, places);
-    const Symbols functions = unique_places(functions_of(query, places));
+    add_clones(query, related, symbols);
+    const Symbols functions = preferred_symbols(functions_of(query, symbols));
     if (functions.size() > 1 && !options.all) return fail(ambiguous_name(query, functions));
-    places = unique_places(std::move(places));
-    const auto own = std::ranges::find(places, first.address, &elf::Symbol::address);
-    if (own != places.end() && functions.size() == 1) *own = first;
-    drop_thunks(query, places);
+    symbols = preferred_symbols(std::move(symbols));
+    const auto own = std::ranges::find(symbols, first.address, &elf::Symbol::address);
+    if (own != symbols.end() && functions.size() == 1) *own = first;
+    drop_thunks(query, symbols);
     if (query.function.plus.value_or(0) != 0) {
       Symbols chosen;
-      for (auto& [function, bodies] : by_function(query, places)) {
+      for (auto& [function, bodies] : by_function(query, symbols)) {
         const auto inside = bodies_with_offset(query, function.name, std::move(bodies));
         if (!inside) return fail(inside.error());
         std::ranges::copy(*inside, std::back_inserter(chosen));
       }
-      places = unique_places(std::move(chosen));
+      symbols = preferred_symbols(std::move(chosen));
     }
   }
-  auto points = make_points(query, places);
+  auto points = make_points(query, symbols);
   if (!points) return points;
   const bool has_all = with_clones && query.function.plus.value_or(0) == 0;
   warn_about_related(query, related, has_all ? options.clones : Clones::none, *points);
@@ -407,7 +407,7 @@ Result<std::vector<ProbePoint>> resolve_pattern(const Query& query) {
     if (with_clones || !is_clone_in(query, symbol)) matches.push_back(symbol);
   }
   const Symbols all = matches;
-  matches = unique_places(std::move(matches));
+  matches = preferred_symbols(std::move(matches));
   drop_thunks(query, matches);
   matches = with_every_name(query, std::move(matches), all);
   PatternPoints found(query);
@@ -445,7 +445,7 @@ Symbols entries_named(const Symbols& entries, std::string_view name) {
 
 } // namespace
 
-Symbols unique_places(Symbols symbols) {
+Symbols preferred_symbols(Symbols symbols) {
   std::ranges::sort(symbols, [](const elf::Symbol& a, const elf::Symbol& b) {
     return std::tuple(a.address, preference(a)) < std::tuple(b.address, preference(b));
   });
@@ -500,7 +500,7 @@ Result<ProbePoint> point_of(const Query& query, const elf::Symbol& symbol) {
   const auto address = checked_add(symbol.address.value, *plus);
   if (!address || symbol.absolute)
     return fail(ErrorKind::no_code,
-                fmt::format("{}: '{}' is an absolute symbol, not a place in the file",
+                fmt::format("{}: '{}' is an absolute symbol, not an address in the file",
                             query.subject(), symbol.name));
   auto made = make_point(query, VirtualAddress{*address}, &symbol);
   if (!made) return fail(std::move(made).error());
@@ -562,9 +562,9 @@ ResolvedFunction resolve_spelling(const Query& query) {
           0};
   if (!found.symbols.front().defined)
     return {fail(not_code(query, found.symbols.front())), found.distance};
-  const Symbols places = unique_places(functions_of(query, found.symbols));
-  if (places.size() > 1 && !query.options.all)
-    return {fail(ambiguous_spelling(query, places)), found.distance};
+  const Symbols symbols = preferred_symbols(functions_of(query, found.symbols));
+  if (symbols.size() > 1 && !query.options.all)
+    return {fail(ambiguous_spelling(query, symbols)), found.distance};
   auto points = chosen_points(query, std::move(found.symbols), true);
   if (points && found.spelling == Spelling::unqualified) warn_about_scopes(query, *points);
   return {std::move(points), found.distance};

@@ -24,7 +24,7 @@ Result<ProbePoint> point_of(const Query& query, const elf::Symbol& symbol);
 
 // Returns the preferred symbol of each address, sorted by address. Preference order: .dynsym, then
 // .symtab; global, weak, local; default versions, then hidden ones.
-std::vector<elf::Symbol> unique_places(std::vector<elf::Symbol> symbols);
+std::vector<elf::Symbol> preferred_symbols(std::vector<elf::Symbol> symbols);
 
 // Returns those of a pattern's symbols whose address one of `unique` has, by address and name, if
 // ResolveOptions::every_name is set; otherwise `unique`.
@@ -53,7 +53,7 @@ private:
   std::size_t skipped_ = 0;
 };
 
-// Returns the places of the static probes that the query's name means, in the order of the notes.
+// Returns the points of the static probes that the query's name means, in the order of the notes.
 // The name is "PROVIDER:NAME", or a provider for all of its probes. The points share ownership of
 // the notes. probe_error() refuses those inside an instruction or in data.
 Result<std::vector<ProbePoint>>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Places uprobes behind nops that the kernel replaces by calls (docs/instructions.md, "Nops of five
+// Moves uprobes behind nops that the kernel replaces by calls (docs/instructions.md, "Nops of five
 // and ten bytes").
 #pragma once
 

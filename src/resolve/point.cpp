@@ -26,8 +26,8 @@ Error outside_code(const Query& query, std::string_view what) {
   return error;
 }
 
-// Sets where the point is.
-Result<void> place_point(const Query& query, ProbePoint& point, const elf::Segment& segment,
+// Sets the address and the offsets of the point.
+Result<void> set_offsets(const Query& query, ProbePoint& point, const elf::Segment& segment,
                          VirtualAddress address, ImageOffset offset) {
   const elf::Image& image = query.image;
   const std::uint64_t alignment = image.machine().info().instruction_alignment;
@@ -114,7 +114,7 @@ void name_by_number(const Query& query, ProbePoint& point,
                     const symbolize::CoveringSymbol& covering) {
   name_point(query, point, covering.symbol, covering.offset);
   if (covering.symbol.table == elf::Table::oat) describe_method(query, point, covering.symbol);
-  point.table.reset(); // the place comes from the number, not from a table
+  point.table.reset(); // the address comes from the number, not from a table
 }
 
 } // namespace
@@ -148,9 +148,9 @@ Result<CheckedPoint> make_point(const Query& query, VirtualAddress address,
     return fail(outside_code(query, fmt::format("address {:#x}", address.value)));
   Result<CheckedPoint> made; // returned as it is: patterns make thousands, whose moves take time
   ProbePoint& point = made->point;
-  auto placed = place_point(query, point, *segment, address, *offset);
+  auto placed = set_offsets(query, point, *segment, address, *offset);
   if (!placed) return fail(std::move(placed).error());
-  made->misplaced = check_place(query, point, known, found);
+  made->misplaced = check_instruction(query, point, known, found);
   if (!made->misplaced && !is_aligned(query, address))
     made->misplaced = reject_misaligned(query, point);
   if (made->misplaced) point.effect = misplaced_effect;

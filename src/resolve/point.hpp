@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Converts a place in an image to a ProbePoint and checks that the kernel can probe there.
+// Converts an address in an image to a ProbePoint and checks that the kernel can probe there.
 #pragma once
 
 #include "resolve/instructions.hpp"
@@ -40,8 +40,8 @@ struct Query : ResolveContext {
 // Sets the members that describe the image.
 void describe(std::shared_ptr<Binary> opened, ProbedBinary& binary);
 
-// A point, and why no probe may be there, whatever the instruction: the place is inside one, or in
-// data. The point has ProbePoint::effect then, so that probe_error() refuses it.
+// A point, and why no probe may be there, whatever the instruction: the address is inside one, or
+// in data. The point has ProbePoint::effect then, so that probe_error() refuses it.
 struct CheckedPoint {
   ProbePoint point;
   std::optional<Error> misplaced = {};
@@ -51,7 +51,7 @@ struct CheckedPoint {
 // ProbePoint, so that each is checked, wherever its address comes from: that it is in an executable
 // segment, that an instruction begins there, and what a probe does to this instruction. `known`:
 // the symbol of the image's tables that covers it, if one was looked up. `found`: the name of what
-// was found there by debug information, a note or a plan; empty if the FUNCTION names the place.
+// was found there by debug information, a note or a plan; empty if the FUNCTION names the address.
 // Errors: no_code outside of executable file bytes, misaligned if the kernel needs another
 // alignment.
 Result<CheckedPoint> make_point(const Query& query, VirtualAddress address,

@@ -192,7 +192,7 @@ Error hint_at_source_files(const Query& query, const NameInFile& named, Error er
   const auto symbols = find_named(query, named.name);
   if (!symbols || symbols->empty()) return error;
   std::vector<std::string> names;
-  for (SymbolSource& source : find_sources(query, unique_places(*symbols)))
+  for (SymbolSource& source : find_sources(query, preferred_symbols(*symbols)))
     if (!source.name.empty()) names.push_back(std::move(source.name));
   if (names.empty()) return error;
   constexpr std::size_t max_shown = 10;

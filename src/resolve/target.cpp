@@ -205,7 +205,7 @@ ResolvedFunction resolve_method_symbol(const Query& query) {
   return resolve_deduplicated(query, name);
 }
 
-// Resolves FILE:LINE or FUNCTION:+LINE. Symbols of debug files name the places.
+// Resolves FILE:LINE or FUNCTION:+LINE. Symbols of debug files name the points.
 ResolvedFunction resolve_line_query(const Query& query) {
   const bool is_relative = query.function.form == FunctionSpec::Form::function_line;
   Query named = query;
@@ -220,7 +220,7 @@ ResolvedFunction resolve_line_query(const Query& query) {
     if (!functions.points && query.options.suggest &&
         functions.points.error().kind == ErrorKind::not_found)
       if (auto error = only_inlined_error(named)) {
-        error->hints = {"probe the line as FILE:LINE, or all places of the function with: "
+        error->hints = {"probe the line as FILE:LINE, or all inlined copies of the function with: "
                         "--inlined " +
                         shell_word(query.function.name)};
         return {fail(std::move(*error)), functions.distance};
@@ -441,7 +441,7 @@ Result<std::vector<ProbePoint>> Target::resolve_in_archive(const FunctionSpec& f
 }
 
 void Target::resolve_each(std::span<const std::string_view> functions,
-                          const ResolveOptions& options, const VisitPlaces& visit) const {
+                          const ResolveOptions& options, const VisitPoints& visit) const {
   constexpr std::size_t at_once = 64;
   std::vector<Result<FunctionSpec>> parsed;
   std::vector<std::string_view> names;

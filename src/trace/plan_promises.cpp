@@ -101,7 +101,7 @@ std::optional<std::string> entry_of(const std::string& target) {
 
 RecordedMatch match_of(const PlannedFile& file, const PlannedProbe& probe,
                        const std::string& target) {
-  const NamedPlace& named = probe.place;
+  const NamedAddress& named = probe.named;
   return {.target = target,
           .request = named.request,
           .entry = entry_of(target),

@@ -130,7 +130,7 @@ private:
                       .hint("the device compiles it itself: resolve it there, without --plan"));
     File& file = open(point.binary);
     if (!file.image) return fail(file.image.error());
-    PlannedProbe planned{.place = static_cast<const NamedPlace&>(point)};
+    PlannedProbe planned{.named = static_cast<const NamedAddress&>(point)};
     if (has_values_ && probe.is_recorded) planned.values = describe_values(point);
     const bool at_exits = std::ranges::any_of(
         probe.sites, [](const PlannedSite& site) { return site.on_return && site.exit; });
@@ -357,10 +357,10 @@ private:
     binaries_.of(binary).set_strings(file.strings);
     CodeIndex code(*target.binary().opened);
     for (const PlannedProbe& probe : file.probes) {
-      const auto function = numbers_.find(probe.place.request);
+      const auto function = numbers_.find(probe.named.request);
       if (function == numbers_.end()) continue;
       const std::size_t index = function->second;
-      auto point = find_point(binary, code, probe.place, how_);
+      auto point = find_point(binary, code, probe.named, how_);
       if (!point) {
         add_error(index, std::move(point).error());
         continue;

@@ -652,9 +652,9 @@ void warn_of_unused(const plans::AttachPlan& plan, std::span<const ProbeRequest>
   std::set<std::string_view> unused;
   for (const plans::PlannedFile& file : plan.files)
     for (const plans::PlannedProbe& probe : file.probes) {
-      if (asked.contains({file.target, probe.place.request})) continue;
+      if (asked.contains({file.target, probe.named.request})) continue;
       ++places;
-      unused.insert(probe.place.request);
+      unused.insert(probe.named.request);
     }
   if (unused.empty()) return;
   const std::string others =

@@ -32,14 +32,16 @@ std::vector<ProbeExit> collect_exits(std::span<const Probe> probes) {
 
 std::vector<SelfProbe> make_self_probes(const Probe& probe, const BuiltinProgram& program) {
   const bool emulated = probe.point.effect.emulated;
-  const SelfPlace entry = emulated ? SelfPlace::emulated_entry : SelfPlace::single_stepped_entry;
-  const SelfPlace exit = emulated ? SelfPlace::exit_of_emulated : SelfPlace::exit_of_single_stepped;
+  const SelfInstruction entry =
+      emulated ? SelfInstruction::emulated_entry : SelfInstruction::single_stepped_entry;
+  const SelfInstruction exit =
+      emulated ? SelfInstruction::exit_of_emulated : SelfInstruction::exit_of_single_stepped;
   const auto number = static_cast<std::uint32_t>(probe.number);
   std::vector<SelfProbe> probes;
   for (const bool on_return : {false, true}) {
     const auto site = std::ranges::find(probe.sites, on_return, &PlannedSite::on_return);
     if (site == probe.sites.end()) continue;
-    probes.push_back({.place = site->exit ? exit : entry,
+    probes.push_back({.instruction = site->exit ? exit : entry,
                       .on_return = on_return && !site->exit,
                       .program = program.program(number, site_role(*site), site_rule(*site)),
                       // A shared cookie would be looked up by the address.

@@ -13,9 +13,9 @@ namespace {
 void check_planned(const plans::PlannedProbe& probe, std::span<const std::string> options,
                    Answers& hits) {
   constexpr std::size_t most = 4; // options that are tried
-  check_captures(probe.values->function, probe.place.address, "", nullptr, hits);
+  check_captures(probe.values->function, probe.named.address, "", nullptr, hits);
   for (const std::string& option : options.first(std::min(options.size(), most)))
-    check_captures(probe.values->function, probe.place.address,
+    check_captures(probe.values->function, probe.named.address,
                    std::string_view(option).substr(option.find('=') + 1), nullptr, hits);
 }
 

@@ -18,8 +18,8 @@ struct FunctionReturns {
   // "f.part.0"): ascending, each once.
   std::vector<FileOffset> returns;
 
-  // A jump out of the function, after which another function returns in its place, or a jump back
-  // to the function's own start.
+  // A jump out of the function, after which another function returns to its caller, or a jump
+  // back to the function's own start.
   struct TailCall {
     FileOffset offset;
     VirtualAddress address;
@@ -100,7 +100,7 @@ public:
   // Returns the effect of a probe on an exit of a function of the binary. The code around it
   // decides, too. `replaced`: the nops that this kernel replaces; a tail call to the function that
   // follows can be one of them.
-  ProbeEffect effect_at(FileOffset place, OptimizedNops replaced) const;
+  ProbeEffect effect_at(FileOffset offset, OptimizedNops replaced) const;
 
   // Whether unwind data or symbols say that the address is in code that begins elsewhere, so that
   // no return address is on top of the stack there.

@@ -109,18 +109,18 @@ TEST_CASE("a method of the same class may be inlined") {
                                   "    1:1:void run():9 -> a\n"
                                   "    2:2:void run():10:10 -> a\n");
   CHECK(sources_of(*mapping, {"void", "c", "a", {}}) == Texts{"void a.B.run()"});
-  const auto places = mapping->moved_to("a.B", "helper");
-  REQUIRE(places.size() == 1);
-  CHECK(places.front().source == "a.B.run");
+  const auto moved = mapping->moved_to("a.B", "helper");
+  REQUIRE(moved.size() == 1);
+  CHECK(moved.front().source == "a.B.run");
 }
 
 TEST_CASE("a class whose name looks like a method is not a location of its code") {
   const auto mapping = mapping_of("a.B -> c:\n"
                                   "x d.E.run() -> e:\n"
                                   "    1:2:void d.E.run():8:9 -> a\n");
-  const auto places = mapping->moved_to("d.E", "run");
-  REQUIRE(places.size() == 1);
-  CHECK(places.front().class_name == "e");
+  const auto moved = mapping->moved_to("d.E", "run");
+  REQUIRE(moved.size() == 1);
+  CHECK(moved.front().class_name == "e");
 }
 
 TEST_CASE("methods of the source that became one in the file are all named") {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plans/named_place.hpp"
+#include "plans/named_address.hpp"
 
 #include "resolve/instructions.hpp"
 #include "resolve/point.hpp"
@@ -21,27 +21,27 @@ FunctionSpec address_spec(std::string_view request, VirtualAddress address) {
 } // namespace
 
 Result<ProbePoint> find_point(const std::shared_ptr<const ProbedBinary>& binary, CodeIndex& code,
-                              const NamedPlace& place, const ResolveOptions& options) {
-  const FunctionSpec function = address_spec(place.request, place.address);
+                              const NamedAddress& named, const ResolveOptions& options) {
+  const FunctionSpec function = address_spec(named.request, named.address);
   Demangler demangler;
   const Query query{{binary, code.image(), code, demangler}, function, options};
   auto made =
-      make_point(query, place.address, nullptr, place.symbol ? *place.symbol : place.request);
+      make_point(query, named.address, nullptr, named.symbol ? *named.symbol : named.request);
   if (!made) return fail(std::move(made).error());
   if (made->misplaced) return fail(std::move(*made->misplaced));
   ProbePoint& point = made->point;
-  static_cast<NamedPlace&>(point) = place;
+  static_cast<NamedAddress&>(point) = named;
   // The symbol of an inlined instance is not the one that covers it.
-  const VirtualAddress start{place.address.value - place.symbol_offset};
+  const VirtualAddress start{named.address.value - named.symbol_offset};
   if (point.symbol && !point.inlined_into &&
-      (place.symbol_offset > place.address.value ||
-       code.image().find_segment(start) != code.image().find_segment(place.address)))
+      (named.symbol_offset > named.address.value ||
+       code.image().find_segment(start) != code.image().find_segment(named.address)))
     return fail(ErrorKind::corrupt,
                 fmt::format("{}: '{}+{:#x}' is not at {:#x}: the symbol would begin in another "
                             "segment",
-                            query.subject(), *place.symbol, place.symbol_offset,
-                            place.address.value));
-  if (point.symbol && place.kind != SymbolKind::plt && place.kind != SymbolKind::method)
+                            query.subject(), *named.symbol, named.symbol_offset,
+                            named.address.value));
+  if (point.symbol && named.kind != SymbolKind::plt && named.kind != SymbolKind::method)
     point.clone_of = function_of_clone(query, {.name = *point.symbol,
                                                .address = start,
                                                .type = elf::SymbolType::function,

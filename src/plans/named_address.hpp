@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Places in another file of the same build, such as the unstripped one.
+// Addresses that were resolved in another file of the same build, such as the unstripped one.
 #pragma once
 
 #include "resolve/code_index.hpp"
@@ -7,12 +7,12 @@
 
 namespace uprobectl {
 
-// Returns the point at the address of the place in a binary, whose image has this index. Checks
-// the address and the instruction as Target::resolve() does: the place says what it is called, the
+// Returns the point at the address in a binary, whose image has this index. Checks
+// the address and the instruction as Target::resolve() does: `named` says what it is called, the
 // image says where its code begins. Fails with corrupt if the symbol does not contain the address,
 // with misaligned if no instruction begins there.
 Result<ProbePoint> find_point(const std::shared_ptr<const ProbedBinary>& binary, CodeIndex& code,
-                              const NamedPlace& place, const ResolveOptions& options);
+                              const NamedAddress& named, const ResolveOptions& options);
 
 // Returns an error unless an instruction of the image's code begins at the address, where a
 // function is left according to a plan.
