@@ -300,19 +300,19 @@ public:
 
   // Translates a run-time address. Returns nullopt if it is not in an executable mapping.
   std::optional<ModuleAddress> find(std::uint64_t pc) {
-    std::optional<ModuleAddress> place;
-    find(pc, place);
-    return place;
+    std::optional<ModuleAddress> found;
+    find(pc, found);
+    return found;
   }
-  // Same, but constructs the result in `place`. Returns false instead of nullopt.
-  bool find(std::uint64_t pc, std::optional<ModuleAddress>& place) {
+  // Same, but constructs the result in `found`. Returns false instead of nullopt.
+  bool find(std::uint64_t pc, std::optional<ModuleAddress>& found) {
     const TranslatedRange* known = last_ < translated_.size() ? &translated_[last_] : nullptr;
     if (known == nullptr || pc < known->begin || pc >= known->end) known = search(pc);
     if (known == nullptr) {
-      place.reset();
+      found.reset();
       return false;
     }
-    place.emplace(known->module, VirtualAddress{pc + known->address_delta},
+    found.emplace(known->module, VirtualAddress{pc + known->address_delta},
                   ImageOffset{pc + known->offset_delta}, known->mapping);
     return true;
   }

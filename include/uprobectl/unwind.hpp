@@ -49,12 +49,12 @@ struct Frame {
   std::uint16_t inline_depth = 0;
   // The code of the frame: in a caller the call instruction before pc, otherwise pc itself. nullopt
   // if no mapping contains it.
-  std::optional<ModuleAddress> place;
+  std::optional<ModuleAddress> code;
   // The function in code that was compiled at run time, by the files that its compiler writes.
   // Null for all other code.
   std::shared_ptr<const symbolize::Function> jit = {};
 
-  // Returns the symbolized place, or null if the place is not in a module.
+  // Returns the symbolized code, or null if it is not in a module.
   std::shared_ptr<const symbolize::Frame> symbolized() const;
 };
 

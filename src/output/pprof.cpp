@@ -205,7 +205,7 @@ private:
     if (outer.jit) return named_location(outer.jit->name());
     const auto symbolized = outer.symbolized();
     if (!symbolized)
-      return named_location(outer.place ? std::string(outer.place->mapping) : "[unknown]");
+      return named_location(outer.code ? std::string(outer.code->mapping) : "[unknown]");
     if (const auto known = known_.find(symbolized); known != known_.end()) return known->second;
     const unwind::Module& module = *symbolized->module;
     LocationKey location{.mapping = mappings_.find({to_string({module.path(), module.entry()}),

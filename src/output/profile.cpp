@@ -12,13 +12,13 @@ namespace {
 
 // Frames without a function are named after their mapping or file.
 NamedFrame name_frame(const unwind::Frame& frame) {
-  if (!frame.place) return {"[unknown]", {}};
+  if (!frame.code) return {"[unknown]", {}};
   if (frame.jit) return {frame.jit->name(), "[jit]"};
-  if (frame.place->module == nullptr) {
-    const std::string_view mapping = frame.place->mapping;
+  if (frame.code->module == nullptr) {
+    const std::string_view mapping = frame.code->mapping;
     return {mapping.starts_with('[') ? std::string(mapping) : "[" + std::string(mapping) + "]", {}};
   }
-  const unwind::Module& module = *frame.place->module;
+  const unwind::Module& module = *frame.code->module;
   const std::string_view file = file_name_of(module.entry() ? *module.entry() : module.path());
   const auto symbolized = frame.symbolized();
   if (frame.inline_depth > 0)

@@ -527,8 +527,8 @@ void append_json_frame(std::string& out, const unwind::Frame& frame) {
   if (is_inlined) function = &*position->inlined;
   if (function == nullptr && frame.jit) function = frame.jit.get();
   const Text mapping =
-      frame.place && !frame.place->mapping.empty() ? Text(frame.place->mapping) : std::nullopt;
-  const symbolize::ModuleAddress* const found = module != nullptr ? &*frame.place : nullptr;
+      frame.code && !frame.code->mapping.empty() ? Text(frame.code->mapping) : std::nullopt;
+  const symbolize::ModuleAddress* const found = module != nullptr ? &*frame.code : nullptr;
   JsonRecord record(out);
   record.key("pc", Hex{frame.pc});
   record.key("file", module != nullptr ? &module->path() : nullptr);
@@ -570,7 +570,7 @@ std::string display_frame(const unwind::Frame& frame) {
     const symbolize::SourcePosition* const position = position_of(frame, *symbolized);
     text = position != nullptr ? position->text : symbolized->text;
   } else {
-    const std::string_view mapping = frame.place ? frame.place->mapping : std::string_view();
+    const std::string_view mapping = frame.code ? frame.code->mapping : std::string_view();
     text = frame.jit ? fmt::format("{}+{:#x} ({})", frame.jit->name(), frame.jit->offset, mapping)
                      : display_address(frame.pc, mapping);
   }

@@ -26,7 +26,7 @@ constexpr std::size_t head_bytes = magic.size() + 4;
 constexpr std::size_t chunk_head_bytes = 8;
 constexpr std::uint32_t max_chunk_bytes = 16U << 20;
 
-// The reason of a `lost` chunk in place of what was left out because there was no room for the
+// The reason of a `lost` chunk instead of what was left out because there was no room for the
 // file. Calls that began or ended there are not in later chunks as the tree of calls has them.
 constexpr std::string_view gap_reason = "there was no space to save the run";
 
@@ -36,8 +36,8 @@ enum class ChunkKind : std::uint32_t {
   file = 2,       // ProbedBinary
   probe = 3,      // ProbePoint
   module = 4,     // symbolize::Module
-  place = 5,      // ModuleAddress with its symbolize::Frame
-  forget = 6,     // the places so far are not used any more: the next one has the number 0
+  location = 5,   // ModuleAddress with its symbolize::Frame
+  forget = 6,     // the locations so far are not used any more: the next one has the number 0
   attached = 7,   // AttachedRecord
   stack = 8,      // StackSample
   event = 9,      // Event

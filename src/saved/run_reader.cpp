@@ -13,7 +13,7 @@ namespace {
 // Bounds the memory that a damaged file can take. A run has fewer.
 constexpr std::size_t max_probes = 1U << 20;
 constexpr std::size_t max_modules = 1U << 16;
-constexpr std::size_t max_places = 1U << 20;
+constexpr std::size_t max_locations = 1U << 20;
 // Types of values, and what belongs to them, of some 300 bytes each: 100,000 functions whose events
 // have six registers and a result have fewer.
 constexpr std::size_t max_described_parts = 1U << 20;
@@ -114,10 +114,10 @@ bool RunReader::replay(ChunkKind kind, Bytes content) {
     return add_probe(content);
   case ChunkKind::module:
     return add_module(content);
-  case ChunkKind::place:
-    return add_place(content);
+  case ChunkKind::location:
+    return add_location(content);
   case ChunkKind::forget:
-    places_.clear();
+    locations_.clear();
     compiled_.clear();
     mappings_.clear();
     stack_ = {};
@@ -223,24 +223,24 @@ bool RunReader::add_module(Bytes content) {
   return true;
 }
 
-bool RunReader::add_place(Bytes content) {
+bool RunReader::add_location(Bytes content) {
   SavedLocation saved;
-  if (!read(content, saved) || saved.module > modules_.size() || places_.size() >= max_places)
+  if (!read(content, saved) || saved.module > modules_.size() || locations_.size() >= max_locations)
     return false;
   if ((saved.module > 0) != (saved.frame != nullptr)) return false;
-  symbolize::ModuleAddress place;
-  place.address = saved.address;
-  place.offset = saved.offset;
+  symbolize::ModuleAddress code;
+  code.address = saved.address;
+  code.offset = saved.offset;
   if (saved.module > 0) {
-    place.module = modules_[saved.module - 1].get();
+    code.module = modules_[saved.module - 1].get();
     symbolize::Frame frame = *saved.frame;
-    find_name(frame, *place.module);
-    place.module->add_frame(std::move(frame));
+    find_name(frame, *code.module);
+    code.module->add_frame(std::move(frame));
   }
   if (mappings_.empty() || mappings_.back() != saved.mapping)
     mappings_.push_back(std::move(saved.mapping));
-  place.mapping = mappings_.back();
-  places_.push_back(place);
+  code.mapping = mappings_.back();
+  locations_.push_back(code);
   compiled_.push_back(std::move(saved.compiled));
   return true;
 }
@@ -290,13 +290,13 @@ bool RunReader::find_probe(std::uint32_t number, const ProbePoint*& point) const
 }
 
 bool RunReader::make_frame(const SavedFrame& saved, unwind::Frame& frame) const {
-  if (saved.location > places_.size()) return false;
+  if (saved.location > locations_.size()) return false;
   frame = {.pc = saved.pc,
            .found_by = saved.found_by,
            .inline_depth = saved.inline_depth,
-           .place = std::nullopt};
+           .code = std::nullopt};
   if (saved.location > 0) {
-    frame.place = places_[saved.location - 1];
+    frame.code = locations_[saved.location - 1];
     frame.jit = compiled_[saved.location - 1];
   }
   if (frame.inline_depth == 0) return true;

@@ -88,7 +88,7 @@ private:
   bool add_file(Bytes content);
   bool add_probe(Bytes content);
   bool add_module(Bytes content);
-  bool add_place(Bytes content);
+  bool add_location(Bytes content);
   void find_name(symbolize::Frame& frame, const symbolize::Module& module);
 
   RunReplay& replay_;
@@ -112,9 +112,9 @@ private:
   std::size_t described_parts_ = 0; // at most max_described_parts
   KeptTexts names_;                 // in events: of functions, arguments and types
   std::vector<std::unique_ptr<symbolize::Module>> modules_;
-  std::deque<std::string> mappings_; // names of places_
-  std::vector<symbolize::ModuleAddress> places_;
-  std::vector<std::shared_ptr<const symbolize::Function>> compiled_; // at places_; may be null
+  std::deque<std::string> mappings_; // names of locations_
+  std::vector<symbolize::ModuleAddress> locations_;
+  std::vector<std::shared_ptr<const symbolize::Function>> compiled_; // at locations_; may be null
   unwind::Stack stack_;                                              // of the last stack chunk
   // By id: the number of the probe and its point, which the end of the call must have, too.
   std::map<std::uint64_t, std::pair<std::uint32_t, const ProbePoint*>> open_calls_;

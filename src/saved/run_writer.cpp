@@ -13,7 +13,7 @@ namespace uprobectl::saved {
 namespace {
 
 // Bounds the memory of a long run with code that is made at run time.
-constexpr std::size_t max_numbered_places = 1U << 18;
+constexpr std::size_t max_numbered_locations = 1U << 18;
 
 // What waits for room in a full file system.
 constexpr std::size_t max_waiting = 4U << 20;
@@ -131,27 +131,27 @@ std::uint32_t RunWriter::number_module(const symbolize::Module& module) {
   return known->second;
 }
 
-std::size_t RunWriter::PlaceHash::operator()(const PlaceKey& key) const {
+std::size_t RunWriter::LocationHash::operator()(const LocationKey& key) const {
   constexpr std::uint64_t golden_ratio = 0x9e3779b97f4a7c15; // 2^64 / the golden ratio
   const std::uint64_t compiled = std::hash<std::string>()(key.compiled) + key.compiled_offset;
   return static_cast<std::size_t>((key.address ^ key.module << 40U ^ compiled) * golden_ratio >>
                                   16U);
 }
 
-std::uint32_t RunWriter::number_place(const unwind::Frame& frame) {
-  if (!frame.place) return 0;
-  const unwind::ModuleAddress& place = *frame.place;
-  const auto [known, is_new] =
-      places_.try_emplace({place.module != nullptr ? place.module->serial() : 0,
-                           place.address.value, place.offset.value, std::string(place.mapping),
-                           frame.jit ? frame.jit->symbol : "", frame.jit ? frame.jit->offset : 0},
-                          static_cast<std::uint32_t>(places_.size() + 1));
+std::uint32_t RunWriter::number_location(const unwind::Frame& frame) {
+  if (!frame.code) return 0;
+  const unwind::ModuleAddress& code = *frame.code;
+  const auto [known, is_new] = locations_.try_emplace(
+      {code.module != nullptr ? code.module->serial() : 0, code.address.value, code.offset.value,
+       std::string(code.mapping), frame.jit ? frame.jit->symbol : "",
+       frame.jit ? frame.jit->offset : 0},
+      static_cast<std::uint32_t>(locations_.size() + 1));
   if (!is_new) return known->second;
-  write_chunk(ChunkKind::place,
-              SavedLocation{.module = place.module != nullptr ? number_module(*place.module) : 0,
-                            .address = place.address,
-                            .offset = place.offset,
-                            .mapping = std::string(place.mapping),
+  write_chunk(ChunkKind::location,
+              SavedLocation{.module = code.module != nullptr ? number_module(*code.module) : 0,
+                            .address = code.address,
+                            .offset = code.offset,
+                            .mapping = std::string(code.mapping),
                             .compiled = frame.jit,
                             .frame = frame.symbolized()});
   return known->second;
@@ -161,13 +161,13 @@ SavedFrame RunWriter::number(const unwind::Frame& frame) {
   return {.pc = frame.pc,
           .found_by = frame.found_by,
           .inline_depth = frame.inline_depth,
-          .location = number_place(frame)};
+          .location = number_location(frame)};
 }
 
 void RunWriter::number(const unwind::Stack& stack, SavedStack& saved) {
-  if (places_.size() + stack.frames.size() > max_numbered_places && !places_.empty()) {
+  if (locations_.size() + stack.frames.size() > max_numbered_locations && !locations_.empty()) {
     write_chunk(ChunkKind::forget, Empty());
-    places_.clear();
+    locations_.clear();
   }
   saved.pcs.clear();
   saved.found_by.clear();

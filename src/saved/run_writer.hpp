@@ -47,8 +47,8 @@ public:
   void end() override;
 
 private:
-  // A place in code, as it is numbered in the file.
-  struct PlaceKey {
+  // A location in code, as it is numbered in the file.
+  struct LocationKey {
     std::uint64_t module = 0; // its serial number; 0: none
     std::uint64_t address = 0;
     std::uint64_t offset = 0;
@@ -56,10 +56,10 @@ private:
     // Of code that was compiled at run time: its function, and the offset in it.
     std::string compiled;
     std::uint64_t compiled_offset = 0;
-    bool operator==(const PlaceKey&) const = default;
+    bool operator==(const LocationKey&) const = default;
   };
-  struct PlaceHash {
-    std::size_t operator()(const PlaceKey& key) const;
+  struct LocationHash {
+    std::size_t operator()(const LocationKey& key) const;
   };
   template <typename Record>
   void write_chunk(ChunkKind kind, const Record& record);
@@ -67,9 +67,9 @@ private:
   std::uint32_t number_probe(const ProbePoint* point); // 1 more than in the file; 0: null
   void number_enumerations(ValueType& type);
   std::uint32_t number_record_type(const UserRecord& record); // the same; 0: not known
-  // The same for the module and the place of a frame.
+  // The same for the module and the location of a frame.
   std::uint32_t number_module(const symbolize::Module& module);
-  std::uint32_t number_place(const unwind::Frame& frame);
+  std::uint32_t number_location(const unwind::Frame& frame);
   std::uint32_t number_mapped_file(const Mapping& mapping); // as in the file
   SavedFrame number(const unwind::Frame& frame);
   void number(const unwind::Stack& stack, SavedStack& saved);
@@ -100,7 +100,7 @@ private:
   std::map<std::string, std::uint32_t> enumerations_; // numbers from 1, by their fields
   std::map<std::shared_ptr<const ValueType>, std::uint32_t> record_types_; // numbers from 1
   std::unordered_map<std::uint64_t, std::uint32_t> modules_;               // by serial number
-  std::unordered_map<PlaceKey, std::uint32_t, PlaceHash> places_;
+  std::unordered_map<LocationKey, std::uint32_t, LocationHash> locations_;
   // By identity and path; without replaced ones.
   std::map<std::pair<FileIdentity, std::string>, std::uint32_t> mapped_files_;
   std::uint32_t next_mapped_file_ = 0;

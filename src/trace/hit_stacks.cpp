@@ -96,7 +96,7 @@ std::uint64_t read_stack_pointer(const SenderContext& from) {
 
 const unwind::Frame* find_caller(const unwind::Stack& stack) {
   const auto code_of = [](const unwind::Frame& frame) {
-    return std::pair(frame.pc, frame.place ? frame.place->address.value : 0);
+    return std::pair(frame.pc, frame.code ? frame.code->address.value : 0);
   };
   // Functions that are inlined have the code of the function around them.
   const auto found = std::ranges::find_if(stack.frames, [&](const unwind::Frame& frame) {
@@ -107,9 +107,9 @@ const unwind::Frame* find_caller(const unwind::Stack& stack) {
 
 void keep_frames(std::span<unwind::Frame> frames, std::set<std::string, std::less<>>& names) {
   for (unwind::Frame& frame : frames) {
-    if (!frame.place) continue;
-    frame.place->mapping = *names.emplace(frame.place->mapping).first;
-    if (frame.place->module != nullptr) frame.place->module->keep_frame(frame.place->address);
+    if (!frame.code) continue;
+    frame.code->mapping = *names.emplace(frame.code->mapping).first;
+    if (frame.code->module != nullptr) frame.code->module->keep_frame(frame.code->address);
   }
 }
 
@@ -320,7 +320,7 @@ void HitStacks::save(const unwind::Sample& sample) {
   std::uint64_t where = 0;
   if (!stack_.frames.empty()) {
     const unwind::Frame& last = stack_.frames.back();
-    where = last.place ? last.place->address.value : last.pc;
+    where = last.code ? last.code->address.value : last.pc;
   }
   if (!saved_.emplace(stack_.end, where).second) return;
   if (!output_.workstation().make_folder(*outputs_.save_dir, 0700) && errno != EEXIST) {

@@ -17,8 +17,8 @@ constexpr std::size_t max_frames = 1U << 20; // of all stacks together: about 64
 std::tuple<const unwind::Module*, std::uint64_t, std::string_view>
 code_of(const unwind::Frame& frame) {
   const std::string_view compiled = frame.jit ? std::string_view(frame.jit->symbol) : "";
-  if (frame.place && frame.place->module != nullptr)
-    return {frame.place->module, frame.place->address.value, compiled};
+  if (frame.code && frame.code->module != nullptr)
+    return {frame.code->module, frame.code->address.value, compiled};
   return {nullptr, frame.pc, compiled};
 }
 
@@ -29,7 +29,7 @@ void fold_exit(unwind::Stack& stack, const ProbePoint& point) {
   // Functions that were inlined at the exit precede it.
   const auto function = std::ranges::find(frames, 0, &unwind::Frame::inline_depth);
   if (function == frames.end() || function->jit) return;
-  auto& located = function->place;
+  auto& located = function->code;
   if (!located || located->module == nullptr) return;
   const std::uint64_t distance = point.address.value - located->address.value;
   const auto begin = located->offset_by(distance);
@@ -54,10 +54,10 @@ unwind::Stack make_probe_stack(unwind::LiveProcesses& processes, pid_t pid,
       if (site.exit) add(site.exit->offset);
   unwind::Stack stack;
   if (offset) {
-    const unwind::KnownPlace hit{.pc = addresses.front(),
-                                 .file = point.binary->file,
-                                 .path = point.binary->real_path,
-                                 .offset = *offset};
+    const unwind::ProbedInstruction hit{.pc = addresses.front(),
+                                        .file = point.binary->file,
+                                        .path = point.binary->real_path,
+                                        .offset = *offset};
     stack = processes.make_stack(pid, 0, addresses, &hit);
   } else {
     stack = processes.make_stack(pid, 0, addresses);
@@ -90,9 +90,9 @@ std::shared_ptr<const KeptStack> KeptStacks::keep(const unwind::Stack& stack) {
   unwind::Stack copy = stack;
   copy.frames.shrink_to_fit();
   for (unwind::Frame& frame : copy.frames) {
-    if (!frame.place) continue;
-    frame.place->mapping = *mapping_names_.emplace(frame.place->mapping).first;
-    if (frame.place->module != nullptr) frame.place->module->keep_frame(frame.place->address);
+    if (!frame.code) continue;
+    frame.code->mapping = *mapping_names_.emplace(frame.code->mapping).first;
+    if (frame.code->module != nullptr) frame.code->module->keep_frame(frame.code->address);
   }
   frames_ += copy.frames.size();
   return *stacks_.insert(make_kept_stack(std::move(copy), stacks_.size())).first;

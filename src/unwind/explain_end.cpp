@@ -10,17 +10,17 @@ namespace {
 // A stack with more frames is left as it is from there on.
 constexpr std::size_t max_frames_with_inlined = 16384;
 
-std::string format_place(const Frame& frame) {
-  if (!frame.place) return fmt::format("{:#x}", frame.pc);
-  if (frame.place->module == nullptr)
-    return fmt::format("{:#x} in {}", frame.pc, frame.place->mapping);
-  return fmt::format("{:#x} in {}", frame.place->address.value,
-                     file_name_of(frame.place->module->path()));
+std::string describe_code(const Frame& frame) {
+  if (!frame.code) return fmt::format("{:#x}", frame.pc);
+  if (frame.code->module == nullptr)
+    return fmt::format("{:#x} in {}", frame.pc, frame.code->mapping);
+  return fmt::format("{:#x} in {}", frame.code->address.value,
+                     file_name_of(frame.code->module->path()));
 }
 
 std::string explain_missing_data(const Frame& frame) {
-  if (frame.place && frame.place->module != nullptr) {
-    const Module& module = *frame.place->module;
+  if (frame.code && frame.code->module != nullptr) {
+    const Module& module = *frame.code->module;
     if (module.error())
       return fmt::format("{} cannot be read: {}", file_name_of(module.path()),
                          module.error()->message);
@@ -28,14 +28,14 @@ std::string explain_missing_data(const Frame& frame) {
       return fmt::format("{} is for {}, for which unwinding is not supported",
                          file_name_of(module.path()), elf::to_string(module.image()->machine()));
   }
-  return "there is no unwind information for " + format_place(frame);
+  return "there is no unwind information for " + describe_code(frame);
 }
 
 } // namespace
 
 std::shared_ptr<const symbolize::Frame> Frame::symbolized() const {
-  const bool is_known = place && place->module != nullptr;
-  return is_known ? place->module->frame(place->address) : nullptr;
+  const bool is_known = code && code->module != nullptr;
+  return is_known ? code->module->frame(code->address) : nullptr;
 }
 
 void add_inlined_frames(Stack& stack) {
@@ -120,12 +120,12 @@ std::string explain_end(const Stack& stack) {
   case End::stack_too_short:
     return fmt::format("the saved stack does not have the bytes at {:#x}", stack.address);
   case End::corrupt:
-    return "the unwind information is corrupt for " + format_place(last);
+    return "the unwind information is corrupt for " + describe_code(last);
   case End::no_return_address:
-    return fmt::format("the function at {} has not saved its return address", format_place(last));
+    return fmt::format("the function at {} has not saved its return address", describe_code(last));
   case End::unknown_register:
     return fmt::format("the caller of {} depends on a register whose value is unknown",
-                       format_place(last));
+                       describe_code(last));
   case End::return_probe:
     return "a return probe has replaced the return address with the kernel's trampoline";
   case End::loop:

@@ -46,8 +46,8 @@ std::uint64_t start_to_monotonic(std::uint64_t start_time) {
 bool can_be_completed(const Stack& stack, const LiveProcess& process) {
   if (stack.end == End::no_mapping && stack.address >= null_page_end) return true;
   return std::ranges::any_of(stack.frames, [&](const Frame& frame) {
-    if (!frame.place) return frame.pc >= null_page_end;
-    const Module* const module = frame.place ? frame.place->module : nullptr;
+    if (!frame.code) return frame.pc >= null_page_end;
+    const Module* const module = frame.code ? frame.code->module : nullptr;
     return module != nullptr && module->image() == nullptr &&
            module->error()->kind == ErrorKind::not_elf && process.is_mapped_by_record(frame.pc);
   });
@@ -58,10 +58,10 @@ bool is_unknown_code(const Sample& sample, LiveProcess& process) {
   const std::uint64_t mask = code_mask(process.space(), sample.registers.arch());
   const std::uint64_t pc = sample.registers.pc().value_or(0) & mask;
   if (pc < null_page_end) return false;
-  const auto place = process.space().find(pc);
-  if (!place) return true;
-  return place->module != nullptr && place->module->image() == nullptr &&
-         place->module->error()->kind == ErrorKind::not_elf && process.is_mapped_by_record(pc);
+  const auto code = process.space().find(pc);
+  if (!code) return true;
+  return code->module != nullptr && code->module->image() == nullptr &&
+         code->module->error()->kind == ErrorKind::not_elf && process.is_mapped_by_record(pc);
 }
 
 // Returns the stack bytes to save. Restores return addresses that return probes have replaced,
@@ -87,8 +87,8 @@ void add_jit_names(Stack& stack, LiveProcess& process) {
   for (std::size_t i = 0; i < stack.frames.size(); ++i) {
     Frame& frame = stack.frames[i];
     const bool has_file =
-        frame.place && frame.place->module != nullptr && frame.place->module->image() != nullptr;
-    if (!frame.place || has_file) continue;
+        frame.code && frame.code->module != nullptr && frame.code->module->image() != nullptr;
+    if (!frame.code || has_file) continue;
     const std::uint64_t back = i == 0 ? 0 : host_arch_info().unwind->call_address_offset;
     frame.jit = process.jit().find(frame.pc - back);
   }
@@ -118,7 +118,7 @@ struct LiveProcesses::State {
                     SavedFolder& folder);
   Result<void> save_files(const Stack& stack, SavedFolder& folder, std::vector<Mapping>& mappings);
   Stack make_stack(LiveProcess& process, std::span<const std::uint64_t> addresses,
-                   const KnownPlace* known);
+                   const ProbedInstruction* known);
 
   NewProgramCheck has_new_program;
   LaterMappings find_later;
@@ -214,7 +214,7 @@ LiveProcess& LiveProcesses::State::start_program(pid_t pid, std::uint64_t time) 
   if (before != nullptr && before->since() >= time) return *find_latest(pid);
   LiveProcess& process = add_program(pid, time);
   if (before != nullptr) process.copy_mappings_since(*before, time);
-  // Places in their mappings are owned by the cache and stay valid.
+  // Addresses in their modules are owned by the cache and stay valid.
   auto& programs = processes[pid];
   if (programs.size() > max_programs) programs.erase(programs.begin());
   return process;
@@ -276,7 +276,7 @@ void LiveProcesses::State::make_room() {
       }
     if (cache.make_room([&](const ModuleCache::FileKey& key) { return mapped.contains(key); }))
       for (const auto& [pid, programs] : processes)
-        for (const auto& program : programs) program->forget_places();
+        for (const auto& program : programs) program->forget_addresses();
   }
   const std::uint64_t end = now_ns();
   // At most 1 % of the time, and 10 % while descriptors are lacking.
@@ -375,7 +375,7 @@ RawStack LiveProcesses::collect(const Sample& sample, RawStackSink& sink) {
 
 Stack LiveProcesses::State::make_stack(LiveProcess& process,
                                        std::span<const std::uint64_t> addresses,
-                                       const KnownPlace* known) {
+                                       const ProbedInstruction* known) {
   AddressSpace& space = process.space();
   const std::uint64_t mask = code_mask(space, host_arch);
   Stack stack;
@@ -384,22 +384,23 @@ Stack LiveProcesses::State::make_stack(LiveProcess& process,
     const std::uint64_t pc = address & mask;
     const bool first = stack.frames.empty();
     const std::uint64_t inside = first ? pc : pc - host_arch_info().unwind->call_address_offset;
-    auto place = space.find(inside);
-    if (!place && known != nullptr)
+    auto code = space.find(inside);
+    if (!code && known != nullptr)
       if (const auto there = cache.find(known->file, known->path, known->offset))
-        place = there->offset_by(inside - known->pc);
-    if (!place && stack.end != End::no_mapping) {
+        code = there->offset_by(inside - known->pc);
+    if (!code && stack.end != End::no_mapping) {
       stack.end = End::no_mapping;
       stack.address = pc;
     }
     stack.frames.push_back(
-        {.pc = pc, .found_by = first ? FoundBy::registers : FoundBy::kernel_walk, .place = place});
+        {.pc = pc, .found_by = first ? FoundBy::registers : FoundBy::kernel_walk, .code = code});
   }
   return stack;
 }
 
 Stack LiveProcesses::make_stack(pid_t pid, std::uint64_t time_ns,
-                                std::span<const std::uint64_t> addresses, const KnownPlace* known) {
+                                std::span<const std::uint64_t> addresses,
+                                const ProbedInstruction* known) {
   state_->sweep_if_due();
   LiveProcess& process = state_->find_at(pid, time_ns == 0 ? now_ns() : time_ns);
   Stack stack = state_->make_stack(process, addresses, known);
@@ -415,9 +416,9 @@ Result<void> LiveProcesses::State::save_files(const Stack& stack, SavedFolder& f
                                               std::vector<Mapping>& mappings) {
   std::set<std::pair<FileIdentity, std::string>> done;
   for (const Frame& frame : stack.frames) {
-    if (!frame.place || frame.place->module == nullptr) continue;
-    const std::string& path = frame.place->module->path();
-    // The place may be in the mapping before that of the pc.
+    if (!frame.code || frame.code->module == nullptr) continue;
+    const std::string& path = frame.code->module->path();
+    // The code may be in the mapping before that of the pc.
     const auto mapping =
         std::ranges::find_if(mappings, [&](const Mapping& one) { return one.path == path; });
     if (mapping == mappings.end() || !done.emplace(mapping->identity, path).second) continue;

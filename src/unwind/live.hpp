@@ -33,8 +33,8 @@ struct Sample {
   std::span<const KnownReturn> known_returns = {};
 };
 
-// The place of the probe, which is known without the mappings of the process.
-struct KnownPlace {
+// The probed instruction, which is known without the mappings of the process.
+struct ProbedInstruction {
   std::uint64_t pc = 0;
   std::shared_ptr<const MappedFile> file;
   std::string path; // of the file, for display
@@ -74,10 +74,10 @@ public:
   void add(const MappingEvent& event);
   // Closes files that no process maps, or that are too many (symbolize/open_files.hpp). To be
   // called often; does something at most once a second, or as soon as no descriptor is left.
-  // Invalidates the places of all stacks, except those of frames that their modules keep.
+  // Invalidates the code of all frames, except of those that their modules keep.
   void make_room();
   // For stacks without a time: those that come from now on are newer than the last readings.
-  // Invalidates the places of all stacks, as make_room().
+  // Invalidates the code of all frames, as make_room().
   void forget_past();
   // Whether files could not be opened because no descriptor was left.
   bool has_lacked_descriptors() const;
@@ -86,16 +86,16 @@ public:
   // See ModuleCache.
   std::uint64_t forgotten_files() const;
   // Unwinds the stack. Reads the mappings of a process at its first sample, and again if an address
-  // is not in a mapping. The places in the result are valid until make_room().
+  // is not in a mapping. The code of its frames is valid until make_room().
   Stack unwind(const Sample& sample);
   // Returns what another machine needs to unwind the stack, and gives to the sink what it needs
   // before. Does not unwind. The result borrows from the sample.
   RawStack collect(const Sample& sample, RawStackSink& sink);
   // Makes a stack of addresses that the kernel found by frame pointers, the innermost first; all
   // but the first are return addresses. time_ns: as in Sample. If the mappings of the process are
-  // not known, `known` gives the places of the addresses in its module.
+  // not known, `known` gives the code of the addresses in its module.
   Stack make_stack(pid_t pid, std::uint64_t time_ns, std::span<const std::uint64_t> addresses,
-                   const KnownPlace* known = nullptr);
+                   const ProbedInstruction* known = nullptr);
 
   // Writes the sample and the files of its frames to a new folder, for read_saved_stack(). A file
   // that an earlier call has written is hard-linked, not copied. Omits files larger than 512 MiB,

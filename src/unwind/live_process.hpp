@@ -57,7 +57,7 @@ public:
   std::uint64_t ended_at_ns = 0; // when that became known, CLOCK_MONOTONIC
   // Whether mappings are known that the process may not have any more.
   bool may_have_less() const { return !recorded_.empty() || !gone_.empty(); }
-  void forget_places() { space_.reset(); } // after ModuleCache::make_room()
+  void forget_addresses() { space_.reset(); } // after ModuleCache::make_room()
   // Whether to check again that the process is alive; true at most once a second.
   bool is_check_due(std::uint64_t time);
   // Changes with the mappings. No other process has the same number; never 0.

@@ -265,9 +265,9 @@ void StackParts::add_code(LiveProcess& process, std::uint64_t address, RawStackS
   const Mapping* mapping = find_mapping(process.mappings(), address);
   // A call may be the last instruction of a mapping.
   if (mapping == nullptr) mapping = find_mapping(process.mappings(), --address);
-  const auto place = mapping != nullptr ? process.space().find(address) : std::nullopt;
-  if (!place || place->module == nullptr) return;
-  Module& module = *place->module;
+  const auto code = mapping != nullptr ? process.space().find(address) : std::nullopt;
+  if (!code || code->module == nullptr) return;
+  Module& module = *code->module;
   KnownFile& file = files_[{mapping->identity, mapping->path}];
   const MappedObject* const object = cache_.opened(*mapping);
   if (object == nullptr) {
@@ -289,7 +289,7 @@ void StackParts::add_code(LiveProcess& process, std::uint64_t address, RawStackS
   if (file.images.emplace(begin, module.build_id()).second)
     add_image(*object, module, *mapping, file, sink);
   if (image == nullptr || object->file == nullptr) return;
-  const std::uint64_t at = place->offset.value / block_size * block_size;
+  const std::uint64_t at = code->offset.value / block_size * block_size;
   if (!file.blocks.insert(begin + at).second) return;
   const std::uint64_t end =
       std::min<std::uint64_t>(at + block_size + around_block, image->bytes().size());

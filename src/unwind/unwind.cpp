@@ -232,20 +232,20 @@ private:
     return false;
   }
 
-  // The place of a caller is its call instruction; that of a thread interrupted in a system call is
+  // The code of a caller is its call instruction; that of a thread interrupted in a system call is
   // the system call instruction. The return address of a signal handler may be the first address of
   // its mapping.
-  bool find_place(std::uint64_t pc, std::optional<ModuleAddress>& place) {
+  bool find_code(std::uint64_t pc, std::optional<ModuleAddress>& code) {
     moved_back_ = interrupted_ ? 0 : info().call_address_offset;
     if (interrupted_ && stack_.frames.size() > 1) {
-      if (!space_.find(pc, place)) return false;
-      UnwindData* const data = place->module ? find_unwind_data(*place->module, arch()) : nullptr;
-      if (data == nullptr || !data->is_behind_system_call(place->address)) return true;
+      if (!space_.find(pc, code)) return false;
+      UnwindData* const data = code->module ? find_unwind_data(*code->module, arch()) : nullptr;
+      if (data == nullptr || !data->is_behind_system_call(code->address)) return true;
       moved_back_ = info().call_address_offset;
     }
-    if (space_.find(pc - moved_back_, place)) return true;
+    if (space_.find(pc - moved_back_, code)) return true;
     moved_back_ = 0;
-    return space_.find(pc, place);
+    return space_.find(pc, code);
   }
 
   // Identifies the original return address by the caller's stack pointer. Probed functions that
@@ -264,11 +264,11 @@ private:
     return true;
   }
 
-  // A signal trampoline was not called, so its place is the pc itself.
+  // A signal trampoline was not called, so its code is at the pc itself.
   void use_exact_pc() {
-    ModuleAddress& place = *stack_.frames.back().place;
-    place.address.value += moved_back_;
-    place.offset.value += moved_back_;
+    ModuleAddress& code = *stack_.frames.back().code;
+    code.address.value += moved_back_;
+    code.offset.value += moved_back_;
   }
 
   // Adds the frame of the current registers.
@@ -281,11 +281,11 @@ private:
     const bool called = !first && !interrupted_;
     if (called && pc() == 0) return finish(End::outermost);
     if (stack_.frames.size() == limits_.max_frames) return finish(End::too_many);
-    // Filled in place: this runs about a million times a second.
+    // Filled without a copy: this runs about a million times a second.
     Frame& frame = stack_.frames.emplace_back();
     frame.pc = pc();
     frame.found_by = found_by_;
-    if (find_place(frame.pc, frame.place)) return true;
+    if (find_code(frame.pc, frame.code)) return true;
     if (called) {
       stack_.frames.pop_back();
       return finish(End::no_mapping, pc());
@@ -302,15 +302,15 @@ private:
   }
 
   bool go_to_caller() {
-    const ModuleAddress& place = *stack_.frames.back().place;
+    const ModuleAddress& code = *stack_.frames.back().code;
     NoCaller why;
-    if (place.module != nullptr) {
-      if (UnwindData* const data = find_unwind_data(*place.module, arch())) {
-        const VirtualAddress at{place.address.value + moved_back_};
-        const Step& step = data->step(at, place.address);
+    if (code.module != nullptr) {
+      if (UnwindData* const data = find_unwind_data(*code.module, arch())) {
+        const VirtualAddress at{code.address.value + moved_back_};
+        const Step& step = data->step(at, code.address);
         // The file may have shrunk meanwhile; lost bytes read as zeros.
-        if (find_unwind_data(*place.module, arch()) == nullptr)
-          return unwind_without_file(place, why);
+        if (find_unwind_data(*code.module, arch()) == nullptr)
+          return unwind_without_file(code, why);
         if (step.kind == Step::Kind::signal_frame || step.signal_frame) use_exact_pc();
         if (step.kind == Step::Kind::signal_frame)
           return continue_with(by_signal_frame(registers_, memory_), FoundBy::signal_frame, why) ||
@@ -321,7 +321,7 @@ private:
                  (!has_ended_ && finish(why.end, why.address));
         // The rows of x86-64 give such functions a caller. Go writes only .debug_frame.
         if (step.kind == Step::Kind::row && step.section->kind == FrameSection::Kind::debug_frame &&
-            starts_goroutine(place))
+            starts_goroutine(code))
           return finish(End::outermost);
         if (step.kind == Step::Kind::corrupt) why.end = End::corrupt;
         if (step.kind == Step::Kind::row && apply_row(step, why)) return true;
@@ -331,33 +331,33 @@ private:
     if (why.end == End::outermost || why.end == End::stack_too_short ||
         why.end == End::no_return_address || why.is_final)
       return finish(why.end, why.address);
-    return unwind_without_data(place, why) || (!has_ended_ && finish(why.end, why.address));
+    return unwind_without_data(code, why) || (!has_ended_ && finish(why.end, why.address));
   }
 
-  bool starts_goroutine(const ModuleAddress& place) const {
-    return !interrupted_ && place.module != nullptr &&
-           is_goroutine_start(*place.module, place.address);
+  bool starts_goroutine(const ModuleAddress& code) const {
+    return !interrupted_ && code.module != nullptr &&
+           is_goroutine_start(*code.module, code.address);
   }
 
-  bool unwind_without_file(const ModuleAddress& place, NoCaller& why) {
-    return unwind_without_data(place, why) || (!has_ended_ && finish(End::no_unwind_data));
+  bool unwind_without_file(const ModuleAddress& code, NoCaller& why) {
+    return unwind_without_data(code, why) || (!has_ended_ && finish(End::no_unwind_data));
   }
 
   // Finds the caller of code without unwind information.
-  bool unwind_without_data(const ModuleAddress& place, NoCaller& why) {
+  bool unwind_without_data(const ModuleAddress& code, NoCaller& why) {
     NoCaller ignored;
-    if (!interrupted_ && place.module != nullptr &&
-        (place.module->is_program_start(place.address) || starts_goroutine(place))) {
+    if (!interrupted_ && code.module != nullptr &&
+        (code.module->is_program_start(code.address) || starts_goroutine(code))) {
       has_ended_ = true;
       return finish(End::outermost);
     }
-    if (interrupted_ && is_function_entry(place)) {
+    if (interrupted_ && is_function_entry(code)) {
       if (has_link_register())
         return continue_with(by_link_register(), FoundBy::function_entry, ignored);
       return continue_with(by_pushed_address(), FoundBy::function_entry, why);
     }
     const Caller record = by_frame_pointer(registers_, memory_);
-    if (has_link_register() && interrupted_ && !is_link_register_stale(place, record) &&
+    if (has_link_register() && interrupted_ && !is_link_register_stale(code, record) &&
         is_plausible(by_link_register()) &&
         continue_with(by_link_register(), FoundBy::link_register, ignored))
       return true;
@@ -369,28 +369,28 @@ private:
     return is_plausible(record) && continue_with(record, FoundBy::frame_pointer, ignored);
   }
 
-  bool is_function_entry(const ModuleAddress& place) const {
+  bool is_function_entry(const ModuleAddress& code) const {
     if (stack_.frames.size() == 1 && limits_.at_function_entry) return true;
-    if (place.module == nullptr || place.module->image() == nullptr ||
-        unwound_arch(place.module->image()->machine()) != arch())
+    if (code.module == nullptr || code.module->image() == nullptr ||
+        unwound_arch(code.module->image()->machine()) != arch())
       return false;
-    const auto frame = place.module->frame(place.address);
+    const auto frame = code.module->frame(code.address);
     return frame->function && frame->function->offset == 0;
   }
 
   // After a call, the link register points into the calling function itself, or equals the return
   // address in its frame record.
-  bool is_link_register_stale(const ModuleAddress& place, const Caller& record) {
+  bool is_link_register_stale(const ModuleAddress& code, const Caller& record) {
     const auto link = registers_.get(info().link_register);
     if (!link) return true;
     if (record && (record->pc().value_or(0) & code_mask_) == (*link & code_mask_)) return true;
     const auto there = space_.find((*link & code_mask_) - info().call_address_offset);
-    if (!there || there->module != place.module || place.module == nullptr) return false;
-    const auto here = place.module->frame(place.address);
-    const auto called = place.module->frame(there->address);
+    if (!there || there->module != code.module || code.module == nullptr) return false;
+    const auto here = code.module->frame(code.address);
+    const auto called = code.module->frame(there->address);
     return here->function && called->function &&
            here->function->symbol == called->function->symbol &&
-           place.address.value - here->function->offset ==
+           code.address.value - here->function->offset ==
                there->address.value - called->function->offset;
   }
 
@@ -468,7 +468,7 @@ private:
   Memory memory_;
   Stack stack_;
   FoundBy found_by_ = FoundBy::registers;
-  std::uint64_t moved_back_ = 0; // from the pc to the place of the frame
+  std::uint64_t moved_back_ = 0; // from the pc to the code of the frame
   bool interrupted_ = true;      // the frame has not made a call: its pc is the next instruction
   bool has_ended_ = false;       // the end has been found; try no other method
   int without_progress_ = 0;

@@ -56,7 +56,7 @@ std::vector<Form> all(std::size_t every);
 Code slot(const Form& form, std::uint64_t address);
 
 // Whether the kernel has put its breakpoint there.
-bool is_breakpoint(const std::uint8_t* place, const Form& form);
+bool is_breakpoint(const std::uint8_t* code, const Form& form);
 
 void prepare();                                    // once in a process that runs forms
 void run(std::uint64_t address, Outcome& outcome); // memory is already as it is to be

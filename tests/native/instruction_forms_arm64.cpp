@@ -235,9 +235,9 @@ Code slot(const Form& form, std::uint64_t address) {
   return code;
 }
 
-bool is_breakpoint(const std::uint8_t* place, const Form& form) {
+bool is_breakpoint(const std::uint8_t* code, const Form& form) {
   std::uint32_t word = 0;
-  std::memcpy(&word, place + form.probed, sizeof word);
+  std::memcpy(&word, code + form.probed, sizeof word);
   return word == 0xd42000a0; // brk #5
 }
 
@@ -266,7 +266,7 @@ void run(std::uint64_t address, Outcome& outcome) {
   outcome.general[30] = forms_out[30];
   outcome.general[31] = forms_out[31];
   if (forms_ending >= 100) {
-    outcome.place = forms_out[99];
+    outcome.address = forms_out[99];
     return;
   }
   std::memcpy(outcome.vectors, forms_out + 32, 16 * 8);

@@ -389,8 +389,8 @@ Code slot(const Form& form, std::uint64_t address) {
   return code;
 }
 
-bool is_breakpoint(const std::uint8_t* place, const Form& form) {
-  return place[form.probed] == 0xcc && form.code[form.probed] != 0xcc;
+bool is_breakpoint(const std::uint8_t* code, const Form& form) {
+  return code[form.probed] == 0xcc && form.code[form.probed] != 0xcc;
 }
 
 void prepare() {
@@ -446,7 +446,7 @@ void run(std::uint64_t address, Outcome& outcome) {
   std::memcpy(outcome.general, forms_out, sizeof forms_out);
   outcome.flags = forms_out_flags & compared_flags;
   if (forms_ending >= 100) {
-    outcome.place = forms_target;
+    outcome.address = forms_target;
     return;
   }
   // Without where the last instruction of the x87 was (6 to 23), which is in the copy that the
@@ -514,7 +514,7 @@ static bool has_16_bit_branches() {
 
 bool can_go_wrong(std::string_view reason) {
   if (reason == "the kernel does not do this instruction's work in its copy") return has_umip();
-  if (reason == "a 16 bit branch in a copy of the instruction goes to another place" ||
+  if (reason == "a 16 bit branch in a copy of the instruction goes to another address" ||
       reason == "the kernel stores another return address than this 16 bit call does")
     return has_16_bit_branches();
   return true;

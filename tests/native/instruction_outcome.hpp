@@ -16,8 +16,8 @@ using Code = std::vector<std::uint8_t>;
 
 struct Outcome {
   static constexpr std::size_t registers = 40;
-  std::uint64_t ending = 0; // 1: behind the code; 2: where its branch goes; 100 + a signal
-  std::uint64_t place = 0;  // of a signal
+  std::uint64_t ending = 0;  // 1: behind the code; 2: where its branch goes; 100 + a signal
+  std::uint64_t address = 0; // of a signal
   std::uint64_t general[registers] = {};
   std::uint64_t flags = 0;
   std::uint64_t vectors[64] = {}; // hashes of vector registers and the like

@@ -90,11 +90,10 @@ public:
 std::string file_at(LiveProcesses& live, pid_t pid, std::uint64_t address) {
   const std::uint64_t addresses[] = {address};
   const Stack stack = live.make_stack(pid, 0, addresses);
-  const auto& place = stack.frames.at(0).place;
-  if (!place) return "unmapped";
-  if (place->module == nullptr) return std::string(place->mapping);
-  return place->module->image() != nullptr ? place->module->path()
-                                           : place->module->error()->message;
+  const auto& code = stack.frames.at(0).code;
+  if (!code) return "unmapped";
+  if (code->module == nullptr) return std::string(code->mapping);
+  return code->module->image() != nullptr ? code->module->path() : code->module->error()->message;
 }
 
 } // namespace
@@ -151,7 +150,7 @@ TEST_CASE("a pid that is used again is another process") {
   unwind::Sample later{.pid = pid, .time_ns = now() + 2'000'000'000, .registers = Registers(arch)};
   later.registers.set(later.registers.info().pc, somewhere + 0x10);
   const Stack stack = live.unwind(later);
-  CHECK(stack.frames.at(0).place->module->path() == second);
+  CHECK(stack.frames.at(0).code->module->path() == second);
   CHECK(file_at(live, pid, somewhere + 0x10) == second);
 }
 

@@ -25,7 +25,7 @@ using namespace uprobectl;
 
 namespace {
 
-struct Fields { // gcc and clang place them from bit 0 on
+struct Fields { // gcc and clang order them from bit 0 on
   unsigned low : 2;
   unsigned middle : 3;
   int small : 5;
@@ -294,7 +294,7 @@ void check_values(std::span<const ReadResult> values) {
     CHECK(values[index].status == 0);
     return static_cast<std::int64_t>(values[index].value);
   };
-  const auto address = [](const void* place) { return reinterpret_cast<std::int64_t>(place); };
+  const auto address = [](const void* pointer) { return reinterpret_cast<std::int64_t>(pointer); };
   CHECK(number(0) == address(&nodes[0]));
   CHECK(number(1) == address(&nodes[1]));
   CHECK(number(2) == address(&nodes[2]));

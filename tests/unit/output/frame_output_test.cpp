@@ -81,6 +81,6 @@ TEST_CASE("frames of the kernel's walk are marked in JSON only") {
   append_json_stack(records, &stack);
   CHECK(records.find("\"mapping\":\"[heap]\",\"found_by\":\"registers\"},{") != std::string::npos);
   CHECK(records.ends_with("\"mapping\":\"[heap]\",\"found_by\":\"kernel_walk\"}]"));
-  const unwind::Frame walked{.pc = 0x2000, .found_by = FoundBy::kernel_walk, .place = {}};
+  const unwind::Frame walked{.pc = 0x2000, .found_by = FoundBy::kernel_walk, .code = {}};
   CHECK(display_frame(walked) == "0x2000");
 }

@@ -156,7 +156,7 @@ TEST_CASE("a count of unwound stacks says why these end") {
       R"("kind":"entry","map":null,"count":7,"pid":null,"comm":null,"stack":[],"stack_end":null,)"
       R"("by":null,"measured":null,"sum":null,"average":null,"since_ns":0,"time_ns":0})"
       "\n");
-  stack.frames.push_back({.pc = 0x10, .place = {}});
+  stack.frames.push_back({.pc = 0x10, .code = {}});
   const std::string text =
       written(true, {}, [&](RecordFormatter& records) { records.write(kept_none); });
   CHECK(text.find(R"(}],"stack_end":"stack_too_short","by")") != std::string::npos);

@@ -85,7 +85,7 @@ TEST_CASE("the stack of a running process is unwound and named") {
     CHECK(names.find("with_own_sample") != std::string::npos);
     CHECK(names.find(" main+0x") != std::string::npos);
     REQUIRE_FALSE(stack.frames.empty());
-    CHECK(stack.frames[0].place->module->path() ==
+    CHECK(stack.frames[0].code->module->path() ==
           std::filesystem::read_symlink("/proc/self/exe").string());
   });
 }
@@ -168,8 +168,8 @@ public:
     for (const Frame& frame : stack.frames) {
       text += fmt::format("{:#x} {}", frame.pc, to_string(frame.found_by));
       if (const auto symbolized = frame.symbolized())
-        text += fmt::format(" {} {} {:#x}", symbolized->text, frame.place->module->path(),
-                            frame.place->offset.value);
+        text += fmt::format(" {} {} {:#x}", symbolized->text, frame.code->module->path(),
+                            frame.code->offset.value);
       text += '\n';
     }
     return text + explain_end(stack);
@@ -217,14 +217,14 @@ TEST_CASE("a stack that another machine unwinds has the same frames") {
 
 namespace {
 
-// Has the size of arm64_library(), and another name for the code at the same place.
+// Has the size of arm64_library(), and another name for the code at the same address.
 std::string renamed_library() {
   std::string content = arm64_library();
   content.replace(content.find("work"), 4, "rest");
   return content;
 }
 
-// A library that is written anew in place, mapped into this process and removed from it.
+// A library whose file is overwritten, mapped into this process and removed from it.
 class RewrittenLibrary {
 public:
   RewrittenLibrary() { live.read_process(::getpid()); }
@@ -342,7 +342,7 @@ TEST_CASE("mappings made after the first reading are found") {
 
 namespace {
 
-// Maps the file in place of the other one.
+// Maps the file over the other one.
 Mapping map_over(const MappedHere& first, const std::string& path) {
   std::ofstream(path) << arm64_library();
   const UniqueFd file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
@@ -358,8 +358,8 @@ Mapping map_over(const MappedHere& first, const std::string& path) {
 // The names of the file and the function; a dash for a frame in unknown memory.
 std::string file_and_name(const Stack& stack) {
   const Frame& frame = stack.frames.at(0);
-  if (!frame.place || frame.place->module == nullptr) return "-";
-  return std::filesystem::path(frame.place->module->path()).filename().string() + " " +
+  if (!frame.code || frame.code->module == nullptr) return "-";
+  return std::filesystem::path(frame.code->module->path()).filename().string() + " " +
          frame.symbolized()->function->name();
 }
 
@@ -532,10 +532,10 @@ TEST_CASE("memory without a file is named by its mapping") {
   const Stack stack = live.make_stack(::getpid(), 0, addresses);
   REQUIRE(stack.frames.size() == 2);
   // Neighbours without a name are one mapping.
-  CHECK(stack.frames[0].place->mapping.starts_with("[anon 0x"));
-  CHECK(stack.frames[0].place->module == nullptr);
-  CHECK(stack.frames[1].place->mapping == "/memfd:jit-cache");
-  CHECK(stack.frames[1].place->module == nullptr);
+  CHECK(stack.frames[0].code->mapping.starts_with("[anon 0x"));
+  CHECK(stack.frames[0].code->module == nullptr);
+  CHECK(stack.frames[1].code->mapping == "/memfd:jit-cache");
+  CHECK(stack.frames[1].code->module == nullptr);
   ::munmap(memory, size);
   ::munmap(compiled, size);
   ::close(fd);
@@ -546,9 +546,9 @@ TEST_CASE("the kernel's own code in a process is an image") {
   REQUIRE(vdso[0] != 0x10);
   LiveProcesses live({});
   const Stack stack = live.make_stack(::getpid(), 0, vdso);
-  REQUIRE(stack.frames[0].place->module != nullptr);
-  CHECK(stack.frames[0].place->module->path() == "[vdso]");
-  CHECK(stack.frames[0].place->module->image() != nullptr);
+  REQUIRE(stack.frames[0].code->module != nullptr);
+  CHECK(stack.frames[0].code->module->path() == "[vdso]");
+  CHECK(stack.frames[0].code->module->image() != nullptr);
 }
 
 TEST_CASE("a program begins at AT_ENTRY only") {
@@ -559,9 +559,9 @@ TEST_CASE("a program begins at AT_ENTRY only") {
   for (const auto& [address, expected] : {std::pair(begin, true), std::pair(elsewhere, false)}) {
     const Stack stack = processes.make_stack(::getpid(), 0, std::span(&address, 1));
     CHECK(stack.end == End::unknown);
-    REQUIRE(stack.frames.at(0).place);
-    REQUIRE(stack.frames[0].place->module != nullptr);
-    CHECK(stack.frames[0].place->module->is_program_start(stack.frames[0].place->address) ==
+    REQUIRE(stack.frames.at(0).code);
+    REQUIRE(stack.frames[0].code->module != nullptr);
+    CHECK(stack.frames[0].code->module->is_program_start(stack.frames[0].code->address) ==
           expected);
   }
 }

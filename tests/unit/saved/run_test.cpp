@@ -333,11 +333,11 @@ TEST_CASE("stacks of a saved run have the names that the run found") {
   stack.frames.resize(3);
   stack.frames[0] = {.pc = 0x7010,
                      .found_by = unwind::FoundBy::registers,
-                     .place = symbolize::ModuleAddress(module.get(), {0x10}, {0x10}, "/lib/g.so")};
+                     .code = symbolize::ModuleAddress(module.get(), {0x10}, {0x10}, "/lib/g.so")};
   stack.frames[1] = {.pc = 0x9000,
                      .found_by = unwind::FoundBy::frame_pointer,
-                     .place = symbolize::ModuleAddress(nullptr, {0x9000}, {0}, "[anon:jit]")};
-  stack.frames[2] = {.pc = 0x10, .found_by = unwind::FoundBy::frame_data, .place = std::nullopt};
+                     .code = symbolize::ModuleAddress(nullptr, {0x9000}, {0}, "[anon:jit]")};
+  stack.frames[2] = {.pc = 0x10, .found_by = unwind::FoundBy::frame_data, .code = std::nullopt};
   stack.end = unwind::End::no_mapping;
   stack.address = 0x10;
   const ProbePoint probed = saved_point();

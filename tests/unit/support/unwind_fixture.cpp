@@ -80,7 +80,7 @@ std::string names_of(const unwind::Stack& stack) {
   std::string text;
   for (const unwind::Frame& frame : stack.frames) {
     text += text.empty() ? "" : " ";
-    if (!frame.place || !frame.place->module) {
+    if (!frame.code || !frame.code->module) {
       text += "?";
       continue;
     }

@@ -66,13 +66,13 @@ void check_names(const std::string& path, const std::map<std::uint64_t, std::str
   for (const elf::Segment& segment : target->image()->segments())
     if (segment.executable) code = &segment;
   REQUIRE(code);
-  const auto place = cache.find(file, path, {begin.value + code->offset.value});
-  REQUIRE(place);
+  const auto found = cache.find(file, path, {begin.value + code->offset.value});
+  REQUIRE(found);
   for (int times = 0; times < 2; ++times)
     for (const auto& [address, name] : expected) {
       INFO(fmt::format("{:#x}", address));
       CHECK(by_resolve(*target, address) == name);
-      CHECK(by_frame(*place->module, address) == name);
+      CHECK(by_frame(*found->module, address) == name);
     }
 }
 
@@ -165,11 +165,11 @@ TEST_CASE("a number and a frame are named alike: methods of OAT files") {
     const auto file = std::make_shared<const MappedFile>(*MappedFile::open(sample.oat));
     for (const auto& [offset, signatures] : methods) {
       const FileOffset at{std::stoull(offset, nullptr, 16)};
-      const auto place = cache.find(file, sample.oat, at);
-      REQUIRE(place);
-      const std::string named = by_frame(*place->module, place->address.value);
+      const auto found = cache.find(file, sample.oat, at);
+      REQUIRE(found);
+      const std::string named = by_frame(*found->module, found->address.value);
       CHECK(std::ranges::find(signatures, named) != signatures.end());
-      CHECK(by_resolve(*target, place->address.value) == named);
+      CHECK(by_resolve(*target, found->address.value) == named);
     }
   }
 }
@@ -193,7 +193,7 @@ TEST_CASE("frames of the kernel's walk are named by their files, callers by thei
 #else
   CHECK(stack.frames[1].symbolized()->function->offset == 3);
 #endif
-  CHECK_FALSE(stack.frames[2].place);
+  CHECK_FALSE(stack.frames[2].code);
   CHECK(display_frame(stack.frames[2]) == "0x10");
 }
 
@@ -212,7 +212,7 @@ TEST_CASE("frames in memory that is not a file are named by that") {
   const auto stack = processes.make_stack(::getpid(), 0, addresses);
   REQUIRE(stack.frames.size() == 2);
   // Neighbours without a name are one mapping.
-  CHECK_THAT(std::string(stack.frames[0].place->mapping), Catch::StartsWith("[anon 0x"));
+  CHECK_THAT(std::string(stack.frames[0].code->mapping), Catch::StartsWith("[anon 0x"));
   CHECK_THAT(display_frame(stack.frames[1]), Catch::EndsWith(" (/memfd:jit-cache)"));
   ::munmap(memory, size);
   ::munmap(compiled, size);
@@ -223,26 +223,26 @@ TEST_CASE("addresses of the probed file are symbolized without mappings") {
   const ProbePoint point = here();
   const std::uint64_t anywhere = 0x7f0000000000 + point.address.value;
   const std::uint64_t addresses[] = {anywhere, anywhere + 4, 0x10};
-  const unwind::KnownPlace known{.pc = anywhere,
-                                 .file = point.binary->file,
-                                 .path = point.binary->real_path,
-                                 .offset = *point.offset};
+  const unwind::ProbedInstruction known{.pc = anywhere,
+                                        .file = point.binary->file,
+                                        .path = point.binary->real_path,
+                                        .offset = *point.offset};
   constexpr pid_t nobody = 1 << 30; // above every pid
   const auto stack = processes.make_stack(nobody, 0, addresses, &known);
   REQUIRE(stack.frames[0].symbolized());
   CHECK(stack.frames[0].symbolized()->function->symbol == "symbolize_test_here");
   REQUIRE(stack.frames[1].symbolized());
   CHECK(stack.frames[1].symbolized()->function->symbol == "symbolize_test_here");
-  CHECK_FALSE(stack.frames[2].place);
-  CHECK_FALSE(processes.make_stack(nobody, 0, addresses).frames[0].place);
+  CHECK_FALSE(stack.frames[2].code);
+  CHECK_FALSE(processes.make_stack(nobody, 0, addresses).frames[0].code);
 }
 
 TEST_CASE("a frame is a function, a file and an address in it, as far as they are known") {
-  std::string place;
-  symbolize::append_module_offset(place, "/data/app/base.apk", "lib/arm64-v8a/libfoo.so", {0x4000},
+  std::string text;
+  symbolize::append_module_offset(text, "/data/app/base.apk", "lib/arm64-v8a/libfoo.so", {0x4000},
                                   {0x5a1c});
-  CHECK(place == "(base.apk!/lib/arm64-v8a/libfoo.so+0x5a1c)");
-  place.clear();
-  symbolize::append_module_offset(place, "/x/FILE", std::nullopt, {0x4000}, {0x66c});
-  CHECK(place == "(FILE@0x4000+0x66c)");
+  CHECK(text == "(base.apk!/lib/arm64-v8a/libfoo.so+0x5a1c)");
+  text.clear();
+  symbolize::append_module_offset(text, "/x/FILE", std::nullopt, {0x4000}, {0x66c});
+  CHECK(text == "(FILE@0x4000+0x66c)");
 }

@@ -42,7 +42,7 @@ Probes probes_of_f() {
 
 unwind::Stack stack_of(const std::vector<std::uint64_t>& pcs) {
   unwind::Stack stack;
-  for (const std::uint64_t pc : pcs) stack.frames.push_back({.pc = pc, .place = {}});
+  for (const std::uint64_t pc : pcs) stack.frames.push_back({.pc = pc, .code = {}});
   return stack;
 }
 

@@ -293,9 +293,9 @@ TEST_CASE("stacks counted in the kernel are folded with names of memory and plac
     return unwind::ModuleAddress(nullptr, {}, {}, mapping);
   };
   unwind::Stack stack;
-  stack.frames = {{.pc = 0x10, .place = in_memory("[anon:dalvik-jit-code-cache]")},
-                  {.pc = 0x20, .place = in_memory("/memfd:jit-cache")},
-                  {.pc = 0x30, .place = {}}};
+  stack.frames = {{.pc = 0x10, .code = in_memory("[anon:dalvik-jit-code-cache]")},
+                  {.pc = 0x20, .code = in_memory("/memfd:jit-cache")},
+                  {.pc = 0x30, .code = {}}};
   exports->take(
       StackSample{.stack = &stack, .completeness = StackCompleteness::truncated, .hits = 4});
   CHECK(write_folded(*exports, requests.front().path) ==

@@ -31,7 +31,7 @@ std::optional<std::uint64_t> begin_of(FrameFinder& finder, std::uint64_t address
   return found->fde.begin;
 }
 
-// .eh_frame_hdr as linkers write it: the frames' place relative to itself, rows relative to it.
+// .eh_frame_hdr as linkers write it: the frames' address relative to itself, rows relative to it.
 FrameBytes header_of(std::initializer_list<std::pair<std::uint64_t, std::uint64_t>> rows) {
   FrameBytes header;
   header.put({1, 0x1b, 0x03, 0x3b}).number(4, section_at - (header_at + 4)).number(4, rows.size());

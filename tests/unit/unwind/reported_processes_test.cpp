@@ -48,17 +48,17 @@ MappingEvent forked(pid_t pid, pid_t parent, std::uint64_t time) {
 }
 
 // "libx.so+0x11010", the module and the address of each frame.
-std::string places(const Stack& stack) {
+std::string code_of(const Stack& stack) {
   std::string text;
   for (const Frame& frame : stack.frames) {
     text += text.empty() ? "" : " ";
-    if (!frame.place)
+    if (!frame.code)
       text += "?";
-    else if (frame.place->module == nullptr)
-      text += frame.place->mapping;
+    else if (frame.code->module == nullptr)
+      text += frame.code->mapping;
     else
-      text += std::filesystem::path(frame.place->module->path()).filename().string() + "+" +
-              std::to_string(frame.place->address.value - 0x10000);
+      text += std::filesystem::path(frame.code->module->path()).filename().string() + "+" +
+              std::to_string(frame.code->address.value - 0x10000);
   }
   return text;
 }
@@ -91,22 +91,22 @@ TEST_CASE("unreadable processes are known from reported mappings") {
   SECTION("a child maps what its parent does") {
     CHECK(unwound(child, 210) == "work+0x10");
     live.add(mapped(child, 220, 0x11000, second.path));
-    CHECK(places(live.make_stack(child, 0, there)) == "second.so+16"); // over the first
-    CHECK(places(live.make_stack(parent, 0, there)) == "first.so+4112");
+    CHECK(code_of(live.make_stack(child, 0, there)) == "second.so+16"); // over the first
+    CHECK(code_of(live.make_stack(parent, 0, there)) == "first.so+4112");
   }
   SECTION("a new program maps nothing of the one before") {
     live.add(event(MappingEvent::Kind::executed, child, 300));
     CHECK(unwound(child, 310) == "?");
     live.add(mapped(child, 320, 0x10000, second.path));
-    CHECK(places(live.make_stack(child, 0, there)) == "second.so+4112");
+    CHECK(code_of(live.make_stack(child, 0, there)) == "second.so+4112");
     // Stacks of before are those of the program before.
     const Stack before = live.unwind(at(child, 250, 0x11010));
-    CHECK(before.frames[0].place->module->path() == first.path);
+    CHECK(before.frames[0].code->module->path() == first.path);
   }
   SECTION("a mapping may be reported before the new program") {
     live.add(mapped(child, 320, 0x10000, second.path));
     live.add(event(MappingEvent::Kind::executed, child, 300));
-    CHECK(places(live.make_stack(child, 0, there)) == "second.so+4112");
+    CHECK(code_of(live.make_stack(child, 0, there)) == "second.so+4112");
   }
   SECTION("of a process that runs one program after the other the last ones are remembered") {
     live.add(event(MappingEvent::Kind::executed, child, 300));
@@ -114,13 +114,13 @@ TEST_CASE("unreadable processes are known from reported mappings") {
     const Stack kept = live.make_stack(child, after(306), there);
     for (std::uint64_t time = 310; time < 310 + 14; ++time)
       live.add(event(MappingEvent::Kind::executed, child, time));
-    CHECK(places(live.make_stack(child, after(250), there)) == "first.so+4112");
-    CHECK(places(live.make_stack(child, after(306), there)) == "second.so+4112");
+    CHECK(code_of(live.make_stack(child, after(250), there)) == "first.so+4112");
+    CHECK(code_of(live.make_stack(child, after(306), there)) == "second.so+4112");
     live.add(event(MappingEvent::Kind::executed, child, 330)); // the 17th
-    CHECK(places(live.make_stack(child, after(306), there)) == "second.so+4112");
+    CHECK(code_of(live.make_stack(child, after(306), there)) == "second.so+4112");
     live.add(event(MappingEvent::Kind::executed, child, 331));
-    CHECK(places(live.make_stack(child, after(306), there)) == "?");
-    CHECK(places(kept) == "second.so+4112");
+    CHECK(code_of(live.make_stack(child, after(306), there)) == "?");
+    CHECK(code_of(kept) == "second.so+4112");
   }
   SECTION("a pid that is used again is another process") {
     live.add(event(MappingEvent::Kind::ended, child, 300));
@@ -161,15 +161,15 @@ TEST_CASE("mappings of the next program are not used for the previous one") {
   asked = 0;
   SECTION("when it has begun") {}
   SECTION("when it begins meanwhile") { is_read = true; }
-  CHECK(places(live.make_stack(pid, after(120), before)) == "first.so+4112");
+  CHECK(code_of(live.make_stack(pid, after(120), before)) == "first.so+4112");
   CHECK(asked > 0);
   const std::uint64_t elsewhere[] = {now.address() + 0x1010, 0x11011};
-  CHECK(places(live.make_stack(pid, after(121), elsewhere)) ==
+  CHECK(code_of(live.make_stack(pid, after(121), elsewhere)) ==
         "? first.so+4112"); // nor when it misses
   live.add(event(MappingEvent::Kind::executed, pid, 130));
   has_new_program = false;
-  CHECK(places(live.make_stack(pid, after(140), here)) == "now.so+4112");
-  CHECK(places(live.make_stack(pid, after(120), before)) == "first.so+4112");
+  CHECK(code_of(live.make_stack(pid, after(140), here)) == "now.so+4112");
+  CHECK(code_of(live.make_stack(pid, after(120), before)) == "first.so+4112");
   std::filesystem::remove_all(folder);
 }
 
@@ -190,17 +190,17 @@ TEST_CASE("a reused pid belongs to the new process, reported or not") {
   live.add(forked(pid, nobody, 100));
   live.add(mapped(pid, 110, 0x10000, first.path));
   live.add(event(MappingEvent::Kind::ended, pid, 200));
-  CHECK(places(live.make_stack(pid, after(150), there)) == "first.so+4112");
+  CHECK(code_of(live.make_stack(pid, after(150), there)) == "first.so+4112");
   const std::uint64_t much_later = after(10'000'000'000); // pids are checked once in a second
-  CHECK(places(live.make_stack(pid, much_later, here)) == "now.so+4112");
-  CHECK(places(live.make_stack(pid, much_later, there)) == "?");
-  CHECK(places(live.make_stack(pid, after(150), there)) == "first.so+4112");
+  CHECK(code_of(live.make_stack(pid, much_later, here)) == "now.so+4112");
+  CHECK(code_of(live.make_stack(pid, much_later, there)) == "?");
+  CHECK(code_of(live.make_stack(pid, after(150), there)) == "first.so+4112");
   ::kill(pid, SIGKILL);
   ::waitpid(pid, nullptr, 0);
   std::filesystem::remove_all(folder);
 }
 
-TEST_CASE("a library that is written over in place is read anew for processes that map it later") {
+TEST_CASE("a library that is overwritten is read anew for processes that map it later") {
   const std::string folder = temporary_folder();
   const std::string path = folder + "/lib.so";
   std::ofstream(path) << arm64_library();
@@ -223,7 +223,7 @@ TEST_CASE("a library that is written over in place is read anew for processes th
   live.add(mapped(nobody + 1, 210, 0x10000, path));
   CHECK(names_of(live.make_stack(nobody + 1, after(220), there)) == "idle+0x10");
   CHECK(names_of(live.make_stack(nobody + 1, after(221), there)) == "idle+0x10");
-  CHECK(before.frames.at(0).place->module->path() == path); // valid as long as the processes
+  CHECK(before.frames.at(0).code->module->path() == path); // valid as long as the processes
   std::filesystem::remove_all(folder);
 }
 
@@ -242,7 +242,7 @@ TEST_CASE("code of an OAT file is symbolized as Java methods") {
     for (const auto& [offset, signatures] : methods) {
       const std::uint64_t there[] = {oat.address() + std::stoull(offset, nullptr, 16)};
       const Stack stack = live.make_stack(::getpid(), 0, there);
-      REQUIRE(stack.frames[0].place->module != nullptr);
+      REQUIRE(stack.frames[0].code->module != nullptr);
       const auto found = stack.frames[0].symbolized();
       REQUIRE(found->function);
       const std::string& symbol = found->function->symbol;
@@ -275,7 +275,7 @@ TEST_CASE("a mapping over the middle of another keeps both ends") {
   live.add(mapped(nobody, 120, 0x12000, second.path));
   const std::uint64_t addresses[] = {0x11010, 0x12011, 0x14011};
   const Stack stack = live.make_stack(nobody, 0, addresses);
-  CHECK(places(stack) == "first.so+4112 second.so+16 first.so+16400");
+  CHECK(code_of(stack) == "first.so+4112 second.so+16 first.so+16400");
   std::filesystem::remove_all(folder);
 }
 
@@ -292,8 +292,8 @@ TEST_CASE("names of memory stay where they are when mappings are read again in v
   for (int time = 0; time < 3; ++time) {
     const Stack stack = live.make_stack(::getpid(), 0, addresses);
     CHECK(stack.end == End::no_mapping);
-    REQUIRE(stack.frames.at(0).place);
-    CHECK(stack.frames[0].place->mapping == fmt::format("[anon {:#x}]", address));
+    REQUIRE(stack.frames.at(0).code);
+    CHECK(stack.frames[0].code->mapping == fmt::format("[anon {:#x}]", address));
     ::usleep(2000); // so that they are read again
   }
   ::munmap(code, page);
@@ -309,9 +309,9 @@ TEST_CASE("lost records cause the maps to be read again: what was replaced has n
   const std::uint64_t there[] = {before.address() + 0x1010};
   const auto file = [&] {
     const Stack stack = live.make_stack(::getpid(), 0, there);
-    const auto& place = stack.frames.at(0).place;
-    return place && place->module ? std::filesystem::path(place->module->path()).filename().string()
-                                  : std::string("none");
+    const auto& code = stack.frames.at(0).code;
+    return code && code->module ? std::filesystem::path(code->module->path()).filename().string()
+                                : std::string("none");
   };
   CHECK(file() == "before.so");
   const int fd = ::open(after.path.c_str(), O_RDONLY);

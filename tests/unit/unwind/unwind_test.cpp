@@ -26,8 +26,8 @@ TEST_CASE("at a function's entry its first row holds, and the link register lead
   CHECK(stack.end == End::outermost);
   CHECK(stack.frames[0].pc == work);
   CHECK(stack.frames[1].pc == start + 8);
-  CHECK(stack.frames[1].place->address.value == 0x11084);
-  CHECK(stack.frames[1].place->offset.value == 0x1084);
+  CHECK(stack.frames[1].code->address.value == 0x11084);
+  CHECK(stack.frames[1].code->offset.value == 0x1084);
   CHECK(stack.frames[1].found_by == FoundBy::frame_data);
 }
 
@@ -116,7 +116,7 @@ TEST_CASE("why a stack ends early is reported") {
 
   const Stack jit = process.unwind({{"pc", work}, {"sp", top}, {"lr", 0x6000002010}});
   CHECK(names_of(jit) == "work ?");
-  CHECK(jit.frames[1].place->mapping == "[anon:dalvik-jit-code-cache]");
+  CHECK(jit.frames[1].code->mapping == "[anon:dalvik-jit-code-cache]");
   CHECK(explain_end(jit) ==
         "there is no unwind information for 0x6000002010 in [anon:dalvik-jit-code-cache]");
 
@@ -155,7 +155,7 @@ TEST_CASE("behind a signal handler the stack continues at the interrupted pc") {
   // The code to which the handler returns was not called, either.
   CHECK(names_of(stack) == "work signal work start+0x4");
   CHECK(stack.frames[2].found_by == FoundBy::signal_frame);
-  CHECK(stack.frames[2].place->address.value == 0x11000);
+  CHECK(stack.frames[2].code->address.value == 0x11000);
   CHECK(stack.end == End::outermost);
 }
 
