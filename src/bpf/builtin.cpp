@@ -33,7 +33,7 @@ std::uint64_t wide_constant(const bpf_insn* code) {
          static_cast<std::uint64_t>(static_cast<std::uint32_t>(code[1].imm)) << 32;
 }
 
-// A copy of a loaded program with `cookie` in place of PROBE_NUMBER_PLACEHOLDER (bpf/record.h), for
+// A copy of a loaded program with `cookie` instead of PROBE_NUMBER_PLACEHOLDER (bpf/record.h), for
 // kernels without cookies. It is a plain program and uses the same maps. Fails with an errno.
 std::expected<UniqueFd, int> load_copy_with_cookie(const bpf_program* program,
                                                    std::uint64_t cookie) {
@@ -102,10 +102,10 @@ Bytes image_for(const BuiltinProgram::Settings& settings) {
   return settings.cookie ? builtin_ring_cookie() : builtin_ring_number();
 }
 
-bool shares_places(const BuiltinProgram::Settings& settings) {
+bool shares_offsets(const BuiltinProgram::Settings& settings) {
   return !settings.probes.empty() &&
          std::ranges::all_of(settings.probes, [](const BuiltinProgram::Probe& probe) {
-           return probe.shared_place.has_value();
+           return probe.shared_offset.has_value();
          });
 }
 
@@ -146,7 +146,7 @@ public:
     size_filter_maps();
     resize("exits", std::max(static_cast<std::uint32_t>(settings_.exit_rules.size()), 1U));
     if (run_.follows_tail_calls != 0) resize_table("jumped_calls", max_jumped_calls);
-    resize("places", shares_places(settings_) ? probes : 1);
+    resize("probe_numbers", shares_offsets(settings_) ? probes : 1);
     if (run_.sample > 0 || run_.max_in_window > 0) resize("limits", probes);
     if (has(HAS_BOUNDS)) resize("trigger_flags", probes);
     if (has(NEST_CALLS)) resize_table("thread_losses", max_losing_threads);
@@ -406,14 +406,14 @@ struct BuiltinProgram::State {
 
   // Probes at the same offset within a page get different events.
   Result<void> share_cookies() {
-    const int places = object.map("places");
+    const int numbers = object.map("probe_numbers");
     std::map<std::uint32_t, std::uint32_t> events; // their number, by offset within a page
     for (std::uint32_t probe = 0; probe < settings.probes.size(); ++probe) {
-      const std::uint64_t offset = settings.probes[probe].shared_place->value;
-      const std::uint32_t event = events[PLACE_KEY(0U, offset)]++;
+      const std::uint64_t offset = settings.probes[probe].shared_offset->value;
+      const std::uint32_t event = events[PROBE_NUMBER_KEY(0U, offset)]++;
       entry_cookies[probe] = SHARED_COOKIE | event;
-      const std::uint32_t key = PLACE_KEY(event, offset);
-      if (const int error = bpf_map_update_elem(places, &key, &probe, BPF_NOEXIST); error != 0)
+      const std::uint32_t key = PROBE_NUMBER_KEY(event, offset);
+      if (const int error = bpf_map_update_elem(numbers, &key, &probe, BPF_NOEXIST); error != 0)
         return fail(system_error(-error, "cannot store the numbers of the probes"));
     }
     return {};
@@ -490,7 +490,7 @@ Result<BuiltinProgram> BuiltinProgram::load(const Settings& settings) {
   state->object = std::move(*object);
   for (std::uint32_t probe = 0; probe < settings.probes.size(); ++probe)
     state->entry_cookies.push_back(probe);
-  if (shares_places(settings) && settings.probes.size() > 1)
+  if (shares_offsets(settings) && settings.probes.size() > 1)
     if (auto shared = state->share_cookies(); !shared) return fail(std::move(shared).error());
   if (auto stored = state->store_plans(); !stored) return fail(std::move(stored).error());
   if (auto stored = state->store_filters(); !stored) return fail(std::move(stored).error());

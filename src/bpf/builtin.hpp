@@ -81,7 +81,8 @@ enum class ProbeRole {
   entry_and_exit, // on the first instruction of a function, which may leave it
 };
 
-// A place where a probe's function can be left, and the number of the rule that decides when.
+// An instruction where a probe's function can be left, and the number of the rule that decides
+// when.
 struct ProbeExit {
   std::uint32_t probe = 0;
   std::uint32_t rule = 0;
@@ -108,7 +109,7 @@ public:
   struct Probe {
     std::uint32_t plan = 0; // of Settings::plans
     // The file offset. If all probes have one, entry probes may share cookies and perf events.
-    std::optional<FileOffset> shared_place = {};
+    std::optional<FileOffset> shared_offset = {};
     std::uint32_t bounds = 0; // enum trigger_flag
   };
   struct Settings {

@@ -395,10 +395,10 @@ private:
     constexpr std::uint32_t instruction = 8; // bytes
     RecordFields fields{};
     std::memcpy(fields.data(), record.data(), std::min(record.size(), sizeof(fields)));
-    const auto [place, second, third, fourth] = fields;
-    if (place % instruction != 0 || (section && place >= *section))
+    const auto [offset, second, third, fourth] = fields;
+    if (offset % instruction != 0 || (section && offset >= *section))
       return damaged_object(
-          fmt::format("a record has the invalid instruction offset {:#x}", place));
+          fmt::format("a record has the invalid instruction offset {:#x}", offset));
     switch (kind) {
     case RecordKind::function:
       if (!types_.has_type(second) || types_.kinds[second] != BTF_KIND_FUNC)

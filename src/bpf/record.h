@@ -25,8 +25,8 @@ namespace uprobectl {
  * and differs between the probes of one event. */
 #define SHARED_COOKIE (1ULL << 63)
 #define BITS_WITHIN_PAGE 12 /* of the smallest page */
-/* A key of the map `places`: event number and offset within the page. */
-#define PLACE_KEY(cookie, address)                                                                 \
+/* A key of the map `probe_numbers`: event number and offset within the page. */
+#define PROBE_NUMBER_KEY(cookie, address)                                                          \
   ((record_u32)((cookie) << BITS_WITHIN_PAGE) |                                                    \
    ((record_u32)(address) & ((1U << BITS_WITHIN_PAGE) - 1)))
 

@@ -229,7 +229,7 @@ private:
                         .buffer = buffer_});
   }
 
-  // Appends the stack to the record, in place of the padding.
+  // Appends the stack to the record, instead of the padding.
   void add_stack(std::size_t record, Bytes stack) {
     bytes_.resize(record + options_.kept_size);
     std::byte* const head = bytes_.data() + bytes_.size() - sizeof(stack_head);

@@ -60,7 +60,7 @@ bool may_be_file(std::string_view name) {
 
 } // namespace
 
-std::optional<SectionPlace> parse_section_place(const ObjectProgram& program) {
+std::optional<SectionProbe> parse_section_probe(const ObjectProgram& program) {
   const auto slash = program.section.find('/');
   if (program.kind == SectionKind::other || program.is_kprobe || slash == std::string::npos)
     return std::nullopt;
@@ -74,10 +74,10 @@ std::optional<SectionPlace> parse_section_place(const ObjectProgram& program) {
     colon = std::string::npos;
   if (colon == std::string::npos) {
     if (function.empty()) return std::nullopt;
-    return SectionPlace{.target = {}, .function = function};
+    return SectionProbe{.target = {}, .function = function};
   }
   if (colon == 0 || colon + 1 == named.size()) return std::nullopt;
-  return SectionPlace{.target = named.substr(0, colon), .function = named.substr(colon + 1)};
+  return SectionProbe{.target = named.substr(0, colon), .function = named.substr(colon + 1)};
 }
 
 } // namespace uprobectl

@@ -44,13 +44,13 @@ struct ObjectProgram {
 
 // The probe in a section name: "uprobe/FILE:FUNCTION", with a TARGET and a FUNCTION as in
 // `resolve`, or "uprobe/FUNCTION". Nullopt if the section names no probe.
-struct SectionPlace {
+struct SectionProbe {
   std::string target; // empty: not named
   std::string function;
 
-  bool operator==(const SectionPlace&) const = default;
+  bool operator==(const SectionProbe&) const = default;
 };
-std::optional<SectionPlace> parse_section_place(const ObjectProgram& program);
+std::optional<SectionProbe> parse_section_probe(const ObjectProgram& program);
 
 // Returns the program with what its section says.
 ObjectProgram classify_section(std::string_view name, std::string_view section);

@@ -287,11 +287,11 @@ Result<std::uint32_t> UsdtSpecs::add(const Spec& spec) {
   for (std::size_t i = 0; i < spec.arguments.size(); ++i) {
     const std::size_t at = layout.arguments_at / 8 + i * layout.argument_size;
     if (at + layout.argument_size > all.size()) break;
-    const auto place = all.subspan(at, layout.argument_size);
+    const auto argument = all.subspan(at, layout.argument_size);
     if (spec.arguments[i])
-      state_->put_argument(place, *spec.arguments[i]);
+      state_->put_argument(argument, *spec.arguments[i]);
     else // an invalid kind: bpf_usdt_arg() returns EINVAL
-      put_bits(place, layout.type, ~std::uint64_t{});
+      put_bits(argument, layout.type, ~std::uint64_t{});
   }
   // Marks a spec without arguments, so that its entry is not free.
   if (spec.arguments.empty() && layout.max_arguments > 0)

@@ -26,7 +26,7 @@ public:
   UsdtSpecs& operator=(UsdtSpecs&&) noexcept;
   ~UsdtSpecs(); // clears its entries: the map of a pinned program continues to exist
 
-  // The arguments at one place of a static probe.
+  // The arguments at one point of a static probe.
   struct Spec {
     std::vector<std::optional<reading>> arguments; // nullopt: reading it is an error
     std::uint64_t cookie = 0;                      // the result of bpf_usdt_cookie()

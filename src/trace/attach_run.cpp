@@ -280,10 +280,10 @@ private:
   void report_graph_cost() const {
     const auto functions =
         static_cast<std::uint64_t>(std::ranges::count_if(resolved_.probes, &Probe::is_recorded));
-    std::size_t places = 0;
-    for (const Probe& probe : resolved_.probes) places += probe.sites.size();
+    std::size_t points = 0;
+    for (const Probe& probe : resolved_.probes) points += probe.sites.size();
     std::string text = fmt::format("graph: {} at {}", counted(functions, "function", "functions"),
-                                   counted(places, "place", "places"));
+                                   counted(points, "probe point", "probe points"));
     if (const auto cost = program_.measure_cost(CostOf::call)) {
       text += ", each call takes about ";
       append_short_duration(
@@ -401,7 +401,7 @@ private:
     if (command_ != nullptr)
       warn_about_copying_command(request_.processes.command, probes, output_);
     if (signals.arrived())
-      return fail(ErrorKind::interrupted, "interrupted before the probes were in place");
+      return fail(ErrorKind::interrupted, "interrupted before the probes were attached");
     const ClockReading clocks = ClockReading::now();
     ExportedRun exported = describe_exported_run(request_);
     exported.start = clocks;

@@ -158,7 +158,7 @@ public:
   }
 
   void report_cautions() const override {
-    std::set<std::string> reported; // static probes may have several places
+    std::set<std::string> reported; // static probes may have several points
     for (const Probe& probe : probes_) {
       if (!probe.is_recorded) continue;
       for (const std::string& problem : plan_.describe_problems(probe.number)) {
@@ -412,9 +412,9 @@ private:
       const bool hides_entry =
           bounds != 0 && (!probe.is_recorded || !records_entries(request_.capture));
       loaded.push_back({.plan = plan_.probe_plan(probe.number),
-                        .shared_place = mechanism_ == Mechanism::tracefs
-                                            ? uprobe_offset(probe.point)
-                                            : std::nullopt,
+                        .shared_offset = mechanism_ == Mechanism::tracefs
+                                             ? uprobe_offset(probe.point)
+                                             : std::nullopt,
                         .bounds = hides_entry ? bounds | IS_ONLY_BOUND : bounds});
     }
     return loaded;

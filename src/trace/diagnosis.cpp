@@ -108,7 +108,7 @@ std::string mention_copy(const MappingSurvey& survey, bool filtered) {
 std::string mention_inlined(const UnhitFacts& facts) {
   if (facts.inlined.value_or(0) == 0) return {};
   return fmt::format("; it is inlined at {}, which no probe sees",
-                     counted(*facts.inlined, "place", "places"));
+                     counted(*facts.inlined, "address", "addresses"));
 }
 
 } // namespace

@@ -366,7 +366,7 @@ Result<std::vector<StackRequest>> choose_stream_stacks(std::span<const UserMap> 
     return fail(
         std::move(error)
             .hint("send with bpf_perf_event_output to a BPF_MAP_TYPE_PERF_EVENT_ARRAY")
-            .hint("or probe the same place without --object: the built-in program has them"));
+            .hint("or probe the same point without --object: the built-in program has them"));
   }
   for (const std::string& name : without)
     output.warn("map '" + name +

@@ -271,7 +271,7 @@ public:
 
   Result<PlannedPoints> find() {
     if (files_.empty())
-      return fail(ErrorKind::not_found, "the plan has no places in '" + target_ + "'");
+      return fail(ErrorKind::not_found, "the plan has no probe points in '" + target_ + "'");
     const auto targets = find_files();
     if (!targets) return fail(targets.error());
     add_warnings(targets->warnings);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plans of `attach`: makes one of what was resolved, and finds its places in the files here.
+// Plans of `attach`: makes one of what was resolved, and finds its points in the files here.
 #pragma once
 
 #include "trace/probes.hpp"
@@ -13,14 +13,14 @@ Result<plans::AttachPlan> make_plan(const AttachRequest& request, const Resolved
 
 // The points of a TARGET's FUNCTIONs, as a plan has them.
 struct PlannedPoints {
-  // By the index of the FUNCTION. Empty: no file here has a place of it.
+  // By the index of the FUNCTION. Empty: no file here has a point of it.
   std::vector<std::vector<ProbePoint>> points;
   std::vector<std::optional<Error>> errors; // the first of each FUNCTION
   std::vector<std::string> warnings;
 };
 
 // Finds the files that a TARGET of the plan means here, checks that they are the planned builds,
-// and the instruction at each place. A path that does not exist here stands for the file of the
+// and the instruction at each point. A path that does not exist here stands for the file of the
 // same name. What the plan knows about the functions is given to `binaries`. If the file is of
 // another build, writes which promises of the plan it breaks.
 Result<PlannedPoints> find_planned(const plans::AttachPlan& plan, const std::string& target,

@@ -27,7 +27,7 @@ Probe& Probes::add(ProbePoint point) {
 
 void Probes::remove_if(const std::function<bool(const Probe&)>& is_removed) {
   if (std::erase_if(probes_, is_removed) == 0) return;
-  first_places_.clear();
+  first_points_.clear();
   for (std::size_t i = 0; i < probes_.size(); ++i) number(i);
 }
 
@@ -37,7 +37,7 @@ void Probes::number(std::size_t index) {
   probe.first = index;
   if (!probe.point.static_probe) return;
   const ProbedBinary& binary = *probe.point.binary;
-  probe.first = first_places_
+  probe.first = first_points_
                     .emplace(std::tuple(binary.file->identity(), binary.entry_data.value,
                                         *probe.point.symbol),
                              index)
@@ -71,7 +71,7 @@ ProbeTotals probe_totals(std::span<const Probe> probes) {
   for (const Probe& probe : probes) {
     if (!probe.is_recorded) continue;
     totals.probes += probe.is_first() ? 1 : 0;
-    totals.static_places += probe.point.static_probe ? 1 : 0;
+    totals.static_points += probe.point.static_probe ? 1 : 0;
   }
   return totals;
 }
@@ -98,7 +98,7 @@ Error compressed_error(const ProbePoint& point) {
 }
 
 // Checks that the points of one FUNCTION can be probed as requested.
-Result<void> check_places(const ProbeRequest& probe_request, std::span<const ProbePoint> points) {
+Result<void> check_points(const ProbeRequest& probe_request, std::span<const ProbePoint> points) {
   for (const ProbePoint& point : points)
     if (!point.offset) return fail(compressed_error(point));
   for (const ProbePoint& point : points)
@@ -231,8 +231,9 @@ private:
       if (found->errors[i])
         add_failure(probe_request, functions[i], std::move(*found->errors[i]));
       else if (found->points[i].empty())
-        add_failure(probe_request, functions[i],
-                    {ErrorKind::not_found, "the plan has no place of '" + functions[i] + "'"});
+        add_failure(
+            probe_request, functions[i],
+            {ErrorKind::not_found, "the plan has no probe point of '" + functions[i] + "'"});
       add_points(probe_request, functions[i], std::move(found->points[i]));
     }
     return {};
@@ -265,8 +266,8 @@ private:
     const Target& target = *found_->file;
     for (const std::string& text : probe_request.functions) {
       auto points = probe_request.static_probes
-                        ? static_places(target, text)
-                        : places(target, text, how_to_resolve(probe_request));
+                        ? static_points(target, text)
+                        : function_points(target, text, how_to_resolve(probe_request));
       if (points)
         add_points(probe_request, text, std::move(*points));
       else
@@ -301,15 +302,15 @@ private:
     return how;
   }
 
-  static Result<std::vector<ProbePoint>> places(const Target& target, const std::string& text,
-                                                const ResolveOptions& how) {
+  static Result<std::vector<ProbePoint>>
+  function_points(const Target& target, const std::string& text, const ResolveOptions& how) {
     const auto function = parse_function(text);
     if (!function) return fail(function.error());
     return target.resolve(*function, how);
   }
 
   // Skips probes with all their locations if the kernel cannot increment their semaphore.
-  Result<std::vector<ProbePoint>> static_places(const Target& target, const std::string& text) {
+  Result<std::vector<ProbePoint>> static_points(const Target& target, const std::string& text) {
     auto points = target.static_probes(text, resolve_options_);
     if (!points) return points;
     std::set<std::string> skipped;
@@ -349,7 +350,7 @@ private:
     const auto visited = visit_targets(targets, options_, [&](const Target& target) {
       warn(target.warnings());
       for (std::size_t i = 0; i < found.size(); ++i) {
-        auto points = static_places(target, probe_request.functions[i]);
+        auto points = static_points(target, probe_request.functions[i]);
         if (auto whole = check_size(*target.file()); !whole)
           points = fail(std::move(whole).error());
         if (points) {
@@ -414,7 +415,7 @@ private:
       std::erase_if(points, [&](const ProbePoint& point) { return has_malloc(*point.binary); });
       if (points.empty()) return;
     }
-    if (auto checked = check_places(probe_request, points); !checked) {
+    if (auto checked = check_points(probe_request, points); !checked) {
       add_failure(probe_request, function, std::move(checked).error());
       return;
     }
@@ -434,7 +435,7 @@ private:
                                    display_name(point), point.uprobe_distance));
       const auto [known, is_new] =
           probed_.emplace(std::tuple(point.binary->file->identity(), uprobe_offset(point)->value,
-                                     name_at_place(point), probe_request.bounds == ENDS_WAITING),
+                                     name_at_offset(point), probe_request.bounds == ENDS_WAITING),
                           resolved_.probes.size());
       if (is_new) resolved_.probes.add(std::move(point)).is_recorded = probe_request.bounds == 0;
       Probe& probe = resolved_.probes[known->second];
@@ -464,7 +465,7 @@ private:
 
   // Returns what tells probes at one location apart: a static probe and each inlined call, whose
   // code may begin where that of its caller does, are hit on their own. Empty for functions.
-  static std::string name_at_place(const ProbePoint& point) {
+  static std::string name_at_offset(const ProbePoint& point) {
     if (point.static_probe) return *point.symbol;
     if (point.inlined_into == nullptr) return {};
     const InlinedInto& into = *point.inlined_into;
@@ -531,7 +532,7 @@ private:
   Output& output_;
   ResolvedProbes resolved_;
   std::size_t without_semaphore_ = 0; // number of skipped static probes
-  // The probe number by file, offset and name_at_place(), and whether it is a trigger.
+  // The probe number by file, offset and name_at_offset(), and whether it is a trigger.
   std::map<std::tuple<FileIdentity, std::uint64_t, std::string, bool>, std::size_t> probed_;
 };
 
@@ -648,20 +649,21 @@ void warn_of_unused(const plans::AttachPlan& plan, std::span<const ProbeRequest>
   std::set<std::pair<std::string_view, std::string_view>> asked;
   for (const ProbeRequest& each : probe_requests)
     for (const std::string& function : each.functions) asked.emplace(each.target, function);
-  std::uint64_t places = 0;
+  std::uint64_t points = 0;
   std::set<std::string_view> unused;
   for (const plans::PlannedFile& file : plan.files)
     for (const plans::PlannedProbe& probe : file.probes) {
       if (asked.contains({file.target, probe.named.request})) continue;
-      ++places;
+      ++points;
       unused.insert(probe.named.request);
     }
   if (unused.empty()) return;
   const std::string others =
       unused.size() > 1 ? " and " + counted(unused.size() - 1, "other", "others") : "";
   output.warn(fmt::format("{} of the plan {} not probed: '{}'{} not among its functions",
-                          counted(places, "place", "places"), places == 1 ? "is" : "are",
-                          *unused.begin(), others + (unused.size() > 1 ? " are" : " is")));
+                          counted(points, "probe point", "probe points"),
+                          points == 1 ? "is" : "are", *unused.begin(),
+                          others + (unused.size() > 1 ? " are" : " is")));
 }
 
 } // namespace

@@ -64,7 +64,7 @@ struct UnhitFacts {
   // Descendants of the target processes that are not probed and map the file executable.
   std::vector<pid_t> children = {};
   bool takes_pids = true; // the command has the option -p
-  // Number of places where the function is inlined; nullopt without debug info.
+  // Number of addresses where the function is inlined; nullopt without debug info.
   std::optional<std::uint64_t> inlined = {};
   bool file_was_hit = false; // another probe in the file was hit, so some process maps it
   // Why a process that maps the file has no breakpoint there; empty if none is known.
@@ -93,12 +93,12 @@ struct LeftOut {
   std::uint64_t rate_limited = 0;
 };
 
-// A probed place. A static probe has one Probe for each of its places; they are attached together
+// A probed point. A static probe has one Probe for each of its points; they are attached together
 // and reported as one probe.
 struct Probe {
   std::size_t number = 0; // its index in Probes; records of the built-in program carry it
   std::size_t first =
-      0; // index of the first place of the same static probe; for a function, its own number
+      0; // index of the first point of the same static probe; for a function, its own number
   ProbePoint point;
   std::vector<PlannedSite> sites = {};
   std::uint32_t bounds = 0; // STARTS_RECORDING, STOPS_RECORDING
@@ -110,7 +110,7 @@ struct Probe {
 
   // Results. The counts are exact; nullopt if unknown.
   std::optional<std::uint64_t> hits = {};
-  std::optional<std::uint64_t> total_hits = {}; // sum over all places; set in the first place only
+  std::optional<std::uint64_t> total_hits = {}; // sum over all points; set at the first one only
   std::vector<ProgramHits> programs = {};       // of a user, in the order of the sites
   LeftOut left_out = {};
   std::uint64_t excluded = 0;     // hits, by a filter
@@ -119,7 +119,7 @@ struct Probe {
   std::uint64_t invisible = 0;    // hits of processes outside of this pid namespace
   std::uint64_t shown = 0;        // hits that are shown or counted; of calls, their returns
   std::string hidden_reason = {}; // why hits are not shown or cannot happen; or empty
-  MappingSurvey survey = {};      // the processes that map the place, or did so during the run
+  MappingSurvey survey = {};      // the processes that map the point, or did so during the run
   UnhitFacts facts = {};
 
   bool is_first() const { return first == number; }
@@ -145,18 +145,18 @@ private:
   void number(std::size_t index);
 
   std::vector<Probe> probes_;
-  // The first place of each static probe, by its file, ELF image and name.
-  std::map<std::tuple<FileIdentity, std::uint64_t, std::string>, std::size_t> first_places_;
+  // The first point of each static probe, by its file, ELF image and name.
+  std::map<std::tuple<FileIdentity, std::uint64_t, std::string>, std::size_t> first_points_;
 };
 
 // The probe counts that the start line shows.
 struct ProbeTotals {
   std::size_t probes = 0;
-  std::size_t static_places = 0; // places of static probes
+  std::size_t static_points = 0; // points of static probes
 };
 ProbeTotals probe_totals(std::span<const Probe> probes);
 
-// Sets Probe::total_hits. A total is unknown if the hits of one place are.
+// Sets Probe::total_hits. A total is unknown if the hits of one point are.
 void add_up_hits(std::span<Probe> probes);
 
 // A FUNCTION that cannot be probed.
@@ -180,7 +180,7 @@ struct ResolvedProbes {
 // Resolves each FUNCTION in each file that its TARGET stands for. Each warning is printed once;
 // failures of single FUNCTIONs are returned. Fails if no file can be read, and with wrong_machine
 // if no target process can run the code of the files; with several TARGETs this is the failure of
-// the FUNCTIONs there. With a plan, takes the places from there, and gives `binaries` what it knows
+// the FUNCTIONs there. With a plan, takes the points from there, and gives `binaries` what it knows
 // about the functions.
 Result<ResolvedProbes> resolve_requests(std::span<const ProbeRequest> probe_requests,
                                         const ProbeSelection& selection,

@@ -83,7 +83,7 @@ private:
                                                         : split->target),
                               .function = std::string(split->function)};
     if (location.target.empty())
-      if (const auto section = parse_section_place(program)) location.target = section->target;
+      if (const auto section = parse_section_probe(program)) location.target = section->target;
     if (location.target.empty())
       return fail(Error{ErrorKind::usage, fmt::format("--program-name {}={}: a TARGET is missing",
                                                       choice.name, choice.location)}
@@ -103,7 +103,7 @@ private:
         return leave_out(of, is_named, Error{ErrorKind::unsupported, std::string(not_attached)});
       return add(std::move(placed), is_named);
     }
-    const auto section = parse_section_place(program);
+    const auto section = parse_section_probe(program);
     if (!section) {
       if (!placed.is_probe() && program.is_tail_call && !is_named) return {};
       bare_.push_back({std::move(placed), is_named});
@@ -180,14 +180,14 @@ private:
     const bool is_usdt = is_static(*of.program);
     return leave_out(
         of, is_named,
-        Error{ErrorKind::not_found, "its section does not name a place"}
-            .hint(fmt::format("give the place: {} {} TARGET {}", is_usdt ? "usdt attach" : "attach",
+        Error{ErrorKind::not_found, "its section does not name a probe"}
+            .hint(fmt::format("give the probe: {} {} TARGET {}", is_usdt ? "usdt attach" : "attach",
                               programs_option(), is_usdt ? "PROVIDER:NAME" : "FUNCTION…"))
             .hint(request_.program->pinned
                       ? fmt::format("or locate each program: --program-name {}=TARGET:{}",
                                     of.program->name, is_usdt ? "PROVIDER:NAME" : "FUNCTION")
-                  : is_usdt ? "or name the places in sections: SEC(\"usdt/FILE:PROVIDER:NAME\")"
-                            : "or name the places in sections: SEC(\"uprobe/libc.so.6:malloc\")"));
+                  : is_usdt ? "or name the probes in sections: SEC(\"usdt/FILE:PROVIDER:NAME\")"
+                            : "or name the probes in sections: SEC(\"uprobe/libc.so.6:malloc\")"));
   }
 
   // Why a program cannot be at the FUNCTIONs of the command line; nullopt if it can. `any_static`:
@@ -320,7 +320,7 @@ private:
     bool is_named = false;
   };
   struct BySection {
-    SectionPlace location;
+    SectionProbe location;
     std::size_t index = 0; // of located_.placed
     bool is_named = false;
   };

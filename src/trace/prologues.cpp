@@ -168,9 +168,9 @@ describe_prologue(const dwarf::DebugInfo& debug, unwind::UnwindData* frames,
   if (!found) return std::unexpected(std::string(found.error()));
   plans::PlannedPrologue prologue{.size = found->end.value - point.address.value,
                                   .code_size = found->code.size};
-  dwarf::CodePoint place = make_code_point(point, frames, prologue.size);
-  place.with_declaration = place.with_result = false;
-  auto function = dwarf::describe_function(debug, place);
+  dwarf::CodePoint behind = make_code_point(point, frames, prologue.size);
+  behind.with_declaration = behind.with_result = false;
+  auto function = dwarf::describe_function(debug, behind);
   if (!function) return std::unexpected("its debug information ends in its prologue");
   keep_parameters(*function);
   auto& after = function->variables;

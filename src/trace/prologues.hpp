@@ -12,9 +12,9 @@
 
 namespace uprobectl {
 
-// A place behind a prologue that each call of the function passes once.
+// An instruction behind a prologue that each call of the function passes once.
 struct PrologueEnd {
-  std::uint64_t size = 0;       // of the prologue, bytes: from the first instruction to the place
+  std::uint64_t size = 0;       // of the prologue, bytes: from the first instruction to this one
   ProbeEffect effect;           // of a probe there: safe
   dwarf::FunctionInfo function; // with the locations there, and no variables but the parameters
 };

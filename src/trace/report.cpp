@@ -46,11 +46,11 @@ std::string describe_processes(const AttachRequest& request) {
   return text;
 }
 
-// "3 functions", "1 static probe at 4 places"
+// "3 functions", "1 static probe at 4 probe points"
 std::string describe_probes(const ProbeTotals& totals) {
-  if (totals.static_places == 0) return counted(totals.probes, "function", "functions");
+  if (totals.static_points == 0) return counted(totals.probes, "function", "functions");
   return counted(totals.probes, "static probe", "static probes") + " at " +
-         counted(totals.static_places, "place", "places");
+         counted(totals.static_points, "probe point", "probe points");
 }
 
 // "; a hit of 'begin' starts the recording; a hit of 'end' ends the run"
@@ -288,7 +288,7 @@ const ProbePoint* find_other_body(const ProbePoint& point, const HitBodies& hit)
   return found != end ? found->second : nullptr;
 }
 
-// Returns why the place was not hit, and warns once for each probe, unless its function was called.
+// Returns why the point was not hit, and warns once for each probe, unless its function was called.
 std::string report_unhit(const Probe& probe, const RunEnd& end, const HitBodies& hit,
                          Output& output) {
   const bool is_explained = probe.hidden_reason.empty() && end.no_process_reason.empty();
@@ -300,7 +300,7 @@ std::string report_unhit(const Probe& probe, const RunEnd& end, const HitBodies&
                              : !is_explained              ? end.no_process_reason
                                              : diagnose(probe.survey, end.pids, probe.facts);
   if (!probe.is_first()) return reason;
-  // Probes that are inlined at different numbers of places are gathered in one warning.
+  // Probes that are inlined at different numbers of addresses are gathered in one warning.
   UnhitFacts shared = probe.facts;
   shared.inlined.reset();
   const std::string shared_reason =
@@ -311,8 +311,8 @@ std::string report_unhit(const Probe& probe, const RunEnd& end, const HitBodies&
   return reason;
 }
 
-// Writes the record of a place and adds it to the summary. A static probe is counted once, at its
-// first place; it is unhit if none of its places was reached.
+// Writes the record of a point and adds it to the summary. A static probe is counted once, at its
+// first point; it is unhit if none of its points was reached.
 void report_probe(const Probe& probe, const RunEnd& end, const HitBodies& hit,
                   SummaryRecord& summary, Output& output) {
   ProbeRecord record{.point = &probe.point,
@@ -332,7 +332,7 @@ void report_probe(const Probe& probe, const RunEnd& end, const HitBodies& hit,
     if (probe.is_first()) ++summary.probes_hit;
     if (probe.is_first() && summary.single_stepped && !probe.point.effect.emulated)
       ++*summary.single_stepped;
-    if (probe.hits == 0) record.reason = "other places of this probe were hit, this one was not";
+    if (probe.hits == 0) record.reason = "other points of this probe were hit, this one was not";
     if (probe.hits > 0 && !probe.hidden_reason.empty()) {
       record.reason = probe.hidden_reason;
       output.gathered_warning(

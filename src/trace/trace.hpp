@@ -64,7 +64,7 @@ struct CommandOutput {
 
 // Which functions or static probes.
 struct ProbeSelection {
-  // TARGET as typed; empty: the sections of the program name places.
+  // TARGET as typed; empty: the sections of the program name probes.
   std::string target;
   TargetOptions target_options; // its pids are ignored: they follow from the process filter
   std::vector<TargetedFunction> functions; // as typed, each with its own TARGET or `target`
@@ -79,7 +79,7 @@ struct ProbeSelection {
   std::vector<TargetedFunction> stop_on = {};
   // Functions of --until: each hit is a trigger (KeepSpec). They are probed in addition.
   std::vector<TargetedFunction> until = {};
-  // Has the places of all FUNCTIONs; null: they are resolved.
+  // Has the points of all FUNCTIONs; null: they are resolved.
   std::shared_ptr<const plans::AttachPlan> plan = {};
 };
 

@@ -529,20 +529,21 @@ Result<void> UserStaticProbes::load(std::span<const UserMap> tables, std::span<P
 }
 
 Result<void> UserStaticProbes::add(std::span<Probe> probes, std::uint64_t cookie) {
-  std::map<std::string, std::uint32_t> known; // places with the same arguments share an entry
+  std::map<std::string, std::uint32_t> known; // points with the same arguments share an entry
   for (Probe& probe : probes) {
     const ProbePoint& point = probe.point;
     if (!point.static_probe) continue;
-    const StaticProbeLocation place{.probe = point.static_probe.get(),
-                                    .address = uprobe_address(point)};
+    const StaticProbeLocation location{.probe = point.static_probe.get(),
+                                       .address = uprobe_address(point)};
     const bool is_64bit = point.binary->machine.is_64bit;
-    const auto [entry, is_new] = known.try_emplace((is_64bit ? "64 " : "32 ") + reading_key(place));
+    const auto [entry, is_new] =
+        known.try_emplace((is_64bit ? "64 " : "32 ") + reading_key(location));
     if (is_new) {
-      UsdtSpecs::Spec spec{.arguments = make_static_readings(place), .cookie = cookie};
+      UsdtSpecs::Spec spec{.arguments = make_static_readings(location), .cookie = cookie};
       for (std::size_t n = 0; n < spec.arguments.size(); ++n) {
         std::optional<reading>& argument = spec.arguments[n];
         if (!argument) {
-          add_caution(point, n, unreadable_reason(place.probe->arguments[n]));
+          add_caution(point, n, unreadable_reason(location.probe->arguments[n]));
         } else if (!specs_->can_express(*argument, is_64bit)) {
           add_caution(point, n, "not supported by the usdt.bpf.h of this program");
           argument.reset();

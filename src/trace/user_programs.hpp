@@ -133,12 +133,12 @@ private:
 };
 
 // The arguments of static probes for programs that are compiled with libbpf's usdt.bpf.h: the
-// argument specifications go into a map of the program, and the cookie of each place is an index
+// argument specifications go into a map of the program, and the cookie of each point is an index
 // into it.
 class UserStaticProbes {
 public:
   // Sets the cookies of the sites of static probes. `tables`: the specification map of the
-  // programs. A program without one uses no arguments, and its places keep `cookie`. Fails with
+  // programs. A program without one uses no arguments, and its points keep `cookie`. Fails with
   // unsupported if the program uses arguments and the mechanism has no cookies.
   Result<void> load(std::span<const UserMap> tables, std::span<Probe> probes, std::uint64_t cookie,
                     bool supports_cookies);

@@ -35,7 +35,7 @@ public:
     if (!may_go_on()) give_up();
     if (signals_.arrived() && (skipped_process_ || !anything_attached() ||
                                std::ranges::any_of(tasks_, &RunningTask::is_interrupted)))
-      return fail(ErrorKind::interrupted, "interrupted before the probes were in place");
+      return fail(ErrorKind::interrupted, "interrupted before the probes were attached");
     if (std::ranges::all_of(tasks_, &RunningTask::is_over)) return {};
     const auto start = Clock::now();
     exports_.begin({.title = request_.title,

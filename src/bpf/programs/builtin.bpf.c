@@ -67,8 +67,8 @@ static __always_inline __u64 probe_number(struct registers* regs) {
   if (settings.flags & ONLY_PROBE) return 0;
   __u64 cookie = probe_cookie(regs);
   if (!(cookie & SHARED_COOKIE)) return cookie;
-  __u32 key = PLACE_KEY(cookie, PROBED_ADDRESS(regs));
-  __u32* number = bpf_map_lookup_elem(&places, &key);
+  __u32 key = PROBE_NUMBER_KEY(cookie, PROBED_ADDRESS(regs));
+  __u32* number = bpf_map_lookup_elem(&probe_numbers, &key);
   return number ? *number : cookie;
 }
 

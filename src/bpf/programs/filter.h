@@ -279,7 +279,7 @@ static __always_inline __u32 begin_text(const struct filter* filter, const struc
   if (filters_use(FILTERS_LENGTHS) && reading->length_from != 0)
     return read_length(filter, reading, regs, match);
   if (reading->form == READ_STRING || reading->form == READ_BYTES) return TERM_IN_TEXT;
-  struct text_place text = {};
+  struct text_location text = {};
   if (find_text(reading->form, value, &text) != 0) return TERM_UNREAD;
   /* Patterns are of bytes. */
   if (reads_form(READ_JAVA_STRING) && reading->form == READ_JAVA_STRING &&

@@ -96,13 +96,13 @@ struct {
   __type(value, __u64);
 } lost SEC(".maps");
 
-/* For shared cookies: PLACE_KEY of a probe -> its number. */
+/* For shared cookies: PROBE_NUMBER_KEY of a probe -> its number. */
 struct {
   __uint(type, BPF_MAP_TYPE_HASH);
   __uint(max_entries, 1);
   __type(key, __u32);
   __type(value, __u32);
-} places SEC(".maps");
+} probe_numbers SEC(".maps");
 
 /* By the rule in EXIT_COOKIE. */
 struct {

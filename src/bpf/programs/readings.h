@@ -119,14 +119,14 @@ static __always_inline long read_bytes(void* into, __u64 capacity, __u64 length,
 }
 
 /* Where the characters of a string object are. */
-struct text_place {
+struct text_location {
   __u64 address;
   __u64 bytes;
   __u64 length; /* as reading_result::value has it */
 };
 
 /* Source: libstdc++ bits/basic_string.h (_M_dataplus, _M_string_length), C++11 ABI. */
-static __always_inline long find_libstdcxx_text(__u64 from, struct text_place* text) {
+static __always_inline long find_libstdcxx_text(__u64 from, struct text_location* text) {
   __u64 parts[2];
   long error = read_user(parts, sizeof(parts), from);
   if (error) return error;
@@ -137,7 +137,7 @@ static __always_inline long find_libstdcxx_text(__u64 from, struct text_place* t
 
 /* Source: libc++ string (__long, __short; little-endian, without _LIBCPP_ABI_ALTERNATE_STRING_
  * LAYOUT): bit 0 of the first byte is set if the characters are not inside the string object. */
-static __always_inline long find_libcxx_text(__u64 from, struct text_place* text) {
+static __always_inline long find_libcxx_text(__u64 from, struct text_location* text) {
   __u64 parts[3];
   long error = read_user(parts, sizeof(parts), from);
   if (error) return error;
@@ -148,7 +148,7 @@ static __always_inline long find_libcxx_text(__u64 from, struct text_place* text
 }
 
 /* Same with that layout: bit 7 of the last byte is set if the characters are not inside. */
-static __always_inline long find_alternate_libcxx_text(__u64 from, struct text_place* text) {
+static __always_inline long find_alternate_libcxx_text(__u64 from, struct text_location* text) {
   __u64 parts[3];
   long error = read_user(parts, sizeof(parts), from);
   if (error) return error;
@@ -159,7 +159,7 @@ static __always_inline long find_alternate_libcxx_text(__u64 from, struct text_p
 }
 
 /* The characters as they are stored; user space converts them. */
-static __always_inline long find_java_text(__u64 from, struct text_place* text) {
+static __always_inline long find_java_text(__u64 from, struct text_location* text) {
   __u32 count = 0;
   long error = read_user(&count, sizeof(count), from + JAVA_STRING_COUNT_OFFSET);
   if (error) return error;
@@ -176,7 +176,7 @@ static __always_inline int reads_form(__u32 form) {
 
 /* Finds the characters of a string object at `from`. Returns a negative errno if it cannot be read.
  */
-static __noinline long find_text(__u32 form, __u64 from, struct text_place* text) {
+static __noinline long find_text(__u32 form, __u64 from, struct text_location* text) {
   if (reads_form(READ_JAVA_STRING) && form == READ_JAVA_STRING) return find_java_text(from, text);
   if (reads_form(READ_LIBSTDCXX_STRING) && form == READ_LIBSTDCXX_STRING)
     return find_libstdcxx_text(from, text);
@@ -237,7 +237,7 @@ static __always_inline long read_memory(struct probe_record* record, const struc
   }
   if (reads_form(READ_BYTES) && form == READ_BYTES)
     return read_bytes(into, capacity, buffer_length(record, reading, *number), *number);
-  struct text_place text = {};
+  struct text_location text = {};
   long status = find_text(form, *number, &text);
   if (status == 0) {
     status = read_bytes(into, capacity, text.bytes, text.address);

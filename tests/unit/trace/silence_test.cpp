@@ -116,7 +116,7 @@ TEST_CASE("a hit of another function shows that the file was mapped") {
   const pid_t asked[] = {first};
   CHECK(diagnose({}, asked, {.inlined = 2, .file_was_hit = true}) ==
         "other functions of this file were hit, this one was not called while it was probed; it "
-        "is inlined at 2 places, which no probe sees");
+        "is inlined at 2 addresses, which no probe sees");
 }
 
 TEST_CASE("a function that is inlined may run without being called") {
@@ -124,7 +124,7 @@ TEST_CASE("a function that is inlined may run without being called") {
   survey.executable = {first};
   CHECK(diagnose(survey, {}, {.inlined = 3}) ==
         "mapped by process 2147483646, but not called while it was probed; it is inlined at 3 "
-        "places, which no probe sees");
+        "addresses, which no probe sees");
   const std::string plain = "mapped by process 2147483646, but not called while it was probed";
   CHECK(diagnose(survey, {}, {.inlined = 0}) == plain);
   CHECK(diagnose(survey, {}, {.inlined = std::nullopt}) == plain);

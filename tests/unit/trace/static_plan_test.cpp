@@ -63,7 +63,7 @@ CaptureSpec asking_for(const char* list) {
   return inspection;
 }
 
-ProbePoint place_of(const std::string& name) {
+ProbePoint point_of(const std::string& name) {
   ProbePoint point = point_with({});
   auto file = MappedFile::open("/etc/passwd");
   REQUIRE(file);
@@ -356,7 +356,7 @@ TEST_CASE("numbers of two histograms are one") {
 
 TEST_CASE("hits of the locations of a static probe are those of the probe") {
   Probes probes;
-  for (const char* const name : {"a:a", "b:b", "b:b", "c:c", "b:b"}) probes.add(place_of(name));
+  for (const char* const name : {"a:a", "b:b", "b:b", "c:c", "b:b"}) probes.add(point_of(name));
   const auto set_hits = [&](std::vector<std::optional<std::uint64_t>> hits) {
     for (Probe& probe : probes) probe.hits = hits[probe.number];
     add_up_hits(probes);
@@ -366,7 +366,7 @@ TEST_CASE("hits of the locations of a static probe are those of the probe") {
   CHECK(probes[1].total_hits == 9);
   CHECK_FALSE(probes[3].total_hits);
   const ProbeTotals totals = probe_totals(probes);
-  CHECK((totals.probes == 3 && totals.static_places == 5));
+  CHECK((totals.probes == 3 && totals.static_points == 5));
   set_hits({5, 0, std::nullopt, 1, 2});
   CHECK_FALSE(probes[1].total_hits);
 }
@@ -374,7 +374,7 @@ TEST_CASE("hits of the locations of a static probe are those of the probe") {
 TEST_CASE("probes that are left keep their order, sites and static probe") {
   Probes probes;
   for (const char* const name : {"a:a", "b:b", "c:c", "b:b"}) {
-    Probe& probe = probes.add(place_of(name));
+    Probe& probe = probes.add(point_of(name));
     probe.sites.push_back({.program = probes.size()});
   }
   CHECK((probes[3].number == 3 && probes[3].first == 1));
