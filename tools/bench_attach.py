@@ -89,7 +89,7 @@ class Questions:
                          "bpftrace_missing_there": alone_missing}
 
     def attach_500(self):
-        # f1000 to f1499. bpftrace ends itself once all are in place.
+        # f1000 to f1499. bpftrace ends itself once all are attached.
         ours = timed([self.binary, "attach", "-q", "-d", "1ms", self.path, "f1[0-4]??"])
         theirs = timed([self.bpftrace, "-e",
                         f"uprobe:{self.path}:f10*,uprobe:{self.path}:f11*,uprobe:{self.path}:f12*,"

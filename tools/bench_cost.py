@@ -78,7 +78,7 @@ def program_runs(pid):
 def cost(argv, ready, path, sides):
     """Nanoseconds a call in the programs of a tool, which must have run once for each side of a call."""
     with Target(path) as target, Tracer(argv, ready, target) as tracer:
-        # bpftrace says that it is ready once probes are in place, perhaps a little early.
+        # bpftrace says that it is ready once probes are attached, perhaps a little early.
         time.sleep(0.2)
         target.ask("exactly 1000")  # to warm up
         before = program_runs(tracer.process.pid)

@@ -94,11 +94,11 @@ def sysroot_of(path):
     return next((folder for folder in Path(path).parents if (folder / "packages").is_file()), None)
 
 
-def place_of(path):
+def component_path(path):
     """A path as components.toml has it."""
-    place = str(path).removeprefix(str(sysroot_of(path) or ""))
-    place = re.sub(r"^/(usr/)?", "", place)
-    return re.sub(r"(x86_64|aarch64)-linux-gnu/", "", place)
+    shown = str(path).removeprefix(str(sysroot_of(path) or ""))
+    shown = re.sub(r"^/(usr/)?", "", shown)
+    return re.sub(r"(x86_64|aarch64)-linux-gnu/", "", shown)
 
 
 def installed_origins(paths):
@@ -142,9 +142,9 @@ def linked_code(build, machine):
     linked = linked_files(build)
     found = {}
     for path in sorted(linked) + sorted(included_files(build)):
-        place = place_of(path)
+        shown = component_path(path)
         for component in components:
-            if any(re.fullmatch(pattern, place) for pattern in component["files"]):
+            if any(re.fullmatch(pattern, shown) for pattern in component["files"]):
                 found.setdefault(component["name"], (component, path))
                 break
         else:

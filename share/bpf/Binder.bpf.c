@@ -82,7 +82,7 @@ static __always_inline int read_descriptor(__u64 binder, char* into) {
 }
 
 /* The sixth parameter after the ArtMethod. On x86-64 it is on the stack, behind the return address,
- * the place of the ArtMethod and 4 bytes for each parameter before it. */
+ * the slot of the ArtMethod and 4 bytes for each parameter before it. */
 static __always_inline __s32 calling_uid(struct registers* regs) {
 #if defined(TARGET_AARCH64)
   return (__s32)regs->word[ARM64_X0 + 6];

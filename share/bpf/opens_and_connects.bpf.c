@@ -60,8 +60,8 @@ int opens(struct system_call* context) {
 #define FAMILY_INTERNET 2
 #define FAMILY_INTERNET_6 10
 
-/* The places in `text` are known to the verifier because the loops are unrolled: groups have fixed
- * widths. */
+/* The positions in `text` are known to the verifier because the loops are unrolled: groups have
+ * fixed widths. */
 static __always_inline void write_decimal(char* text, __u8 number) {
   text[0] = '0' + number / 100;
   text[1] = '0' + number / 10 % 10;

@@ -88,17 +88,17 @@ void add_set_files(std::vector<std::string>& paths, std::string_view condition) 
 host::UserPaths find_user_paths(const CommandLine& line) {
   host::UserPaths paths;
   for (const GivenOption& option : line.given())
-    for (const std::string& value : option.values) switch (option.spec->place) {
-      case FilePlace::input:
+    for (const std::string& value : option.values) switch (option.spec->file_use) {
+      case FileUse::input:
         add_path(paths.inputs, value);
         break;
-      case FilePlace::output:
+      case FileUse::output:
         add_path(paths.outputs, value);
         break;
-      case FilePlace::folder:
+      case FileUse::folder:
         add_path(paths.folders, value);
         break;
-      case FilePlace::device:
+      case FileUse::device:
         break;
       }
   for (const std::string& condition : line.values("--if")) add_set_files(paths.inputs, condition);

@@ -20,8 +20,8 @@ OPTION_KEYS = {"names", "only", "value", "optional", "default", "repeat", "help"
                "section", "short", "detail", "topic", "with_adb", "plan"}
 SPELLING_KEYS = {"names", "commands", "value", "begins", "number", "max_bytes", "joined", "becomes", "suggest",
                  "complete"}
-FILE_PLACES = {"input", "output", "folder"}  # enumerators of FilePlace
-PLACES = FILE_PLACES | {"device", "host"}
+FILE_USES = {"input", "output", "folder"}  # enumerators of FileUse
+WITH_ADB = FILE_USES | {"device", "host"}
 PLAN_USES = {"kept", "used"}  # enumerators of PlanUse
 COMPLETIONS = {"file", "dir", "pid", "command"}
 
@@ -47,7 +47,7 @@ def option_of(row, group, command):
         raise SystemExit(f"options.toml: {row['names']}: unknown keys {', '.join(sorted(unknown))}")
     if row.get("complete", "file") not in COMPLETIONS:
         raise SystemExit(f"options.toml: {row['names']}: complete = {row['complete']}")
-    if (row.get("with_adb") in PLACES) != (row.get("complete") in ("file", "dir")):
+    if (row.get("with_adb") in WITH_ADB) != (row.get("complete") in ("file", "dir")):
         raise SystemExit(f"options.toml: {row['names']}: options with complete = file or dir need with_adb, others have none")
     if row.get("plan", "kept") not in PLAN_USES:
         raise SystemExit(f"options.toml: {row['names']}: plan = {row['plan']}")
@@ -255,7 +255,7 @@ def cpp_option(option, words):
               "list": str(option.get("list", False)).lower(),
               "choices": words(option.get("choices")), "needs": words(option.get("needs")),
               "needs_message": literal(needs_message(option)),
-              "place": f"FilePlace::{option['with_adb']}" if option.get("with_adb") in FILE_PLACES else "{}",
+              "file_use": f"FileUse::{option['with_adb']}" if option.get("with_adb") in FILE_USES else "{}",
               "plan": f"PlanUse::{option['plan']}" if "plan" in option else "{}"}
     return "{" + ", ".join(f".{key} = {value}" for key, value in fields.items()
                            if value not in ('""', "false", "{}")) + "}"

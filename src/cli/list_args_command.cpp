@@ -63,14 +63,14 @@ private:
   }
 
   // Adds where parameters are that cannot be read at the entry.
-  static void add_places(const PrologueEnd& behind, const ArchInfo& arch,
-                         dwarf::FunctionInfo& function) {
+  static void add_locations(const PrologueEnd& behind, const ArchInfo& arch,
+                            dwarf::FunctionInfo& function) {
     for (std::size_t i = 0; i < function.variables.size(); ++i) {
       dwarf::Variable& parameter = function.variables[i];
-      const dwarf::Location& place = behind.function.variables[i].location;
-      if (!lacks_bytes(parameter) || !place.is_readable()) continue;
+      const dwarf::Location& location = behind.function.variables[i].location;
+      if (!lacks_bytes(parameter) || !location.is_readable()) continue;
       const std::string there = fmt::format(" (behind the prologue, at +{:#x}: {})", behind.size,
-                                            dwarf::to_string(place, arch));
+                                            dwarf::to_string(location, arch));
       parameter.location.problem += parameter.location.problem.empty() ? "" : there;
       const auto missing =
           std::ranges::find_if(parameter.location.pieces,
@@ -93,7 +93,7 @@ private:
     if (!behind)
       output_.detail(fmt::format("{}: its parameters are not read behind its prologue: {}",
                                  display_name(point), behind.error()));
-    if (behind && *behind) add_places(**behind, image.machine().info(), *function);
+    if (behind && *behind) add_locations(**behind, image.machine().info(), *function);
     output_.write(ArgumentsRecord{.point = &point, .function = &*function});
   }
 

@@ -64,7 +64,7 @@ void add_lines(std::vector<SourceLines>& found, SourceLines lines) {
   same->with_code = std::move(all);
 }
 
-// Returns the lines of each place of a function, or of a file if no function has the name.
+// Returns the lines of each body of a function, or of a file if no function has the name.
 Result<std::vector<SourceLines>> find_lines(const Target& target, const LinesRequest& request) {
   std::vector<SourceLines> found;
   std::optional<Error> no_function;

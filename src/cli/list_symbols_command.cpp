@@ -85,7 +85,7 @@ public:
     for (const std::string& each : damage) output_.warn_once(subject + ": " + each);
     if (!request_.patterns.empty() || !symbols->empty() || !damage.empty()) return;
     output_.warn_once(subject + (is_default(filter_.symbols)
-                                     ? ": no function symbols: name places by address: vaddr:0x…"
+                                     ? ": no function symbols: name functions by address: vaddr:0x…"
                                      : ": no symbols of this kind or size"));
   }
 

@@ -10,8 +10,9 @@
 
 namespace uprobectl::cli {
 
-// Where the files are that the values of an option name, if the command runs on a device (--adb).
-enum class FilePlace : std::uint8_t { device, input, output, folder };
+// What the files are that the values of an option name, if the command runs on a device (--adb):
+// files there, or inputs, outputs and output folders of the workstation.
+enum class FileUse : std::uint8_t { device, input, output, folder };
 
 // What `attach --write-plan` does with an option: it cannot be combined with it, uses it, or keeps
 // it in the plan.
@@ -30,7 +31,7 @@ struct OptionSpec {
   std::span<const std::string_view> choices; // empty: any value
   std::span<const std::string_view> needs;   // one of these options is required
   std::string_view needs_message;
-  FilePlace place = FilePlace::device;
+  FileUse file_use = FileUse::device;
   PlanUse plan = PlanUse::none;
 };
 

@@ -179,7 +179,8 @@ Result<void> write_plan_file(const std::string& path, plans::AttachPlan plan,
           path, [&](OutputBuffer& out) { out.append(text); }, output.workstation());
       !written)
     return written;
-  output.status(fmt::format("{}: a plan of {} in {}", path, counted(probes, "place", "places"),
+  output.status(fmt::format("{}: a plan of {} in {}", path,
+                            counted(probes, "probe point", "probe points"),
                             counted(plan.files.size(), "file", "files")));
   return {};
 }

@@ -14,7 +14,7 @@ Result<AttachRequest> read_attach_request(std::span<const std::string_view> argu
 // Makes plans for the builds that devices have. Thread-safe.
 class SymbolPlans {
 public:
-  // The debug places of the request are those of this machine. Messages are written as `output`
+  // The debug paths of the request are those of this machine. Messages are written as `output`
   // says.
   SymbolPlans(AttachRequest request, const OutputOptions& output)
       : request_(std::move(request)), output_(output) {}

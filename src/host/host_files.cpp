@@ -102,7 +102,7 @@ std::optional<Error> RecordFiles::finish() {
 }
 
 // A file below a folder of outputs is in the folder of its device.
-std::string HostFiles::place_of(std::string_view path) const {
+std::string HostFiles::local_path(std::string_view path) const {
   if (paths_.is_output(path)) return with_suffix(path, suffix_);
   for (const std::string& folder : paths_.folders)
     if (path.starts_with(folder))
@@ -130,7 +130,7 @@ void HostFiles::serve(const NumberedRequest& request, std::string& out) {
 
 int HostFiles::serve_file(std::uint32_t number, const FileRequest& request) {
   const bool writable = paths_.is_output(request.path) || paths_.is_in_folder(request.path);
-  const std::string place = place_of(request.path);
+  const std::string local = local_path(request.path);
   switch (request.operation) {
   case FileOperation::read: {
     const auto input = inputs_->find(request.path);
@@ -145,11 +145,11 @@ int HostFiles::serve_file(std::uint32_t number, const FileRequest& request) {
     return paths_.is_in_folder(request.path) ? make_folder(request) : EACCES;
   case FileOperation::exists:
     if (!writable) return EACCES;
-    return ::access(place.c_str(), F_OK) == 0 ? 0 : errno;
+    return ::access(local.c_str(), F_OK) == 0 ? 0 : errno;
   case FileOperation::remove_folder:
-    if (!created_folders_.contains(place)) return EACCES;
+    if (!created_folders_.contains(local)) return EACCES;
     std::error_code error;
-    std::filesystem::remove_all(place, error);
+    std::filesystem::remove_all(local, error);
     return error.value();
   }
   return EACCES;
@@ -158,51 +158,51 @@ int HostFiles::serve_file(std::uint32_t number, const FileRequest& request) {
 // A folder of the command line, or one in it or in a folder of this run: an older one may be a link
 // that leads elsewhere.
 int HostFiles::make_folder(const FileRequest& request) {
-  const std::string place = place_of(request.path);
+  const std::string local = local_path(request.path);
   const bool is_named = std::ranges::find(paths_.folders, request.path) != paths_.folders.end();
   const bool is_below = std::ranges::any_of(paths_.folders, [&](const std::string& folder) {
     std::string named = with_suffix(folder, suffix_);
     while (named.ends_with('/')) named.pop_back();
-    return parent_of(place) == named;
+    return parent_of(local) == named;
   });
-  if (!is_named && !is_below && !is_in_new_folder(place)) return EACCES;
+  if (!is_named && !is_below && !is_in_new_folder(local)) return EACCES;
   if (created_folders_.size() >= max_folders) return EMFILE;
-  if (::mkdir(place.c_str(), folder_mode) != 0) return errno;
-  created_folders_.insert(place);
+  if (::mkdir(local.c_str(), folder_mode) != 0) return errno;
+  created_folders_.insert(local);
   return 0;
 }
 
-bool HostFiles::is_in_new_folder(std::string_view place) const {
-  return created_folders_.contains(parent_of(place));
+bool HostFiles::is_in_new_folder(std::string_view local) const {
+  return created_folders_.contains(parent_of(local));
 }
 
 int HostFiles::open_output(std::uint32_t number, const FileRequest& request) {
   if (open_.size() >= max_open) return EMFILE;
   constexpr std::uint32_t passed_on = O_TRUNC | O_APPEND | O_EXCL | O_NOFOLLOW;
   int flags = O_CREAT | static_cast<int>(request.flags & passed_on);
-  std::string place(request.path);
+  std::string local(request.path);
   std::shared_ptr<Sink> sink;
   LineMark mark = LineMark::none;
   StreamContent content = StreamContent::bytes;
-  if (records_->has(place)) {
-    sink = records_->open(place, flags);
+  if (records_->has(local)) {
+    sink = records_->open(local, flags);
     mark = records_->mark();
     content = records_->content();
   } else {
-    place = place_of(request.path);
+    local = local_path(request.path);
     // Below a folder there are only new files: what else is there may be a link or a FIFO.
     if (!paths_.is_output(request.path)) {
-      if (!is_in_new_folder(place)) return EACCES;
+      if (!is_in_new_folder(local)) return EACCES;
       flags |= O_EXCL | O_NOFOLLOW;
     }
-    UniqueFd file = open_for_writing(place, flags);
+    UniqueFd file = open_for_writing(local, flags);
     if (file && ::isatty(file.get()) == 1) content = StreamContent::text;
     if (file)
       sink = std::make_shared<Sink>(std::move(file), (request.flags & (O_TRUNC | O_APPEND)) == 0);
   }
   if (!sink) return errno;
   MarkedLines lines(*sink, mark, serial_, content);
-  Written file{std::move(place), std::move(sink), std::move(lines)};
+  Written file{std::move(local), std::move(sink), std::move(lines)};
   if (request.path == saved_run_) file.parts = parts_;
   open_.insert_or_assign(number, std::move(file));
   return 0;

@@ -111,11 +111,11 @@ private:
   int serve_file(std::uint32_t number, const FileRequest& request);
   int open_output(std::uint32_t number, const FileRequest& request);
   int make_folder(const FileRequest& request);
-  bool is_in_new_folder(std::string_view place) const;
+  bool is_in_new_folder(std::string_view local) const;
   int open_updated(std::uint32_t number, const FileRequest& request);
   bool start_handler(const NumberedRequest& request);
   void append_handled(std::string& out);
-  std::string place_of(std::string_view path) const;
+  std::string local_path(std::string_view path) const;
 
   struct Reading {
     std::uint32_t number = 0;

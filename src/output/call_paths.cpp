@@ -30,7 +30,7 @@ std::size_t CallPaths::choose(Stacks& stacks, const OpenCall& call) {
   return stacks.size() - 1;
 }
 
-CallPaths::Place CallPaths::open(const OpenCall& call) {
+CallPaths::Path CallPaths::open(const OpenCall& call) {
   Stacks& stacks = stacks_of(call);
   for (Stack& stack : stacks)
     stack.calls.resize(stack.calls.size() - std::exchange(stack.closed, 0));
@@ -41,7 +41,7 @@ CallPaths::Place CallPaths::open(const OpenCall& call) {
   return {.stack = chosen, .calls = calls};
 }
 
-std::optional<CallPaths::Place> CallPaths::close(const OpenCall& call) {
+std::optional<CallPaths::Path> CallPaths::close(const OpenCall& call) {
   Stacks& stacks = stacks_of(call);
   for (std::size_t i = 0; i < stacks.size(); ++i) {
     Stack& stack = stacks[i];
@@ -52,7 +52,7 @@ std::optional<CallPaths::Place> CallPaths::close(const OpenCall& call) {
     // Calls inside it that are still there have exceeded a limit elsewhere.
     stack.calls.erase(found.base(), stack.calls.end());
     stack.closed = 1;
-    return Place{.stack = i, .calls = stack.calls};
+    return Path{.stack = i, .calls = stack.calls};
   }
   return std::nullopt;
 }

@@ -16,16 +16,16 @@ public:
     std::uint64_t stack_pointer = 0;
     const ProbePoint* point = nullptr;
   };
-  struct Place {
+  struct Path {
     std::size_t stack = 0;       // number of the thread's stack; the first is 0
     std::span<const Call> calls; // the open calls of that stack up to this one, outermost first
   };
 
   // Call it when the call opens. The result is valid until the next call.
-  Place open(const OpenCall& call);
+  Path open(const OpenCall& call);
   // Call it when the call closes. nullopt if it has not been opened, or exceeded a limit. The
   // result, which includes the call, is valid until the next call.
-  std::optional<Place> close(const OpenCall& call);
+  std::optional<Path> close(const OpenCall& call);
 
 private:
   // Calls beyond these limits are at the innermost call that fits, or not followed.

@@ -226,7 +226,7 @@ public:
   std::optional<std::string> ambiguous_name(std::uint64_t address) const {
     std::optional<std::string> ambiguous;
     any_at(address, [&](const std::string& name) {
-      if (places_.at(name).several) ambiguous = name;
+      if (addresses_.at(name).several) ambiguous = name;
       return ambiguous.has_value();
     });
     return ambiguous;
@@ -239,7 +239,7 @@ private:
     std::uint64_t reach = 0; // the largest end of this and earlier ranges
     std::string name;
   };
-  struct Places {
+  struct Addresses {
     std::uint64_t first = 0;
     bool several = false;
   };
@@ -249,8 +249,9 @@ private:
       const auto symbol = table.at(index);
       if (!symbol || !symbol->defined || symbol->name.empty()) continue;
       const std::uint64_t address = symbol->address.value;
-      const auto [place, is_new] = places_.try_emplace(std::string(symbol->name), Places{address});
-      if (!is_new && place->second.first != address) place->second.several = true;
+      const auto [known, is_new] =
+          addresses_.try_emplace(std::string(symbol->name), Addresses{address});
+      if (!is_new && known->second.first != address) known->second.several = true;
       if (const auto end = checked_add(address, symbol->size); end && symbol->size != 0)
         ranges_.push_back({address, *end, 0, std::string(symbol->name)});
     }
@@ -269,7 +270,7 @@ private:
   }
 
   std::vector<Range> ranges_; // by begin
-  std::unordered_map<std::string, Places> places_;
+  std::unordered_map<std::string, Addresses> addresses_;
 };
 
 namespace {

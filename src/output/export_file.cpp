@@ -62,10 +62,10 @@ std::optional<Result<UniqueFd>> open_other(const std::string& path, mode_t new_m
   return file;
 }
 
-// Creates a file beside `place`, and sets the path.
-Result<UniqueFd> create_beside(const std::string& place, const std::string& path,
+// Creates a file beside `target`, and sets the path.
+Result<UniqueFd> create_beside(const std::string& target, const std::string& path,
                                std::string& temporary) {
-  temporary = place + ".XXXXXX";
+  temporary = target + ".XXXXXX";
   UniqueFd file{::mkostemp(temporary.data(), O_CLOEXEC)};
   if (!file) return fail(system_error(errno, path));
   return file;
@@ -74,16 +74,16 @@ Result<UniqueFd> create_beside(const std::string& place, const std::string& path
 Result<void> replace_regular(const std::string& path, mode_t new_mode, const WriteContent& write) {
   struct stat old{};
   const bool is_there = ::stat(path.c_str(), &old) == 0;
-  const std::string place = without_links(path);
+  const std::string target = without_links(path);
   std::string temporary;
-  const auto file = create_beside(place, path, temporary);
+  const auto file = create_beside(target, path, temporary);
   if (!file) return fail(file.error());
   auto written = write(file->get());
   if (written) {
     // If the owner cannot be kept, drop the set-user-ID and set-group-ID bits.
     const bool owned = !is_there || ::fchown(file->get(), old.st_uid, old.st_gid) == 0;
     const mode_t mode = is_there ? old.st_mode & (owned ? 07777U : 0777U) : masked(new_mode);
-    if (::fchmod(file->get(), mode) != 0 || ::rename(temporary.c_str(), place.c_str()) != 0)
+    if (::fchmod(file->get(), mode) != 0 || ::rename(temporary.c_str(), target.c_str()) != 0)
       written = fail(system_error(errno, "cannot replace " + path));
   }
   if (!written) ::unlink(temporary.c_str());

@@ -47,10 +47,11 @@ bool is_other_kind(const std::string& path) {
 
 bool are_one_file(const ExportRequest& one, const ExportRequest& other) {
   std::error_code error; // then the paths are empty
-  const auto place = [&](const ExportRequest& request) {
+  const auto canonical = [&](const ExportRequest& request) {
     return std::filesystem::weakly_canonical(std::filesystem::absolute(request.path, error), error);
   };
-  if (!place(one).empty() && place(one) == place(other)) return !is_other_kind(one.path);
+  if (!canonical(one).empty() && canonical(one) == canonical(other))
+    return !is_other_kind(one.path);
   const auto file = find_regular_file(one.path);
   return file && file == find_regular_file(other.path);
 }

@@ -74,7 +74,7 @@ struct Callees {
   std::vector<std::uint32_t> first; // index of `order` by caller
 };
 
-// Places callees below their caller, ordered by name and module. The weight of stacks that end in
+// Puts callees below their caller, ordered by name and module. The weight of stacks that end in
 // the caller is to their right. Frames lighter than `min_weight` are omitted.
 FlameLayout lay_out(const FrameNodes& frames, std::uint64_t min_weight) {
   const std::vector<std::uint64_t> sums = stack_weights(frames);

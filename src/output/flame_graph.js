@@ -88,7 +88,7 @@ function shortenName(frame, columns) {
   return shortenText(name, columns);
 }
 
-function place(frame, pixels) {
+function positionFrame(frame, pixels) {
   const from = Math.max(frame.at, zoomed.at);
   const to = Math.min(frame.at + frame.weight, zoomed.at + zoomed.weight);
   const shown = to - from > zoomed.weight * 1e-12;
@@ -116,7 +116,7 @@ function layOut() {
   barGround.setAttribute("width", width);
   foreign.setAttribute("x", width - margin - 560);
   foreign.setAttribute("width", 560);
-  frames.forEach(function (frame) { place(frame, (width - 2 * margin) / zoomed.weight); });
+  frames.forEach(function (frame) { positionFrame(frame, (width - 2 * margin) / zoomed.weight); });
   reset.disabled = zoomed === all;
   showDetails(null);
 }

@@ -17,12 +17,12 @@ const ArchInfo& arch_of(const ArgumentsRecord& record) {
   return record.point->binary->machine.info();
 }
 
-std::string place_text(const dwarf::Location& location, const ArchInfo& arch) {
+std::string location_text(const dwarf::Location& location, const ArchInfo& arch) {
   const std::string text = dwarf::to_string(location, arch);
   return location.is_readable() ? text : fmt::format("<{}>", printable(text));
 }
 
-using Line = std::array<std::string, 3>; // name, type, place
+using Line = std::array<std::string, 3>; // name, type, location
 
 std::vector<Line> lines_of(const ArgumentsRecord& record) {
   const ArchInfo& arch = arch_of(record);
@@ -31,13 +31,13 @@ std::vector<Line> lines_of(const ArgumentsRecord& record) {
     std::string name = variable.name.empty() ? "(unnamed)" : printable(variable.name);
     if (!variable.inlined_function.empty())
       name = fmt::format("{}::{}", printable(variable.inlined_function), name);
-    lines.push_back(
-        {std::move(name), printable(variable.type->name()), place_text(variable.location, arch)});
+    lines.push_back({std::move(name), printable(variable.type->name()),
+                     location_text(variable.location, arch)});
   }
   if (record.function->is_variadic) lines.push_back({"...", "", ""});
   if (record.function->result->kind() != dwarf::TypeKind::none)
     lines.push_back({"=", printable(record.function->result->name()),
-                     place_text(record.function->result_location, arch)});
+                     location_text(record.function->result_location, arch)});
   return lines;
 }
 

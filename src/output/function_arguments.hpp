@@ -16,7 +16,7 @@ class JsonRecord;
 //     = int               rax
 std::string function_arguments_text(const ArgumentsRecord& record);
 
-// Appends the keys of an `arguments` record after those of the place: function, source_file, …
+// Appends the keys of an `arguments` record after those of the function: function, source_file, …
 void append_json_arguments(JsonRecord& json, const ArgumentsRecord& record);
 
 } // namespace uprobectl

@@ -23,10 +23,10 @@ const PointNames::Names& PointNames::find(const ProbePoint& point) {
 }
 
 std::string PointNames::find_distinction(const ProbePoint& point) {
-  if (!point.symbol || point.static_probe) return {}; // a static probe has any number of places
-  const auto [place, is_new] = first_places_.try_emplace(
-      display_name(point), FirstPlace{to_string(point.binary->path), point.address.value});
-  const FirstPlace& first = place->second;
+  if (!point.symbol || point.static_probe) return {}; // a static probe has any number of points
+  const auto [known, is_new] = first_points_.try_emplace(
+      display_name(point), FirstPoint{to_string(point.binary->path), point.address.value});
+  const FirstPoint& first = known->second;
   if (is_new || point.source || point.inlined_into) return {};
   if (first.file != file(point)) return fmt::format(" ({})", file(point));
   return first.address == point.address.value ? "" : fmt::format(" ({:#x})", point.address.value);

@@ -24,7 +24,7 @@ private:
     std::string name;
     std::string distinction;
   };
-  struct FirstPlace {
+  struct FirstPoint {
     std::string file;
     std::uint64_t address = 0;
   };
@@ -32,7 +32,7 @@ private:
   std::string find_distinction(const ProbePoint& point);
 
   std::unordered_map<const ProbePoint*, Names> known_;
-  std::unordered_map<std::string, FirstPlace> first_places_; // by name
+  std::unordered_map<std::string, FirstPoint> first_points_; // by name
   std::shared_ptr<const ProbedBinary> binary_; // of the previous point, whose text is file_:
   std::string file_;                           // consecutive points are mostly in the same file
 };

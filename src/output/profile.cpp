@@ -108,14 +108,14 @@ void Profile::opened(const OpenCall& call, const Event& /*entry*/) { paths_.open
 
 void Profile::closed(const OpenCall& call, CallEnd /*end*/, std::uint64_t end_ns,
                      const Event* /*exit*/) {
-  const auto place = paths_.close(call);
-  if (!place) return;
-  std::vector<PathFrame> path;
-  path.reserve(place->calls.size());
-  for (const CallPaths::Call& each : place->calls)
-    path.push_back({.name = find_name(*each.point), .point = each.point});
+  const auto path = paths_.close(call);
+  if (!path) return;
+  std::vector<PathFrame> frames;
+  frames.reserve(path->calls.size());
+  for (const CallPaths::Call& each : path->calls)
+    frames.push_back({.name = find_name(*each.point), .point = each.point});
   const std::uint64_t duration = end_ns - std::min(call.begin_ns, end_ns);
-  add_path(path, {.hits = 1, .measured = duration - std::min(duration, call.children_ns)});
+  add_path(frames, {.hits = 1, .measured = duration - std::min(duration, call.children_ns)});
 }
 
 void Profile::add_sample(const StackSample& sample) {

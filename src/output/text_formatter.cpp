@@ -412,9 +412,9 @@ public:
 
   void write(const FrameRecord& record) override {
     header({"INDEX", "PC", "FRAME"});
-    std::string place;
-    append_printable(place, display_frame(*record.frame));
-    table_.row({std::to_string(record.index), hex(record.frame->pc), place});
+    std::string text;
+    append_printable(text, display_frame(*record.frame));
+    table_.row({std::to_string(record.index), hex(record.frame->pc), text});
   }
 
   void write(const ReportFrameRecord&) override {}

@@ -67,9 +67,9 @@ void StaticProbeGroups::add(const StaticProbeRecord& record, bool verbose) {
   if (is_new) {
     std::string heading = printable(*point.symbol);
     if (!record.target.empty()) heading += "  " + printable(record.target);
-    groups_.push_back({.heading = std::move(heading), .places = {}});
+    groups_.push_back({.heading = std::move(heading), .points = {}});
   }
-  groups_[at->second].places.push_back(
+  groups_[at->second].points.push_back(
       {.offset = fmt::format("{:#x}", display_offset(point)),
        .semaphore = semaphore_text(point),
        .arguments = printable(marked_arguments(point)),
@@ -81,19 +81,20 @@ void StaticProbeGroups::write() {
   std::size_t offset = 0;
   std::size_t semaphore = 0;
   for (const Group& group : groups_)
-    for (const Place& place : group.places) {
-      offset = std::max(offset, place.offset.size());
-      semaphore = std::max(semaphore, place.semaphore.size());
+    for (const Point& point : group.points) {
+      offset = std::max(offset, point.offset.size());
+      semaphore = std::max(semaphore, point.semaphore.size());
     }
   for (const Group& group : groups_) {
-    const std::size_t count = group.places.size();
-    out_.append(fmt::format("{}  {} {}\n", group.heading, count, count == 1 ? "place" : "places"));
-    for (const Place& place : group.places) {
-      std::string line = "  " + padded(place.offset, offset) + "  " +
-                         padded(place.semaphore, semaphore) + "  " + place.arguments;
+    const std::size_t count = group.points.size();
+    out_.append(fmt::format("{}  {} {}\n", group.heading, count,
+                            count == 1 ? "probe point" : "probe points"));
+    for (const Point& point : group.points) {
+      std::string line = "  " + padded(point.offset, offset) + "  " +
+                         padded(point.semaphore, semaphore) + "  " + point.arguments;
       line.erase(line.find_last_not_of(' ') + 1);
       out_.append(line + "\n");
-      if (!place.parsed.empty()) out_.append("      " + place.parsed + "\n");
+      if (!point.parsed.empty()) out_.append("      " + point.parsed + "\n");
     }
   }
   groups_.clear();

@@ -65,7 +65,7 @@ public:
   void write(); // all added probes
 
 private:
-  struct Place {
+  struct Point {
     std::string offset;
     std::string semaphore;
     std::string arguments;
@@ -73,7 +73,7 @@ private:
   };
   struct Group {
     std::string heading; // "shop:open  base.apk!/lib/x.so"
-    std::vector<Place> places;
+    std::vector<Point> points;
   };
 
   OutputBuffer& out_;

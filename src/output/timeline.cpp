@@ -206,8 +206,8 @@ public:
 
   void closed(const OpenCall& call, CallEnd end, std::uint64_t end_ns, const Event* exit) override {
     last_ns_ = std::max(last_ns_, end_ns);
-    const auto place = paths_.close(call);
-    if (!place) return;
+    const auto path = paths_.close(call);
+    if (!path) return;
     std::vector<DataMember> values;
     std::vector<DataMember> times;
     if (exit != nullptr) values = other_values(*exit);
@@ -220,7 +220,7 @@ public:
     const bool failed =
         end != CallEnd::returned || call.exception ||
         (exit != nullptr && (exit->return_errno != 0 || exit->failed.value_or(false)));
-    encoder_->call_end(file_.draft(), {.pid = call.pid, .tid = call.tid, .stack = place->stack},
+    encoder_->call_end(file_.draft(), {.pid = call.pid, .tid = call.tid, .stack = path->stack},
                        {.name = find_name(*call.point),
                         .category = module_name(*call.point),
                         .values = values,
@@ -415,8 +415,8 @@ bool NestedCalls::add(std::uint64_t begin_ns, std::uint64_t end_ns) {
   auto last = first;
   for (; last != calls_.end() && last->begin_ns < end_ns; ++last)
     if (last->end_ns > end_ns) return last->begin_ns == begin_ns;
-  const auto place = calls_.erase(first, last);
-  calls_.insert(place, {.begin_ns = begin_ns, .end_ns = end_ns});
+  const auto next = calls_.erase(first, last);
+  calls_.insert(next, {.begin_ns = begin_ns, .end_ns = end_ns});
   if (calls_.size() > max_calls) calls_.erase(calls_.begin(), calls_.begin() + max_calls / 2);
   return true;
 }

@@ -19,7 +19,7 @@ constexpr std::array<std::string_view, 5> instruction_sets = {"arm64", "x86_64",
                                                               "x86"};
 
 bool is_compiled(std::string_view path) {
-  return !jar_name(path).empty() && !path.ends_with(".dex"); // ".dex" is also in other places
+  return !jar_name(path).empty() && !path.ends_with(".dex"); // ".dex" is also in other paths
 }
 
 void add(std::vector<std::string>& files, std::string path) {

@@ -141,7 +141,7 @@ void RunningTask::warn_about_unmapped(const Probe& probe, pid_t pid) const {
 }
 
 bool RunningTask::attach_probe(Probe& probe, std::size_t point, pid_t pid, SignalWatch& signals) {
-  const ProbePoint& place = probe.points[point];
+  const ProbePoint& at = probe.points[point];
   const auto report_refused = [&](const Error& error) {
     // If the process has ended meanwhile, this is not an error.
     if (error.kind == ErrorKind::interrupted) interrupted_ = true;
@@ -149,18 +149,18 @@ bool RunningTask::attach_probe(Probe& probe, std::size_t point, pid_t pid, Signa
     if (!probe.attach_error) {
       probe.attach_error = error;
       const Error labelled = Error(error).within(to_string(probe.name));
-      output_.fail(labelled, place.binary->target, place.request);
+      output_.fail(labelled, at.binary->target, at.request);
     }
     failed_ = true;
     return false;
   };
-  if (auto checked = check_unmodified(*place.binary->file); !checked)
+  if (auto checked = check_unmodified(*at.binary->file); !checked)
     return report_refused(checked.error());
-  if (const auto changed = find_changed_code(place, pid, output_)) return report_refused(*changed);
-  const ProbeSite site{.file = place.binary->file->fd(),
-                       .offset = *uprobe_offset(place),
+  if (const auto changed = find_changed_code(at, pid, output_)) return report_refused(*changed);
+  const ProbeSite site{.file = at.binary->file->fd(),
+                       .offset = *uprobe_offset(at),
                        .program = probe.program->pinned.program(),
-                       .label = to_string(place.binary->path) + ": " + display_name(place)};
+                       .label = to_string(at.binary->path) + ": " + display_name(at)};
   auto attachment = Attachment::attach(probe.program->mechanism, std::span(&site, 1),
                                        std::span(&pid, 1), [&] { return signals.arrived(); });
   if (!attachment) return report_refused(attachment.error());

@@ -135,7 +135,7 @@ private:
     if (probe.method_signature && probe.fully_qualified_class_name)
       note("method_signature is ignored");
     if (!probe.file_paths.empty() && probe.fully_qualified_class_name)
-      note("file_paths are ignored: ART is asked for the method's place");
+      note("file_paths are ignored: ART is asked for the method's code");
     if (name == connection_program || name == gesture_program)
       note(fmt::format("this program is '{}' in some builds and '{}' in others", gesture_program,
                        connection_program));

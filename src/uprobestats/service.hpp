@@ -24,7 +24,7 @@ std::string_view describe(Service service); // "UprobeStats of Android 15", for 
 // that only the names in the program distinguish the generations.
 std::optional<Service> find_service(const std::string& root);
 
-// A place of a task file that a service treats differently from uprobectl.
+// A part of a task file that a service treats differently from uprobectl.
 struct ServiceFinding {
   bool rejected = false; // the service does not run the file at all
   std::optional<std::size_t> task;

@@ -53,9 +53,9 @@ struct TaskFile {
   std::vector<std::string> warnings; // for example about unknown fields
 };
 
-// Parses the text or the binary form, in either numbering. Fails with corrupt, naming the place, if
-// the file is malformed; with usage if it has no task; with ambiguous if the binary form fits both
-// numberings. An invalid task or probe is not a failure: its `problem` is set.
+// Parses the text or the binary form, in either numbering. Fails with corrupt, naming the position,
+// if the file is malformed; with usage if it has no task; with ambiguous if the binary form fits
+// both numberings. An invalid task or probe is not a failure: its `problem` is set.
 Result<TaskFile> read_task_file(Bytes file);
 
 // Returns the signature without its return type: "com.foo.Bar.baz(int)" for

@@ -81,11 +81,11 @@ StatsdArgument locate_argument(const LoggedMethod& method, std::int32_t position
   if (!method.is_64bit)
     return {.problem = "the method is 32-bit code, whose registers the record does not contain"};
   if (method.java && *method.java) return parameter_of(**method.java, position);
-  const std::size_t place = static_cast<std::size_t>(position) + behind_this;
-  if (place >= registers_in_order().size())
+  const std::size_t index = static_cast<std::size_t>(position) + behind_this;
+  if (index >= registers_in_order().size())
     return {.problem = fmt::format("it is not in one of the {} argument registers",
                                    registers_in_order().size() - behind_this)};
-  return {.register_index = place};
+  return {.register_index = index};
 }
 
 std::vector<StatsdArgument> locate_arguments(std::span<const LoggedMethod> methods,
@@ -171,7 +171,7 @@ void warn_about_run_time_code(const TaskProbeName& name, const art::OatFile& oat
 }
 
 // Several paths may lead to the same file.
-bool is_same_place(const ProbePoint& one, const ProbePoint& other) {
+bool is_same_point(const ProbePoint& one, const ProbePoint& other) {
   return one.binary->file->identity() == other.binary->file->identity() &&
          one.offset == other.offset;
 }
@@ -241,7 +241,7 @@ Result<ProbePoint> TaskProbeFinder::resolve_in(const std::string& path,
   const auto& target = open(path);
   if (!target) return fail(target.error());
   if (!probe.file_paths.empty()) output_.warn_once(target->warnings());
-  ResolveOptions how{.clones = ResolveOptions::Clones::none, // a task has one place for a method
+  ResolveOptions how{.clones = ResolveOptions::Clones::none, // a task has one point for a method
                      .aliases = request_.aliases,
                      .to_probe = true,
                      .replaced_nops = probe_optimized_nops(),
@@ -367,7 +367,7 @@ TaskProbeResolution TaskProbeFinder::find(const TaskProbeName& name, Files how_m
     const auto* const oat = target.java_methods();
     if (oat != nullptr)
       if (auto of_code = check_shared_code(*oat, *point, name)) return refuse(std::move(*of_code));
-    const auto is_there = [&](const ProbePoint& known) { return is_same_place(known, *point); };
+    const auto is_there = [&](const ProbePoint& known) { return is_same_point(known, *point); };
     if (std::ranges::any_of(answer.points, is_there)) continue;
     if (answer.points.empty()) answer.method = logged_method(target, *point);
     if (answer.points.empty() && oat != nullptr && *oat)

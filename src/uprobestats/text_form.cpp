@@ -16,16 +16,16 @@ namespace {
 // The tokens of protobuf's text format (protobuf.dev/reference/protobuf/textformat-spec, "Lexical
 // elements"). Floating-point numbers are recognised but not converted: no field of a task file has
 // one.
-struct TextPlace {
+struct TextPosition {
   std::size_t line = 1; // from 1; columns count bytes
   std::size_t column = 1;
 };
-std::string to_string(TextPlace place); // "line 3, column 7"
+std::string to_string(TextPosition position); // "line 3, column 7"
 
 struct Token {
   enum class Kind { end, identifier, integer, real, text, symbol };
   Kind kind = Kind::end;
-  TextPlace place;
+  TextPosition position;
   std::string_view written; // the token's bytes in the file
   std::string value;        // of a text: without quotes and escapes
 };
@@ -51,7 +51,7 @@ private:
 
   std::string_view text_;
   std::size_t at_ = 0;
-  TextPlace place_;
+  TextPosition position_;
   Token token_;
 };
 
@@ -85,18 +85,18 @@ char simple_escape(char c) {
   return found == std::string_view::npos ? '\0' : meanings[found];
 }
 
-std::unexpected<Error> fail_at(TextPlace place, std::string_view what) {
-  return fail(ErrorKind::corrupt, fmt::format("{}: {}", to_string(place), what));
+std::unexpected<Error> fail_at(TextPosition position, std::string_view what) {
+  return fail(ErrorKind::corrupt, fmt::format("{}: {}", to_string(position), what));
 }
 
-std::string to_string(TextPlace place) {
-  return fmt::format("line {}, column {}", place.line, place.column);
+std::string to_string(TextPosition position) {
+  return fmt::format("line {}, column {}", position.line, position.column);
 }
 
 void TextTokens::step(std::size_t bytes) {
   for (const char c : rest().substr(0, bytes)) {
-    place_.column = c == '\n' ? 1 : place_.column + 1;
-    place_.line += c == '\n' ? 1 : 0;
+    position_.column = c == '\n' ? 1 : position_.column + 1;
+    position_.line += c == '\n' ? 1 : 0;
   }
   at_ += bytes;
 }
@@ -115,7 +115,7 @@ void TextTokens::skip_blanks() {
 
 Result<void> TextTokens::advance() {
   skip_blanks();
-  token_ = {.kind = Token::Kind::end, .place = place_, .written = {}, .value = {}};
+  token_ = {.kind = Token::Kind::end, .position = position_, .written = {}, .value = {}};
   if (rest().empty()) return {};
   const std::size_t begin = at_;
   const char c = rest().front();
@@ -132,10 +132,11 @@ Result<void> TextTokens::advance() {
     token_.kind = Token::Kind::symbol;
     step(1);
   } else {
-    return fail_at(place_, c > ' ' && c < '\x7f'
-                               ? fmt::format("unexpected '{}'", c)
-                               : fmt::format("byte {:#04x} is not text",
-                                             static_cast<unsigned>(static_cast<unsigned char>(c))));
+    return fail_at(position_,
+                   c > ' ' && c < '\x7f'
+                       ? fmt::format("unexpected '{}'", c)
+                       : fmt::format("byte {:#04x} is not text",
+                                     static_cast<unsigned>(static_cast<unsigned char>(c))));
   }
   token_.written = text_.substr(begin, at_ - begin);
   return {};
@@ -160,7 +161,7 @@ void TextTokens::take_number() {
 }
 
 Result<void> TextTokens::take_text() {
-  const TextPlace begin = place_;
+  const TextPosition begin = position_;
   const char quote = rest().front();
   token_.kind = Token::Kind::text;
   step(1);
@@ -178,7 +179,7 @@ Result<void> TextTokens::take_text() {
 }
 
 Result<void> TextTokens::take_escape(std::string& value) {
-  const TextPlace begin = place_;
+  const TextPosition begin = position_;
   step(1);
   const char c = rest().empty() ? '\0' : rest().front();
   if (const char meant = simple_escape(c); meant != '\0' && c != '\0') {
@@ -252,7 +253,8 @@ private:
   Result<void> advance() { return tokens_.advance(); }
 
   std::unexpected<Error> expected(std::string_view what) const {
-    return fail_at(token().place, fmt::format("expected {}, found {}", what, quote_token(token())));
+    return fail_at(token().position,
+                   fmt::format("expected {}, found {}", what, quote_token(token())));
   }
   // Consumes the symbol if it is the current token. Returns whether it was.
   Result<bool> accept(char symbol) {
@@ -276,29 +278,29 @@ private:
   }
 
   Result<void> field(const MessageType& type, proto::Message& message) {
-    const TextPlace place = token().place;
-    if (tokens_.is_symbol('[')) return extension(place, type);
+    const TextPosition position = token().position;
+    if (tokens_.is_symbol('[')) return extension(position, type);
     if (token().kind != Token::Kind::identifier)
       return expected(fmt::format("a field of {}", type.name));
     const std::string_view name = token().written;
     if (auto next = advance(); !next) return next;
     const Field* const field = type.find(name);
     if (field == nullptr) {
-      warn_of(place, type, name);
+      warn_of(position, type, name);
       return skip_field(0);
     }
     if (!field->repeated && field->count(message) > 0)
-      return fail_at(place, fmt::format("'{}' is given twice", name));
+      return fail_at(position, fmt::format("'{}' is given twice", name));
     const auto colon = accept(':');
     if (!colon) return fail(colon.error());
     if (!*colon && field->type != Field::Type::message) return expected("':'");
-    if (tokens_.is_symbol('[')) return list(*field, place, message);
+    if (tokens_.is_symbol('[')) return list(*field, position, message);
     return value(*field, message);
   }
 
-  Result<void> list(const Field& field, TextPlace place, proto::Message& message) {
+  Result<void> list(const Field& field, TextPosition position, proto::Message& message) {
     if (!field.repeated)
-      return fail_at(place, fmt::format("'{}' is not a repeated field", field.name));
+      return fail_at(position, fmt::format("'{}' is not a repeated field", field.name));
     return elements([&] { return value(field, message); });
   }
 
@@ -356,7 +358,7 @@ private:
   }
 
   Result<void> integer(const Field& field, proto::Message& message) {
-    const TextPlace place = token().place;
+    const TextPosition position = token().position;
     const auto minus = accept('-');
     if (!minus) return fail(minus.error());
     if (token().kind != Token::Kind::integer) return expected("a number");
@@ -365,8 +367,8 @@ private:
                                             ? std::uint64_t{1} << 63U
                                             : std::uint64_t{1} << 31U; // of negative ones
     if (!magnitude || *magnitude > max_magnitude - (*minus ? 0 : 1))
-      return fail_at(place, fmt::format("invalid value {}{} for '{}'", *minus ? "-" : "",
-                                        token().written, field.name));
+      return fail_at(position, fmt::format("invalid value {}{} for '{}'", *minus ? "-" : "",
+                                           token().written, field.name));
     const auto number = static_cast<std::int64_t>(*minus ? 0 - *magnitude : *magnitude);
     const FieldValue value = field.add(message);
     if (auto* const* const int64 = std::get_if<std::int64_t*>(&value))
@@ -400,25 +402,25 @@ private:
     });
     if (value == field.values.end()) {
       const std::string names = joined(field.values | std::views::transform(&EnumValue::name));
-      return fail_at(token().place, fmt::format("invalid value {} for '{}' (expected {})",
-                                                quote_token(token()), field.name, names));
+      return fail_at(token().position, fmt::format("invalid value {} for '{}' (expected {})",
+                                                   quote_token(token()), field.name, names));
     }
     *std::get<std::int32_t*>(field.add(message)) = value->number;
     return advance();
   }
 
-  void warn_of(TextPlace place, const MessageType& type, std::string_view name) {
+  void warn_of(TextPosition position, const MessageType& type, std::string_view name) {
     if (warnings_.size() == max_warnings) return;
     std::vector<std::string> names;
     for (const Field& field : type.fields) names.emplace_back(field.name);
     const auto near = nearest(name, names);
     warnings_.push_back(fmt::format("{}: '{}' is not a field of {} and is skipped{}",
-                                    to_string(place), name, type.name,
+                                    to_string(position), name, type.name,
                                     near.empty() ? "" : ": " + did_you_mean(near)));
   }
 
   // "[com.example.extension]", "[type.googleapis.com/x.Y]"
-  Result<void> extension(TextPlace place, const MessageType& type) {
+  Result<void> extension(TextPosition position, const MessageType& type) {
     std::string name;
     while (!tokens_.is_symbol(']')) {
       if (token().kind == Token::Kind::end) return expected("']'");
@@ -426,7 +428,7 @@ private:
       if (auto next = advance(); !next) return next;
     }
     if (auto next = advance(); !next) return next;
-    warn_of(place, type, name + "]");
+    warn_of(position, type, name + "]");
     return skip_field(0);
   }
 
@@ -440,7 +442,7 @@ private:
   }
 
   Result<void> skip_value(std::size_t depth) {
-    if (depth == max_depth) return fail_at(token().place, "too many levels");
+    if (depth == max_depth) return fail_at(token().position, "too many levels");
     if (tokens_.is_symbol('[')) return elements([&] { return skip_value(depth + 1); });
     if (tokens_.is_symbol('{') || tokens_.is_symbol('<')) return skip_message(depth + 1);
     if (token().kind == Token::Kind::text) {
