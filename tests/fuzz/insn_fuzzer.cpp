@@ -38,13 +38,13 @@ void require_exits(Arch arch, Bytes function, VirtualAddress address) {
 }
 
 // A region without code is marked by nothing, and one with a mark outside of the function is not.
-void require_flow(Arch arch, Bytes function, VirtualAddress address, std::uint64_t place) {
+void require_flow(Arch arch, Bytes function, VirtualAddress address, std::uint64_t offset) {
   const ControlFlow::Piece piece{address, function};
-  const VirtualAddress mark{address.value + place};
+  const VirtualAddress mark{address.value + offset};
   const auto flow = ControlFlow::read(arch, std::span(&piece, 1), address, std::span(&mark, 1));
   if (!flow) return;
   const CodeRange region{mark, {mark.value + 1}};
-  const bool is_inside = place < function.size();
+  const bool is_inside = offset < function.size();
   require(flow->is_marked({}, {}));
   require(is_inside || !flow->is_marked(std::span(&region, 1), std::span(&mark, 1)));
   require(is_inside || !flow->is_in_sequence(mark));
@@ -60,36 +60,36 @@ int fuzz_insn(const std::uint8_t* data, std::size_t size) {
   if (size < header) return 0;
   const Bytes all(reinterpret_cast<const std::byte*>(data), size);
   const auto arch = sets[data[0] % sets.size()];
-  const std::uint64_t place = read_at<std::uint16_t>(all, 1).value_or(0);
+  const std::uint64_t offset = read_at<std::uint16_t>(all, 1).value_or(0);
   const Bytes function = all.subspan(header);
 
-  require_flow(arch, function, {0x1000}, place);
+  require_flow(arch, function, {0x1000}, offset);
   if (const auto nop = optimized_nop(arch, function))
     require(instruction_size(arch, function) == (*nop == OptimizedNop::five_bytes ? 5 : 10));
-  const auto around = instruction_around(arch, function, place);
-  const auto boundary = boundary_at(arch, function, place);
+  const auto around = instruction_around(arch, function, offset);
+  const auto boundary = boundary_at(arch, function, offset);
   if (around) {
-    require(around->offset <= place && place - around->offset < around->size);
-    require((boundary == Boundary::yes) == (around->offset == place));
+    require(around->offset <= offset && offset - around->offset < around->size);
+    require((boundary == Boundary::yes) == (around->offset == offset));
   } else {
     require(boundary != Boundary::yes);
   }
 
   for (Bytes rest = function; !rest.empty();) {
     const auto length = instruction_size(arch, rest);
-    const auto text = instruction_text(arch, rest, VirtualAddress{place << 48 | rest.size()});
+    const auto text = instruction_text(arch, rest, VirtualAddress{offset << 48 | rest.size()});
     if (text) require(length && !text->empty() && text->find_first_of("\t\n") == text->npos);
     if (!length) break;
     require(*length > 0 && *length <= rest.size() && *length <= 15);
     rest = rest.subspan(*length);
   }
-  require_exits(arch, function, {place << 48 | place});
-  const auto returned = find_return_code(arch, {0x1000 + place % 64}, [&](VirtualAddress at) {
+  require_exits(arch, function, {offset << 48 | offset});
+  const auto returned = find_return_code(arch, {0x1000 + offset % 64}, [&](VirtualAddress at) {
     const std::uint64_t into = at.value - 0x1000;
     return into < function.size() ? function.subspan(into) : Bytes();
   });
   constexpr std::uint64_t most = std::uint64_t{32} << 20U; // bytes of 32 instructions
   require(!returned || returned->raises_stack <= most);
-  static_cast<void>(only_forwards(arch, function, {place << 48 | place}));
+  static_cast<void>(only_forwards(arch, function, {offset << 48 | offset}));
   return 0;
 }

@@ -15,16 +15,16 @@ using namespace uprobectl;
 
 namespace {
 
-using Places = std::multiset<std::pair<std::string, std::uint64_t>>;
+using Entries = std::multiset<std::pair<std::string, std::uint64_t>>;
 
-Places places_in(const dwarf::DebugInfo& debug) {
-  Places places;
+Entries entries_in(const dwarf::DebugInfo& debug) {
+  Entries entries;
   const auto functions = dwarf::find_inlined(debug, [](std::string_view) { return true; });
   if (!functions) std::abort();
   for (const dwarf::InlinedFunction& function : *functions)
     for (const dwarf::InlinedInstance& instance : function.instances)
-      places.emplace(function.name, instance.entry.value);
-  return places;
+      entries.emplace(function.name, instance.entry.value);
+  return entries;
 }
 
 } // namespace
@@ -48,8 +48,8 @@ int fuzz_name_index(const std::uint8_t* data, std::size_t size) {
   const auto indexed = dwarf::DebugInfo::parse(std::as_bytes(std::span(with_index)));
   const auto scanned = dwarf::DebugInfo::parse(std::as_bytes(std::span(without)));
   if (!indexed || !scanned) std::abort();
-  const Places found = places_in(*indexed);
-  const Places all = places_in(*scanned);
+  const Entries found = entries_in(*indexed);
+  const Entries all = entries_in(*scanned);
   // The scan stops at damaged units; the index may lead beyond the damage.
   if (scanned->warnings().empty() && !std::ranges::includes(all, found)) std::abort();
   (void)dwarf::find_global(*indexed, "total");

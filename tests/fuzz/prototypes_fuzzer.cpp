@@ -20,13 +20,13 @@ int fuzz_prototypes(const std::uint8_t* data, std::size_t size) {
       for (const bool paired : {false, true}) {
         const CaptureSpec capture{.pair_calls = paired};
         // Where glibc of arm64 might have it.
-        const ErrnoPlace error{.slot = 0x1000, .thread_pointer_offset = -64};
+        const ErrnoLocation error{.slot = 0x1000, .thread_pointer_offset = -64};
         CapturePoint probed{.point = &point,
                             .code = {.kind = CodeKind::native, .strings = READ_LIBCXX_STRING},
                             .known = std::make_shared<const KnownCall>(make_known_call(
                                 *prototype, name, capture, phases_of(capture), false, error))};
         const auto plan = CapturePlan::make(capture, std::span(&probed, 1));
-        if (!plan) continue; // more arguments than have a place
+        if (!plan) continue; // more arguments than have a location
         std::uint32_t bytes = 0;
         for (const capture_plan& made : plan->plans())
           for (const reading& each : std::span(made.readings, made.reading_count)) {

@@ -17,7 +17,7 @@ int fuzz_relocations(const std::uint8_t* data, std::size_t size) {
   std::uint64_t count = 0;
   while (const auto each = packed.next(max_count)) {
     if (++count > max_count || each->addend.has_value() != has_addends) std::abort();
-    if (!is_64bit && (each->place.value >> 32U != 0 || each->symbol >> 24U != 0)) std::abort();
+    if (!is_64bit && (each->address.value >> 32U != 0 || each->symbol >> 24U != 0)) std::abort();
   }
   return 0;
 }

@@ -101,7 +101,7 @@ def violations(modules: Modules, root: Path, name: str):
                 yield f"{file.relative_to(root)}:{line}: {match[2]}: {why}"
 
 
-def unknown_places(modules: Modules, root: Path):
+def unknown_folders(modules: Modules, root: Path):
     for folder in (root / "src").iterdir():
         if folder.is_dir() and folder.name not in modules:
             yield f"{folder.relative_to(root)}: not in src/modules.toml"
@@ -152,7 +152,7 @@ def check(root: Path, modules: Modules):
     tap.check("every fault of a broken tree is found",
               [f"not found: {name}" for name in BROKEN_TREE if name not in found])
     tap.check("a sound tree has none", violations_in(modules, SOUND_TREE))
-    tap.check("every folder and public header belongs to a module", list(unknown_places(modules, root)))
+    tap.check("every folder and public header belongs to a module", list(unknown_folders(modules, root)))
     for name in names:
         tap.check(f"{name} includes only what it may use", list(violations(modules, root, name)))
     tap.check("docs/ARCHITECTURE.md shows this list",

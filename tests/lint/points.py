@@ -18,7 +18,7 @@ MAKER = "src/resolve/point.cpp"
 READERS = {"src/saved/run_reader.cpp"}
 MADE = re.compile(r"\bProbePoint (\w+;|\w+\{|\w+ = \{)|\bProbePoint(\{|\(\))|vector<ProbePoint> \w+\(\w+\);")
 MOVED = re.compile(r"\b\w*point\w*(\.|->)(address|offset|image_offset|segment_address|segment_offset) = ")
-CHECKED = re.compile(r"\bcheck_place\((?!const)")
+CHECKED = re.compile(r"\bcheck_instruction\((?!const)")
 ACCEPTED = re.compile(r"\bpoint\w*(\.|->)effect = \{\}")
 
 
@@ -28,8 +28,8 @@ def problems(texts: dict[str, str]):
             for pattern, allowed, why in (
                     (MADE, {MAKER, *READERS}, "make_point() makes points"),
                     (MOVED, {MAKER, *READERS}, "a point is moved after it was checked"),
-                    (CHECKED, {MAKER}, "make_point() checks places"),
-                    # resolve_number() shows a place with a warning if it is not to be probed.
+                    (CHECKED, {MAKER}, "make_point() checks instructions"),
+                    # resolve_number() shows a point with a warning if it is not to be probed.
                     (ACCEPTED, {MAKER}, "an effect is forgotten")):
                 if pattern.search(line) and name not in allowed:
                     yield f"{name}:{number}: {why}: {line.strip()}"
@@ -37,7 +37,7 @@ def problems(texts: dict[str, str]):
 
 BROKEN = {"src/a.cpp": "  ProbePoint point;\n  point.image_offset = x;\n  point->address = y;\n"
                        "  return ProbePoint{};\n  std::vector<ProbePoint> all(n);\n"
-                       "  check_place(query, point, symbol, name);\n  point.effect = {};\n"}
+                       "  check_instruction(query, point, symbol, name);\n  point.effect = {};\n"}
 SOUND = {"src/a.cpp": "  ProbePoint point = std::move(points->front());\n  std::vector<ProbePoint> points;\n"
                       "  const ProbePoint& point = probe.point;\n  if (point.offset == x) return;\n",
          MAKER: "  ProbePoint point;\n  point.offset = image.to_file(offset);\n"}

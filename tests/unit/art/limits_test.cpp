@@ -24,8 +24,8 @@ void put_number(std::string& bytes, std::size_t at, std::uint32_t value) {
   std::memcpy(bytes.data() + at, &value, sizeof(value));
 }
 
-std::size_t offset_in(const std::string& whole, const void* place) {
-  return static_cast<std::size_t>(static_cast<const char*>(place) - whole.data());
+std::size_t offset_in(const std::string& whole, const void* part) {
+  return static_cast<std::size_t>(static_cast<const char*>(part) - whole.data());
 }
 
 Result<art::OatFile> read_with(elf::Image& image, const std::vector<std::string>& dex) {

@@ -44,20 +44,20 @@ std::vector<art::DumpedMethod> dump_of(const OatSample& sample, const elf::Image
   return methods;
 }
 
-using Place = std::pair<std::uint64_t, std::string>;
+using NamedOffset = std::pair<std::uint64_t, std::string>;
 
-std::set<Place> places_in(const art::OatFile& oat, const elf::Image& image) {
-  std::set<Place> places;
+std::set<NamedOffset> methods_in(const art::OatFile& oat, const elf::Image& image) {
+  std::set<NamedOffset> methods;
   for (const art::Method& method : oat.compiled())
-    places.emplace(image.to_image(method.code)->value, to_string(oat.signature(method)));
-  return places;
+    methods.emplace(image.to_image(method.code)->value, to_string(oat.signature(method)));
+  return methods;
 }
 
-std::set<Place> places_of(const OatSample& sample) {
-  std::set<Place> places;
+std::set<NamedOffset> methods_of(const OatSample& sample) {
+  std::set<NamedOffset> methods;
   for (const auto& row : read_table(sample.list))
-    if (row[0] != "-") places.emplace(std::stoull(row[0], nullptr, 16), row[1]);
-  return places;
+    if (row[0] != "-") methods.emplace(std::stoull(row[0], nullptr, 16), row[1]);
+  return methods;
 }
 
 Result<art::OatFile> ask(elf::Image& image, std::vector<art::DumpedMethod> methods) {
@@ -122,7 +122,7 @@ TEST_CASE("offsets of both kinds lead to the same locations in files of every la
       const auto oat = ask(*image, dump_of(sample, *image, from_file));
       INFO((oat ? "" : oat.error().message));
       REQUIRE(oat);
-      CHECK(places_in(*oat, *image) == places_of(sample));
+      CHECK(methods_in(*oat, *image) == methods_of(sample));
     }
 }
 
@@ -132,7 +132,7 @@ TEST_CASE("offsets of both kinds lead to the same locations in real files") {
     for (const bool from_file : {false, true}) {
       INFO(sample.oat << (from_file ? " from the file" : " from oatdata"));
       std::vector<art::DumpedMethod> methods;
-      std::set<Place> expected;
+      std::set<NamedOffset> expected;
       for (const auto& row : read_table(sample.list)) {
         const std::uint64_t in_file = std::stoull(row.at(0), nullptr, 16);
         const std::uint64_t from_data = std::stoull(row.at(1), nullptr, 16);
@@ -144,7 +144,7 @@ TEST_CASE("offsets of both kinds lead to the same locations in real files") {
       const auto oat = ask(*image, std::move(methods));
       INFO((oat ? "" : oat.error().message));
       REQUIRE(oat);
-      CHECK(places_in(*oat, *image) == expected);
+      CHECK(methods_in(*oat, *image) == expected);
     }
 }
 
@@ -158,7 +158,7 @@ TEST_CASE("oatdump reads a file of a version that is refused") {
   CHECK(oat->version() == 127);
   CHECK_FALSE(oat->has_access_flags());
   CHECK(oat->has_all_dex_files());
-  CHECK(places_in(*oat, *image) == places_of(sample));
+  CHECK(methods_in(*oat, *image) == methods_of(sample));
   const auto greeter = oat->find_class("com.example.Greeter");
   REQUIRE(greeter);
   CHECK(oat->class_name(*greeter) == "com.example.Greeter");
@@ -239,7 +239,7 @@ TEST_CASE("methods of DEX files that are missing are taken from oatdump") {
   const auto oat = art::OatFile::from_oatdump(*image, methods, where);
   INFO((oat ? "" : oat.error().message));
   REQUIRE(oat);
-  CHECK(places_in(*oat, *image) == places_of(sample));
+  CHECK(methods_in(*oat, *image) == methods_of(sample));
 
   auto fewer = methods;
   std::erase_if(fewer, [](const art::DumpedMethod& method) {
@@ -346,5 +346,5 @@ TEST_CASE("offsets that fit both bases are rejected") {
   auto image = code_twice(sample, 7);
   const auto oat = ask(image, methods);
   REQUIRE(oat);
-  CHECK(places_in(*oat, image) == places_of(sample));
+  CHECK(methods_in(*oat, image) == methods_of(sample));
 }

@@ -36,7 +36,7 @@ std::vector<std::byte> usual_types() {
 }
 
 // Where a type begins in the bytes.
-std::size_t place_of(std::uint32_t id) {
+std::size_t offset_of(std::uint32_t id) {
   const auto bytes = usual_types();
   const std::unique_ptr<btf, decltype(&btf__free)> types(
       btf__new(bytes.data(), static_cast<std::uint32_t>(bytes.size())), btf__free);
@@ -81,12 +81,12 @@ struct ObjectFile {
   std::array<Elf64_Shdr, count> sections{};
 
   ObjectFile() {
-    const auto set = [&](Index index, std::string_view name, std::uint32_t type, std::size_t place,
+    const auto set = [&](Index index, std::string_view name, std::uint32_t type, std::size_t offset,
                          std::size_t size, std::size_t each) {
       Elf64_Shdr& section = sections[index];
       section.sh_name = static_cast<std::uint32_t>(std::string_view(names.data(), 64).find(name));
       section.sh_type = type;
-      section.sh_offset = sizeof(Elf64_Ehdr) + place;
+      section.sh_offset = sizeof(Elf64_Ehdr) + offset;
       section.sh_size = size;
       section.sh_entsize = each;
     };
@@ -141,35 +141,35 @@ TEST_CASE("types that are cut off anywhere are refused") {
 }
 
 TEST_CASE("a type that refers to a missing type is rejected") {
-  CHECK(verdict_with(place_of(2) + size_or_type, 10) ==
+  CHECK(verdict_with(offset_of(2) + size_or_type, 10) ==
         "type 2: invalid type id 10 (expected at most 9)");
-  CHECK(verdict_with(place_of(3) + name, 0xffffff)
+  CHECK(verdict_with(offset_of(3) + name, 0xffffff)
             .starts_with("type 3: its name is outside the strings, at 0xffffff of "));
-  CHECK(verdict_with(place_of(3) + rest + 4, 77) ==
+  CHECK(verdict_with(offset_of(3) + rest + 4, 77) ==
         "type 3: invalid type id 77 (expected at most 9)");
-  CHECK(verdict_with(place_of(4) + size_or_type, 0xffffffff) ==
+  CHECK(verdict_with(offset_of(4) + size_or_type, 0xffffffff) ==
         "type 4: invalid type id 4294967295 (expected at most 9)");
-  CHECK(verdict_with(place_of(5) + size_or_type, 1) == "type 5: a function without a prototype");
-  CHECK(verdict_with(place_of(7) + rest, 1) == "type 7: entry 0 is not a variable");
-  CHECK(verdict_with(place_of(9) + rest, 0) == "type 9: an array of void");
+  CHECK(verdict_with(offset_of(5) + size_or_type, 1) == "type 5: a function without a prototype");
+  CHECK(verdict_with(offset_of(7) + rest, 1) == "type 7: entry 0 is not a variable");
+  CHECK(verdict_with(offset_of(9) + rest, 0) == "type 9: an array of void");
 }
 
 TEST_CASE("members and variables outside of their parent are rejected") {
-  CHECK(verdict_with(place_of(3) + rest + 12 + 8, 17 * 8) ==
+  CHECK(verdict_with(offset_of(3) + rest + 12 + 8, 17 * 8) ==
         "type 3: member 1 begins at bit 136 of 16 bytes");
-  CHECK(verdict_with(place_of(7) + rest + 4, 8) ==
+  CHECK(verdict_with(offset_of(7) + rest + 4, 8) ==
         "type 7: variable 0 lies outside of the section of 16 bytes");
-  CHECK(verdict_with(place_of(7) + rest + 8, 0xffffffff) ==
+  CHECK(verdict_with(offset_of(7) + rest + 8, 0xffffffff) ==
         "type 7: variable 0 lies outside of the section of 16 bytes");
 }
 
 TEST_CASE("a type that contains itself is refused") {
-  CHECK(verdict_with(place_of(8) + size_or_type, 8) == "type 8 contains itself");
-  CHECK(verdict_with(place_of(9) + rest, 9) == "type 9 contains itself");
+  CHECK(verdict_with(offset_of(8) + size_or_type, 8) == "type 8 contains itself");
+  CHECK(verdict_with(offset_of(9) + rest, 9) == "type 9 contains itself");
   // By way of another: the structure's first member is an array of it.
-  CHECK(verdict_with(place_of(3) + rest + 4, 9).ends_with(" contains itself"));
+  CHECK(verdict_with(offset_of(3) + rest + 4, 9).ends_with(" contains itself"));
   // Through a pointer it may.
-  CHECK(verdict_with(place_of(2) + size_or_type, 3) == "sound");
+  CHECK(verdict_with(offset_of(2) + size_or_type, 3) == "sound");
 }
 
 TEST_CASE("types nested deeper than any compiler's are refused") {

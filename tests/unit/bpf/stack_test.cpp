@@ -18,12 +18,12 @@ namespace {
 
 using llvm::cantFail;
 using ElfFile = llvm::object::ELF64LEFile;
-using Place = std::pair<std::uint64_t, std::uint64_t>; // section, offset
+using FunctionStart = std::pair<std::uint64_t, std::uint64_t>; // section, offset
 
 struct BpfFunction {
   std::string name;
   std::uint64_t stack = 0;
-  std::vector<Place> calls;
+  std::vector<FunctionStart> calls;
 };
 
 bpf_insn insn_at(llvm::StringRef code, std::uint64_t at) {
@@ -39,7 +39,8 @@ bool is_local_call(const bpf_insn& insn) {
 
 // Where a call leads to. Calls into another section have a relocation, and an operand that counts
 // from the symbol.
-Place called(const ElfFile& file, std::uint64_t section, const bpf_insn& call, std::uint64_t at) {
+FunctionStart called(const ElfFile& file, std::uint64_t section, const bpf_insn& call,
+                     std::uint64_t at) {
   const std::uint64_t operand = static_cast<std::uint64_t>(call.imm + 1) * 8;
   for (const auto& table : cantFail(file.sections())) {
     if (table.sh_type != llvm::ELF::SHT_REL || table.sh_info != section) continue;
@@ -71,10 +72,10 @@ std::uint64_t stack_of(llvm::StringRef code, std::uint64_t begin, std::uint64_t 
   return static_cast<std::uint64_t>(-lowest);
 }
 
-std::map<Place, BpfFunction> functions_of(Bytes bytes) {
+std::map<FunctionStart, BpfFunction> functions_of(Bytes bytes) {
   const auto file = cantFail(
       ElfFile::create(llvm::StringRef(reinterpret_cast<const char*>(bytes.data()), bytes.size())));
-  std::map<Place, BpfFunction> found;
+  std::map<FunctionStart, BpfFunction> found;
   for (const auto& table : cantFail(file.sections())) {
     if (table.sh_type != llvm::ELF::SHT_SYMTAB) continue;
     const auto names = cantFail(file.getStringTableForSymtab(table));
@@ -97,11 +98,11 @@ std::map<Place, BpfFunction> functions_of(Bytes bytes) {
   return found;
 }
 
-std::uint64_t deepest(const std::map<Place, BpfFunction>& all, const Place& place) {
-  const auto found = all.find(place);
+std::uint64_t deepest(const std::map<FunctionStart, BpfFunction>& all, const FunctionStart& start) {
+  const auto found = all.find(start);
   REQUIRE(found != all.end());
   std::uint64_t below = 0;
-  for (const Place& call : found->second.calls) below = std::max(below, deepest(all, call));
+  for (const FunctionStart& call : found->second.calls) below = std::max(below, deepest(all, call));
   return (std::max<std::uint64_t>(found->second.stack, 1) + 31) / 32 * 32 + below;
 }
 
@@ -114,9 +115,9 @@ TEST_CASE("no embedded program needs more stack than a kernel gives it") {
     CHECK(std::ranges::any_of(functions,
                               [](const auto& each) { return !each.second.calls.empty(); }));
     CHECK(std::ranges::any_of(functions, [](const auto& each) { return each.second.stack > 0; }));
-    for (const auto& [place, function] : functions) {
+    for (const auto& [start, function] : functions) {
       INFO(function.name);
-      CHECK(deepest(functions, place) <= 512);
+      CHECK(deepest(functions, start) <= 512);
     }
   }
 }

@@ -13,12 +13,11 @@ namespace {
 // Returns the result of a search for the symbols of a library in the folder. The system's folder is
 // searched, too.
 elf::DebugReport search(const Folder& folder, const Stripped& what,
-                        const std::vector<std::string>& places = {}) {
+                        const std::vector<std::string>& paths = {}) {
   const auto path = folder.put("app/libfoo.so", stripped_elf(what));
   auto image = elf::Image::open({path, std::nullopt});
   REQUIRE(image);
-  auto report =
-      image->add_debug_file({.places = places, .system_folder = folder.path() + "/debug"});
+  auto report = image->add_debug_file({.paths = paths, .system_folder = folder.path() + "/debug"});
   CHECK(image->debug_symbols().size() == (report.used ? 1 : 0));
   return report;
 }
@@ -101,16 +100,16 @@ TEST_CASE("a debug file of another build is named and not used, wherever it is")
 
 TEST_CASE("a folder is searched by build id, then by name, then file by file") {
   const Folder folder;
-  const std::string place = folder.path() + "/symbols";
+  const std::string symbols = folder.path() + "/symbols";
   const auto odd = folder.put("symbols/b/anything", symbols_elf());
   folder.put("symbols/a/libfoo.so", stripped_elf({})); // the stripped one: no symbols, no complaint
   folder.put("symbols/a/text", "no ELF file");
-  CHECK(search(folder, {}, {place}).used == odd);
-  CHECK(search(folder, {}, {place}).warnings.empty());
+  CHECK(search(folder, {}, {symbols}).used == odd);
+  CHECK(search(folder, {}, {symbols}).warnings.empty());
   const auto named = folder.put("symbols/c/libfoo.so.dbg", symbols_elf());
-  CHECK(search(folder, {}, {place}).used == named);
+  CHECK(search(folder, {}, {symbols}).used == named);
   const auto by_id = folder.put("symbols/.build-id/0a/1b2c3d4e.debug", symbols_elf());
-  CHECK(search(folder, {}, {place}).used == by_id);
+  CHECK(search(folder, {}, {symbols}).used == by_id);
 }
 
 TEST_CASE("a folder with a loop of links is searched once") {
@@ -132,12 +131,12 @@ TEST_CASE("the folders are searched in order, before the system's") {
 
 TEST_CASE("a debug directory without a matching file is named") {
   const Folder folder;
-  const auto place = folder.path() + "/symbols";
+  const auto symbols = folder.path() + "/symbols";
   folder.put("symbols/text", "no ELF file");
-  CHECK(search(folder, {}, {place}).warnings ==
-        Texts{place + " has no symbol file with build id 0a1b2c3d4e"});
-  CHECK(search(folder, {.build_id = ""}, {place}).warnings ==
-        Texts{place + " has no symbol file named libfoo.so"});
+  CHECK(search(folder, {}, {symbols}).warnings ==
+        Texts{symbols + " has no symbol file with build id 0a1b2c3d4e"});
+  CHECK(search(folder, {.build_id = ""}, {symbols}).warnings ==
+        Texts{symbols + " has no symbol file named libfoo.so"});
 }
 
 TEST_CASE("without build ids only a named file is taken, with a warning") {

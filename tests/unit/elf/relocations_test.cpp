@@ -16,14 +16,14 @@ std::vector<std::byte> bytes_of(std::string_view digits) {
   return bytes;
 }
 
-// "place:symbol:type+addend " of each.
+// "address:symbol:type+addend " of each.
 std::string packed(std::string_view digits, bool is_64bit = true, bool has_addends = true,
                    std::uint64_t max_count = 100) {
   const std::vector<std::byte> bytes = bytes_of(digits);
   elf::PackedRelocations relocations(bytes, is_64bit, has_addends);
   std::string text;
   while (const auto each = relocations.next(max_count)) {
-    text += fmt::format("{:x}:{}:{}", each->place.value, each->symbol, each->type);
+    text += fmt::format("{:x}:{}:{}", each->address.value, each->symbol, each->type);
     text += each->addend ? fmt::format("+{:x} ", *each->addend) : " ";
   }
   return text;

@@ -146,7 +146,7 @@ TEST_CASE("versions written into .symtab names are split off") {
 }
 
 TEST_CASE("64-bit S/390 has hash words of eight bytes") {
-  // DT_HASH rewritten in place, big-endian: 1 bucket, 3 symbols, bucket {2}, chain {0, 0, 0}.
+  // DT_HASH overwritten, big-endian: 1 bucket, 3 symbols, bucket {2}, chain {0, 0, 0}.
   std::string bytes = sample_elf({.data = "ELFDATA2MSB", .machine = "EM_S390", .gnu_hash = false});
   const std::uint64_t words[] = {1, 3, 2, 0, 0, 0};
   for (std::size_t i = 0; i < std::size(words); ++i)

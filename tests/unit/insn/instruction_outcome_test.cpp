@@ -22,7 +22,7 @@ const Code call_by_memory = {0xf2, 0xff, 0x17};
 // Where a form ended, with which stack pointer, and a word that it stored.
 struct End {
   std::uint64_t ending = 0;
-  std::uint64_t place = 0;
+  std::uint64_t address = 0;
   std::uint64_t stack = stack_pointer;
   std::uint64_t stored_at = 0;
   std::uint64_t stored = 0;
@@ -35,7 +35,7 @@ Outcome outcome_of(const Code& code, const End& end) {
     std::memcpy(memory + (end.stored_at - memory_address), &end.stored, sizeof end.stored);
   Outcome outcome;
   outcome.ending = end.ending;
-  outcome.place = end.place;
+  outcome.address = end.address;
   outcome.general[4] = end.stack;
   clear_unread(code, outcome, memory_address, memory);
   for (const std::uint8_t byte : memory) outcome.data = outcome.data * 31 + byte;
@@ -48,11 +48,11 @@ bool agree(const Code& code, const End& unprobed, const End& probed) {
 }
 
 End intel(std::uint64_t stored) {
-  return {.ending = dies, .place = call_at, .stored_at = stack_pointer - 8, .stored = stored};
+  return {.ending = dies, .address = call_at, .stored_at = stack_pointer - 8, .stored = stored};
 }
 End amd(std::uint64_t stored) {
   return {.ending = dies,
-          .place = wild_target,
+          .address = wild_target,
           .stack = stack_pointer - 8,
           .stored_at = stack_pointer - 8,
           .stored = stored};
@@ -64,7 +64,7 @@ TEST_CASE("instruction forms: a call that faults may differ in what it left belo
   for (const Code& call :
        {call_by_memory, Code{0x41, 0xff, 0xd1}, Code{0x48, 0xff, 0x15, 0, 0, 0, 0}}) {
     CHECK(agree(call, intel(behind_the_call), intel(behind_the_copy)));
-    CHECK(agree(call, intel(behind_the_call), {.ending = dies, .place = call_at}));
+    CHECK(agree(call, intel(behind_the_call), {.ending = dies, .address = call_at}));
   }
 }
 
@@ -75,9 +75,9 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "instruction forms: a call that faults must do so at the same place and with the same stack") {
+    "instruction forms: a call that faults must do so at the same address and with the same stack") {
   End elsewhere = intel(behind_the_call);
-  elsewhere.place = behind_the_copy;
+  elsewhere.address = behind_the_copy;
   CHECK(!agree(call_by_memory, intel(behind_the_call), elsewhere));
   CHECK(!agree(call_by_memory, intel(behind_the_call), amd(behind_the_call)));
   End in_other_memory = intel(behind_the_call);

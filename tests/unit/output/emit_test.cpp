@@ -53,26 +53,26 @@ TEST_CASE("events of similar locations have different names") {
 TEST_CASE("a path longer than a line of uprobe_events is refused") {
   const std::string path = "/" + std::string(4060, 'd');
   CHECK(emit::tracefs_line(point("f", 0x10, path), "f"));
-  const auto place = point("f", 0x10, path + std::string(20, 'd'));
-  CHECK(emit::tracefs_line(place, "f").error().kind == ErrorKind::unsupported);
+  const auto probed = point("f", 0x10, path + std::string(20, 'd'));
+  CHECK(emit::tracefs_line(probed, "f").error().kind == ErrorKind::unsupported);
 }
 
 TEST_CASE("each character that uprobe_events reads for itself is refused in a path") {
   for (const char c : {' ', '\t', '\n', '\v', '\f', '\r', '#', '\xa0'}) {
-    const auto place = point("f", 0x10, std::string("/a") + c + "b");
+    const auto probed = point("f", 0x10, std::string("/a") + c + "b");
     INFO(static_cast<int>(c));
-    CHECK_FALSE(emit::tracefs_line(place, "f"));
-    CHECK_FALSE(emit::perf_line(place, "f"));
-    CHECK(emit::libbpf_line(place));
+    CHECK_FALSE(emit::tracefs_line(probed, "f"));
+    CHECK_FALSE(emit::perf_line(probed, "f"));
+    CHECK(emit::libbpf_line(probed));
   }
 }
 
 TEST_CASE("a path becomes a C string that no following character continues") {
-  const auto place = point("f", 0x10,
-                           "/a\"\\\x01"
-                           "1?\xff");
-  CHECK(emit::libbpf_line(place) == R"(bpf_program__attach_uprobe_opts(prog, -1, )"
-                                    R"("/a\"\\\0011\077\377", 0x10, NULL);)");
+  const auto probed = point("f", 0x10,
+                            "/a\"\\\x01"
+                            "1?\xff");
+  CHECK(emit::libbpf_line(probed) == R"(bpf_program__attach_uprobe_opts(prog, -1, )"
+                                     R"("/a\"\\\0011\077\377", 0x10, NULL);)");
 }
 
 TEST_CASE("paths that a terminal cannot show are rejected") {
@@ -82,12 +82,12 @@ TEST_CASE("paths that a terminal cannot show are rejected") {
                                  "/a\xff"
                                  "b",
                                  "/a\u2066"}) {
-    const auto place = point("f", 0x10, path);
+    const auto probed = point("f", 0x10, path);
     CAPTURE(path);
-    CHECK_FALSE(emit::tracefs_line(place, "f"));
-    CHECK_FALSE(emit::perf_line(place, "f"));
-    CHECK_FALSE(emit::Bpftrace().line(place));
-    const auto c = emit::libbpf_line(place);
+    CHECK_FALSE(emit::tracefs_line(probed, "f"));
+    CHECK_FALSE(emit::perf_line(probed, "f"));
+    CHECK_FALSE(emit::Bpftrace().line(probed));
+    const auto c = emit::libbpf_line(probed);
     REQUIRE(c);
     CHECK(std::ranges::all_of(*c, [](char each) { return each >= 0x20 && each < 0x7f; }));
   }

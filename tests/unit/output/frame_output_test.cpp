@@ -72,10 +72,10 @@ TEST_CASE("of a file that cannot be read no address is made up") {
 TEST_CASE("frames of the kernel's walk are marked in JSON only") {
   Stack stack;
   stack.end = End::unknown;
-  stack.frames = {{.pc = 0x1000, .place = ModuleAddress(nullptr, {}, {}, "[heap]")},
+  stack.frames = {{.pc = 0x1000, .code = ModuleAddress(nullptr, {}, {}, "[heap]")},
                   {.pc = 0x2000,
                    .found_by = FoundBy::kernel_walk,
-                   .place = ModuleAddress(nullptr, {}, {}, "[heap]")}};
+                   .code = ModuleAddress(nullptr, {}, {}, "[heap]")}};
   CHECK(display_frame(stack.frames[1]) == "0x2000 ([heap])");
   std::string records;
   append_json_stack(records, &stack);

@@ -97,7 +97,7 @@ TEST_CASE("a match in JSON has every key of the contract, in its order") {
 
 TEST_CASE("an event shows the time of day of the attached record's clocks") {
   setenv("TZ", "UTC", 1);
-  const ProbePoint place = point();
+  const ProbePoint probed = point();
   const auto use = [&](RecordFormatter& records) {
     records.write(AttachedRecord{.mechanism = "multi",
                                  .probes = 1,
@@ -105,8 +105,8 @@ TEST_CASE("an event shows the time of day of the attached record's clocks") {
                                  .clocks = {.monotonic_ns = 4'000'000'000,
                                             .boottime_ns = 4'000'000'000,
                                             .realtime_ns = 3600'000'001'000}});
-    records.write(event_at(place, EventKind::entry));
-    records.write(event_at(place, EventKind::on_return));
+    records.write(event_at(probed, EventKind::entry));
+    records.write(event_at(probed, EventKind::on_return));
   };
   CHECK(as_text_record({}, use) ==
         "01:00:01.000001\t7\t8\tapp\\x1b\tf\targ0=0x1 arg1=0x2 arg2=0x3 arg3=0x4 arg4=0x5 "
@@ -115,9 +115,9 @@ TEST_CASE("an event shows the time of day of the attached record's clocks") {
 }
 
 TEST_CASE("an event in JSON has arguments at entry and a value at return") {
-  const ProbePoint place = point();
+  const ProbePoint probed = point();
   const std::string entry = as_json_record(
-      [&](RecordFormatter& records) { records.write(event_at(place, EventKind::entry)); });
+      [&](RecordFormatter& records) { records.write(event_at(probed, EventKind::entry)); });
   CHECK(entry.starts_with(
       R"({"type":"event","time_ns":5000000000,"pid":7,"ns_pid":null,"tid":8,"comm":"app\u001b",)"
       R"("cpu":1,"file":"/a/x.apk","entry":"lib/f.so","symbol":"f","demangled":null,"image_offset":"0x2010",)"
@@ -127,14 +127,14 @@ TEST_CASE("an event in JSON has arguments at entry and a value at return") {
       R"("record_type":null,"record":null,"raw":null})"
       "\n"));
   const std::string on_return = as_json_record(
-      [&](RecordFormatter& records) { records.write(event_at(place, EventKind::on_return)); });
+      [&](RecordFormatter& records) { records.write(event_at(probed, EventKind::on_return)); });
   CHECK(on_return.find(R"("kind":"return","arguments":null,"return_value":"0x2a",)") !=
         std::string::npos);
 }
 
 TEST_CASE("an event ended by a tail call is marked and has no value") {
-  const ProbePoint place = point();
-  Event event = event_at(place, EventKind::on_return);
+  const ProbePoint probed = point();
+  Event event = event_at(probed, EventKind::on_return);
   event.left_by = ExitKind::tail_call;
   const auto use = [&](RecordFormatter& records) { records.write(event); };
   CHECK(as_json_record(use).find(R"("return_value":null,"left_by":"tail_call",)") !=
@@ -147,14 +147,14 @@ TEST_CASE("an event ended by a tail call is marked and has no value") {
 }
 
 TEST_CASE("the records about the run itself appear in JSON only") {
-  const ProbePoint place = point();
+  const ProbePoint probed = point();
   const auto use = [&](RecordFormatter& records) {
     records.write(
         AttachedRecord{.mechanism = "perf",
                        .probes = 2,
                        .program = "builtin",
                        .clocks = {.monotonic_ns = 1, .boottime_ns = 2, .realtime_ns = 3}});
-    records.write(ProbeRecord{.point = &place, .hits = 0, .processes_mapping = 0, .reason = "no"});
+    records.write(ProbeRecord{.point = &probed, .hits = 0, .processes_mapping = 0, .reason = "no"});
     records.write(LostRecord{.count = 4, .reason = "ring buffer full"});
     records.write(SummaryRecord{.events = 5,
                                 .lost = 4,
@@ -264,14 +264,14 @@ TEST_CASE("beyond twenty lines only the number of warnings is reported") {
 
 TEST_CASE(
     "warnings of locations that differ in the name alone are of a kind, each text counts once") {
-  const auto place = [](const std::string& name) {
+  const auto named = [](const std::string& name) {
     ProbePoint point;
     point.symbol = name;
     point.warnings = {"'" + name + "' is an IFUNC: its resolver is probed"};
     return point;
   };
-  const ProbePoint points[] = {place("memcpy"), place("memcpy"), place("strlen"), place("strchr"),
-                               place("time")};
+  const ProbePoint points[] = {named("memcpy"), named("memcpy"), named("strlen"), named("strchr"),
+                               named("time")};
   CHECK(written([&](int fd) {
           Output output(-1, {.messages = fd});
           output.gather_warnings(points);

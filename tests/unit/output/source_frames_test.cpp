@@ -40,7 +40,7 @@ public:
     const auto file = std::make_shared<const MappedFile>(*MappedFile::open(path_));
     unwind::Stack stack;
     for (const std::uint64_t address : addresses)
-      stack.frames.push_back({.pc = address, .place = cache_.find(file, path_, {address})});
+      stack.frames.push_back({.pc = address, .code = cache_.find(file, path_, {address})});
     return stack;
   }
 

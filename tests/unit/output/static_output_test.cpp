@@ -32,7 +32,7 @@ StaticArgument argument(std::string raw, StaticArgument::Kind kind) {
   return made;
 }
 
-ProbePoint place(std::string name, std::uint64_t offset, std::uint16_t machine = 62) {
+ProbePoint static_point(std::string name, std::uint64_t offset, std::uint16_t machine = 62) {
   auto probe = std::make_shared<StaticProbe>();
   probe->provider = "shop";
   probe->name = name;
@@ -52,23 +52,23 @@ ProbePoint place(std::string name, std::uint64_t offset, std::uint16_t machine =
 } // namespace
 
 TEST_CASE(
-    "on a terminal the places of a static probe stand together, in the order of their first") {
-  ProbePoint guarded = place("b", 0x20000);
+    "on a terminal the points of a static probe stand together, in the order of their first") {
+  ProbePoint guarded = static_point("b", 0x20000);
   guarded.semaphore = {0x3000};
-  const std::vector points = {place("a", 0x10), guarded, place("a", 0x30)};
-  CHECK(written(points, {.aligned = true}) == "shop:a  2 places\n"
+  const std::vector points = {static_point("a", 0x10), guarded, static_point("a", 0x30)};
+  CHECK(written(points, {.aligned = true}) == "shop:a  2 probe points\n"
                                               "  0x10     -       8@%rdi ?8@what\n"
                                               "  0x30     -       8@%rdi ?8@what\n"
-                                              "shop:b  1 place\n"
+                                              "shop:b  1 probe point\n"
                                               "  0x20000  0x3000  8@%rdi ?8@what\n");
   CHECK(written({points[0]}, {.aligned = true, .verbose = true}, "lib.so") ==
-        "shop:a  lib.so  1 place\n"
+        "shop:a  lib.so  1 probe point\n"
         "  0x10  -  8@%rdi ?8@what\n"
         "      u64 rdi, u64 <why not>\n");
 }
 
 TEST_CASE("each location of a static probe is a line in piped output") {
-  const std::vector points = {place("a", 0x10), place("b", 0x20)};
+  const std::vector points = {static_point("a", 0x10), static_point("b", 0x20)};
   CHECK(written(points, {.header = true}, "lib.so") ==
         "OFFSET\tSEMAPHORE\tPROVIDER:NAME\tARGUMENTS\tTARGET\n"
         "0x10\t-\tshop:a\t8@%rdi ?8@what\tlib.so\n"
@@ -76,10 +76,11 @@ TEST_CASE("each location of a static probe is a line in piped output") {
 }
 
 TEST_CASE("arguments of machines whose operands are not known are not marked") {
-  CHECK(written({place("a", 0x10, 22)}, {}) == "0x10\t-\tshop:a\t8@%rdi 8@what\n"); // EM_S390
+  CHECK(written({static_point("a", 0x10, 22)}, {}) ==
+        "0x10\t-\tshop:a\t8@%rdi 8@what\n"); // EM_S390
 }
 
 TEST_CASE("control characters in a static probe's names do not reach the terminal") {
-  CHECK(written({place("a\x1b[31m", 0x10)}, {.aligned = true})
-            .starts_with("shop:a\\x1b[31m  1 place\n"));
+  CHECK(written({static_point("a\x1b[31m", 0x10)}, {.aligned = true})
+            .starts_with("shop:a\\x1b[31m  1 probe point\n"));
 }

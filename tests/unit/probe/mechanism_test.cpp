@@ -187,7 +187,7 @@ TEST_CASE("sites with one program and one cookie share an event of tracefs") {
   const ProbeSite sites[] = {site(5, 0x10, false, 7), site(5, 0x20, false, 7),
                              site(5, 0x20, true, 7),  site(5, 0x30, false, 8),
                              site(6, 0x40, false, 7), site(5, 0x10, false, 7)};
-  // The first two; a return; another cookie; another program; a place that the first has.
+  // The first two; a return; another cookie; another program; an offset that the first has.
   CHECK(count_perf_events(Mechanism::tracefs, sites, 0) == 5);
   CHECK(count_perf_events(Mechanism::tracefs, sites, 2) == 10);
   CHECK(count_perf_events(Mechanism::perf, sites, 0) == 6);

@@ -62,7 +62,7 @@ TEST_CASE("code with its own symbol is not a part of another function") {
   named.symbols += function_symbol("g", 0x80, 0x10) + function_symbol("h", 0x90, 0x10);
   const OpenLibrary library(code_library(named));
   CHECK(library.returns("f") == "unsupported: it jumps into the middle of h+0x4, which jumps back");
-  // ret, in the place of jmp f+2.
+  // ret, instead of jmp f+2.
   const OpenLibrary apart(patched(code_library(named), 0x1095, 0xc3, 1));
   CHECK(apart.returns("f") == "0x100e 0x100f");
   CHECK(apart.tail_calls("f") == "0x1002 perhaps g, 0x1008 perhaps h+0x4");
@@ -94,7 +94,8 @@ TEST_CASE("unwind data of unknown form or with contradictions are ignored") {
   CHECK(tail_calls(patched(bytes, 0x2603, 0x3c, 1)) == all_unknown);       // 8-byte entries
   CHECK(tail_calls(patched(bytes, 0x2608, 0, 4)) == all_unknown);          // no entries
   CHECK(tail_calls(patched(bytes, 0x2608, 0x7fffffff, 4)) == all_unknown); // beyond the file
-  // The first description: elsewhere, of another place, cut short, with 200 bytes of augmentation.
+  // The first description: elsewhere, of another address, cut short, with 200 bytes of
+  // augmentation.
   const std::string second_only = "0x1002 perhaps vaddr:0x10080 returns +0";
   CHECK(tail_calls(patched(bytes, 0x2610, 0x7fffffff, 4)) == second_only);
   CHECK(tail_calls(patched(bytes, 0x2660, 0, 4)) == second_only);

@@ -18,8 +18,8 @@ struct Stripped {
 };
 std::string stripped_elf(const Stripped& what);
 
-// A file without program headers and with code that is NOBITS, at another place of the file than in
-// the stripped one. .symtab: local_one 0x201040, ns::f(int) 0x201080, f 0x2010c0, all LOCAL FUNC
+// A file without program headers and with code that is NOBITS, at another offset of the file than
+// in the stripped one. .symtab: local_one 0x201040, ns::f(int) 0x201080, f 0x2010c0, all LOCAL FUNC
 // of 0x10 bytes, outside 0x900000, data 0x201100 OBJECT; `names`: further ones at 0x201140.
 struct SymbolsOnly {
   std::string_view machine = "EM_X86_64";

@@ -18,7 +18,7 @@ struct Sample {
   bool thumb = false;          // f's value has bit 0 set
 };
 
-// A shared library with these places, in all variants:
+// A shared library with these offsets, in all variants:
 //   PT_LOAD r-x address 0x201000 offset 0x1000 size 0x200; PT_LOAD r-- 0x302000 at 0x2000;
 //   PT_LOAD rw- address 0x403000 offset 0x3000, its last 0x100 bytes (from 0x403800) .bss.
 // .dynsym (index: name, value, version):

@@ -61,7 +61,8 @@ std::string doubling_cxx(std::size_t levels) {
   return name;
 }
 
-// a::f::<(u32, u32), ((u32, u32), (u32, u32)), ...>; a back reference is the place of its target.
+// a::f::<(u32, u32), ((u32, u32), (u32, u32)), ...>; a back reference is the position of its
+// target.
 std::string doubling_rust(std::size_t levels) {
   constexpr std::string_view base62 =
       "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
@@ -70,7 +71,7 @@ std::string doubling_rust(std::size_t levels) {
   name += "TmmE";
   for (std::size_t i = 0; i < levels; ++i) {
     std::string reference = "B";
-    const std::size_t number = previous - 1; // "B0_" is place 1
+    const std::size_t number = previous - 1; // "B0_" is position 1
     if (number >= 62) reference.push_back(base62[number / 62]);
     reference.push_back(base62[number % 62]);
     reference.push_back('_');

@@ -57,7 +57,7 @@ Symbols:
   std::map<std::uint64_t, std::string> expected;
   for (std::size_t i = 0; i < count; ++i) {
     const bool is_high = i % 2 == 1;
-    const std::uint64_t address = (is_high ? high : low) + i * 7919 % count; // each place once
+    const std::uint64_t address = (is_high ? high : low) + i * 7919 % count; // each address once
     const std::string name = "f" + std::to_string(i);
     expected[address] = name;
     yaml += "  - { Name: " + name + ", Type: STT_FUNC, Section: " + (is_high ? ".high" : ".low") +

@@ -62,7 +62,7 @@ TEST_CASE("x86-64 entries are entered where callers jump to") {
 
 TEST_CASE("the lazy half of an IBT PLT is not an entry") {
   CHECK(stubs(x86_64, 0x1010, from_hex("f3 0f 1e fa 68 00 00 00 00 e9 e2 ff ff ff 66 90")).empty());
-  // PLT0: push *disp(%rip); jmp *disp(%rip), the jump at no entry's place.
+  // PLT0: push *disp(%rip); jmp *disp(%rip), the jump at no entry's address.
   CHECK(stubs(x86_64, 0x1000, from_hex("ff 35 ea 2f 00 00 ff 25 ec 2f 00 00 0f 1f 40 00")).empty());
 }
 

@@ -22,7 +22,7 @@ std::string_view function_of(std::string_view raw) {
   return clone ? clone->function : raw;
 }
 
-// .text at 0x201000. In place: two C++ functions folded, one C function with an alias.
+// .text at 0x201000. There: two C++ functions folded, one C function with an alias.
 constexpr std::string_view kin_yaml = R"yaml(--- !ELF
 FileHeader: { Class: ELFCLASS64, Data: ELFDATA2LSB, Type: ET_DYN, Machine: EM_X86_64 }
 ProgramHeaders:

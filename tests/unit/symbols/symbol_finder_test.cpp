@@ -84,8 +84,8 @@ TEST_CASE("a label reaches up to the next symbol, a sized function no further th
 }
 
 TEST_CASE(
-    "a function is looked for among the 256 that begin closest below, names of one place too") {
-  const auto finds = [](unsigned inner, bool same_place) {
+    "a function is looked for among the 256 that begin closest below, names of one address too") {
+  const auto finds = [](unsigned inner, bool same_address) {
     std::string yaml = R"(--- !ELF
 FileHeader: { Class: ELFCLASS64, Data: ELFDATA2LSB, Type: ET_DYN, Machine: EM_X86_64 }
 ProgramHeaders:
@@ -94,12 +94,13 @@ Sections:
   - { Name: .text, Type: SHT_PROGBITS, Flags: [ SHF_ALLOC, SHF_EXECINSTR ], Address: 0x1000, Offset: 0x1000, Size: 0x1000 }
 Symbols:
 )";
-    yaml += same_place ? "  - { Name: outer, Section: .text, Value: 0x1000 }\n"
-                       : "  - { Name: outer, Type: STT_FUNC, Section: .text, Value: 0x1000, Size: "
-                         "0x1000 }\n";
+    yaml += same_address
+                ? "  - { Name: outer, Section: .text, Value: 0x1000 }\n"
+                : "  - { Name: outer, Type: STT_FUNC, Section: .text, Value: 0x1000, Size: "
+                  "0x1000 }\n";
     for (unsigned i = 0; i < inner; ++i)
       yaml += "  - { Name: inner" + std::to_string(i) + ", Type: STT_FUNC, Section: .text, Size: " +
-              (same_place ? "0, Value: 0x1000" : "1, Value: " + std::to_string(0x1001 + i)) +
+              (same_address ? "0, Value: 0x1000" : "1, Value: " + std::to_string(0x1001 + i)) +
               " }\n";
     const std::string bytes = elf_from_yaml(yaml);
     const elf::Image image = parse_image(bytes);

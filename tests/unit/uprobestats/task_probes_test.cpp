@@ -15,7 +15,7 @@ LoggedMethod method_with(std::vector<std::string> parameters, bool is_static = f
               .return_type = "void", .parameters = std::move(parameters), .is_static = is_static}};
 }
 
-std::optional<std::size_t> place_of(const LoggedMethod& method, std::int32_t position) {
+std::optional<std::size_t> register_of(const LoggedMethod& method, std::int32_t position) {
   return locate_argument(method, position).register_index;
 }
 
@@ -58,26 +58,26 @@ TEST_CASE("a method uses its own declaration if its code is shared") {
 
 TEST_CASE("an argument's register follows the method, this and earlier arguments") {
   const LoggedMethod instance = method_with({"int", "long", "java.lang.String"});
-  CHECK(place_of(instance, 0) == 2U);
-  CHECK(place_of(instance, 1) == 3U);
-  CHECK(place_of(instance, 2) == 4U);
+  CHECK(register_of(instance, 0) == 2U);
+  CHECK(register_of(instance, 1) == 3U);
+  CHECK(register_of(instance, 2) == 4U);
   const LoggedMethod plain = method_with({"int", "long"}, true);
-  CHECK(place_of(plain, 0) == 1U);
-  CHECK(place_of(plain, 1) == 2U);
+  CHECK(register_of(plain, 0) == 1U);
+  CHECK(register_of(plain, 1) == 2U);
 }
 
 TEST_CASE("float and double take no register of those that a record has") {
   const LoggedMethod method = method_with({"int", "float", "double", "int"});
-  CHECK(place_of(method, 0) == 2U);
+  CHECK(register_of(method, 0) == 2U);
   CHECK(locate_argument(method, 1).problem ==
         "it is in a vector register, which a probe cannot read");
-  CHECK(place_of(method, 3) == 3U);
+  CHECK(register_of(method, 3) == 3U);
 }
 
 TEST_CASE("an argument without a register has its location as the reason") {
   const LoggedMethod many = method_with(std::vector<std::string>(9, "int"));
   const auto last = static_cast<std::int32_t>(argument_registers - 3);
-  CHECK(place_of(many, last) == argument_registers - 1);
+  CHECK(register_of(many, last) == argument_registers - 1);
   CHECK(locate_argument(many, last + 1).problem ==
         "it is on the stack, which the record does not contain");
   CHECK(locate_argument(many, 9).problem == "the method has 9 parameters (positions start at 0)");
@@ -90,9 +90,9 @@ TEST_CASE("an argument without a register has its location as the reason") {
 
 TEST_CASE("unknown methods use the argument positions of the service") {
   const LoggedMethod unknown{.java = fail(ErrorKind::not_found, "no DEX")};
-  CHECK(place_of(unknown, 0) == 2U);
-  CHECK_FALSE(place_of(unknown, static_cast<std::int32_t>(argument_registers - 2)));
-  CHECK(place_of(LoggedMethod(), 1) == 3U); // a library's function
+  CHECK(register_of(unknown, 0) == 2U);
+  CHECK_FALSE(register_of(unknown, static_cast<std::int32_t>(argument_registers - 2)));
+  CHECK(register_of(LoggedMethod(), 1) == 3U); // a library's function
 }
 
 TEST_CASE("methods of a task with an argument at different locations log no atom") {

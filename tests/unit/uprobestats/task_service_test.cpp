@@ -116,7 +116,7 @@ const std::vector<Verdicts> task_files = {
     {task(by_class + "method_signature: 'void a.B.c()' file_paths: '/a.odex'"),
      {},
      {"task 1, probe 1: method_signature is ignored",
-      "task 1, probe 1: file_paths are ignored: ART is asked for the method's place"}},
+      "task 1, probe 1: file_paths are ignored: ART is asked for the method's code"}},
     // HANDLER_REGISTRY has exact names; UprobeStats.cpp looks for a part.
     {task(by_class, "bpf_maps: ['map_x', 'map_GenericInstrumentation_call_timestamp_buffer'] "
                     "target_process_name: 'p' duration_seconds: 5"),

@@ -37,19 +37,19 @@ std::string shown(const StaticArgument& argument) {
   case Kind::in_register:
     return text + " " + argument.base + (argument.shift != 0 ? ">>8" : "");
   case Kind::in_memory: {
-    std::string place = argument.address ? hexadecimal(argument.address->value) : argument.base;
+    std::string operand = argument.address ? hexadecimal(argument.address->value) : argument.base;
     if (!argument.index.empty()) {
       using Part = StaticArgument::IndexPart;
-      place += place.empty() ? "" : "+";
-      place += argument.index_part == Part::low_word          ? "low "
-               : argument.index_part == Part::signed_low_word ? "signed low "
-                                                              : "";
-      place += argument.index + "*" + std::to_string(argument.scale);
+      operand += operand.empty() ? "" : "+";
+      operand += argument.index_part == Part::low_word          ? "low "
+                 : argument.index_part == Part::signed_low_word ? "signed low "
+                                                                : "";
+      operand += argument.index + "*" + std::to_string(argument.scale);
     }
     const std::int64_t away = argument.displacement;
-    if (away < 0) place += "-" + hexadecimal(0 - static_cast<std::uint64_t>(away));
-    if (away > 0) place += "+" + hexadecimal(static_cast<std::uint64_t>(away));
-    return text + " [" + place + "]";
+    if (away < 0) operand += "-" + hexadecimal(0 - static_cast<std::uint64_t>(away));
+    if (away > 0) operand += "+" + hexadecimal(static_cast<std::uint64_t>(away));
+    return text + " [" + operand + "]";
   }
   case Kind::out_of_reach:
   case Kind::unparsed:
