@@ -49,9 +49,9 @@ def link_files(folder):
     for line in (folder / "maps.txt").read_text().splitlines():
         field = line.split(None, 5)
         if len(field) > 5 and field[5].startswith("/"):
-            place = folder / Path(field[5]).name
-            if not place.exists():
-                place.symlink_to(field[5])
+            link = folder / Path(field[5]).name
+            if not link.exists():
+                link.symlink_to(field[5])
 
 
 def write_samples(folder):

@@ -28,7 +28,7 @@ def shown(problems):
 
 def list_problems(program, target, expectation, base=0):
     """base: where the ELF image begins in its file."""
-    problems, missing = [], dict(expectation.places)
+    problems, missing = [], dict(expectation.symbols)
     for r in records(program, "list-symbols", "--json", target):
         if r["table"] not in ("dynsym", "symtab"):
             continue  # from a debug package that this machine has: not what readelf reads here
@@ -56,7 +56,7 @@ class Answers:
             self.by_name[row.name].append(row)
 
     def rows_for(self, request):
-        """The rows a request may be answered with: one place, or several if it is ambiguous."""
+        """The rows a request may be answered with: one address, or several if it is ambiguous."""
         name, at, version = request.partition("@")
         rows = self.by_name[name]
         for table in ("dynsym", "symtab"):
@@ -83,10 +83,10 @@ class Answers:
 
 
 def answer_problem(request, answers, allowed, base):
-    places = {row.address for row in allowed}
-    if len(places) > 1:
+    addresses = {row.address for row in allowed}
+    if len(addresses) > 1:
         codes = [a.get("code") for a in answers]
-        return None if codes == ["ambiguous"] else f"{request}: {len(places)} places, got {answers}"
+        return None if codes == ["ambiguous"] else f"{request}: {len(addresses)} addresses, got {answers}"
     if len(answers) != 1 or answers[0]["type"] != "match":
         return f"{request}: expected {allowed[0].offset + base:#x}, got {answers}"
     a = answers[0]

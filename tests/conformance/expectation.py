@@ -68,7 +68,7 @@ class Expectation:
     def __init__(self, rows, segments):
         self.counts = Counter()
         # (name, address, version) -> what may stand there: rows of the table that goes first.
-        self.places = defaultdict(list)
+        self.symbols = defaultdict(list)
         candidates = []
         for row in rows:
             if row.type not in KINDS or row.section in {"UND", "COM"} or not row.name:
@@ -81,21 +81,21 @@ class Expectation:
             else:
                 candidates.append(fate)
         self._merge(candidates)
-        self.counts[LABELS] = sum(1 for rows in self.places.values() if rows[0].kind == "label")
+        self.counts[LABELS] = sum(1 for rows in self.symbols.values() if rows[0].kind == "label")
 
     def _merge(self, candidates):
         versioned = {(c.name, c.address) for c in candidates if c.table == "dynsym"}
-        for place in sorted(candidates, key=lambda c: c.table):  # dynsym, symtab
-            key = (place.name, place.address, place.version)
-            if key in self.places:
+        for candidate in sorted(candidates, key=lambda c: c.table):  # dynsym, symtab
+            key = (candidate.name, candidate.address, candidate.version)
+            if key in self.symbols:
                 self.counts["repeated"] += 1
-                if self.places[key][0].table == place.table:
-                    self.places[key].append(place)
-            elif place.table == "symtab" and not place.version and key[:2] in versioned:
+                if self.symbols[key][0].table == candidate.table:
+                    self.symbols[key].append(candidate)
+            elif candidate.table == "symtab" and not candidate.version and key[:2] in versioned:
                 self.counts["unversioned"] += 1
             else:
-                self.places[key].append(place)
+                self.symbols[key].append(candidate)
 
     def rows(self):
         """All that may be listed."""
-        return [row for rows in self.places.values() for row in rows]
+        return [row for rows in self.symbols.values() for row in rows]

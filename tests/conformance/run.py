@@ -47,7 +47,7 @@ class Suite:
             self.tap.fail(f"{title}: readelf's answer is understood", repr(error))
             return
         self.counts += expectation.counts
-        count = len(expectation.places)
+        count = len(expectation.symbols)
         problems = [] if count > few else [f"readelf lists only {count} functions"]
         self.tap.check(f"{title}: {count} symbols listed as readelf has them",
                        problems + list_problems(self.program, target, expectation, base))

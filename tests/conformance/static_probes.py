@@ -15,7 +15,7 @@ MOST_SHOWN = 20
 
 
 @dataclass(frozen=True)
-class Place:
+class Point:
     provider: str
     name: str
     address: int
@@ -45,7 +45,7 @@ def expected_probes(path, segments):
         if offset is None:
             continue
         counter = (semaphore + moved) & segments.word_mask if semaphore else None
-        probes.append(Place(provider, name, address, offset, counter,
+        probes.append(Point(provider, name, address, offset, counter,
                             None if counter is None else segments.offset(counter), arguments))
     return probes
 
@@ -55,13 +55,13 @@ def number(text):
 
 
 def static_problems(records, expected):
-    listed = [Place(r["provider"], r["name"], number(r["address"]), number(r["offset"]),
+    listed = [Point(r["provider"], r["name"], number(r["address"]), number(r["offset"]),
                     number(r["semaphore_address"]), number(r["semaphore_offset"]), r["raw_arguments"])
               for r in records if r["type"] == "usdt"]
     problems = [f"expected {wanted}\n  listed {got}"
                 for wanted, got in zip(expected, listed) if wanted != got]
     if len(listed) != len(expected):
-        problems.append(f"{len(expected)} places expected, {len(listed)} listed")
+        problems.append(f"{len(expected)} points expected, {len(listed)} listed")
     for r in records:
         texts = " ".join(argument["raw"] for argument in r.get("arguments", []))
         if texts != " ".join(r.get("raw_arguments", "").split()):

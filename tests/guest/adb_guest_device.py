@@ -70,9 +70,9 @@ class GuestDevice:
 
     @staticmethod
     def python(tree, arch):
-        loader, place = LOADERS[arch]
+        loader, path = LOADERS[arch]
         libraries = (tree / loader).parent
-        return [(tree / "usr/bin/python3.11", "/usr/bin/python3.11"), (tree / loader, place),
+        return [(tree / "usr/bin/python3.11", "/usr/bin/python3.11"), (tree / loader, path),
                 *((library, f"/{folder}/{name}") for name in LIBRARIES for folder in ("lib", "usr/lib")
                   if (library := tree / folder / libraries.name / name).exists()),
                 *((module, f"/{module.relative_to(tree)}") for module in (tree / "usr/lib/python3.11").rglob("*.py"))]

@@ -136,7 +136,7 @@ run_kind() { # KIND WHAT
 options='-d 50 --count --command-output inherit --forward-exit -o events'
 explained=
 number=0
-# A place in restless_second that is not its entry, where an instruction begins.
+# An offset in restless_second that is not its entry, where an instruction begins.
 inside=2
 [ "$(uname -m)" != aarch64 ] || inside=4
 status_of_campaign=$(expected_status "$FIXTURES/campaign")

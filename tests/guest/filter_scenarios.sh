@@ -118,7 +118,7 @@ filters_bytes() {
   expect_equal 'a buffer with a length' "$(numbers_of 'text ~ /^\/e/ && flags >= 2')" \
     "$(buffer_events 'count:u32@arg2,data:buf[count]@arg1' 'data ^= hex"2f 65"')"
   attach_fails_with 2 --if 'arg1 == hex"2f 6"' "$FIXTURES/filtered" filtered_take
-  expect_match 'the place' "expected two hexadecimal digits, at character 16, before '6\"'" "$(cat err)"
+  expect_match 'the position' "expected two hexadecimal digits, at character 16, before '6\"'" "$(cat err)"
   attach_fails_with 1 --if 'arg1 == hex"2f"' "$FIXTURES/filtered" filtered_take
   expect_match 'the reason' 'the length of the buffer is not known' "$(cat err)"
 }
@@ -323,7 +323,7 @@ filters_callers_refused() {
   attach_fails_with 1 --if 'caller == main' "$FIXTURES/callers" callers_take+4 -- "$FIXTURES/callers"
   expect_match 'the reason' 'the return address is known only at the first instruction' "$(cat err)"
   attach_fails_with 2 --if 'caller ^= main' "$FIXTURES/callers" callers_take -- "$FIXTURES/callers"
-  expect_match 'the place' "cannot compare a caller, at character 8, before '\^= main'" "$(cat err)"
+  expect_match 'the position' "cannot compare a caller, at character 8, before '\^= main'" "$(cat err)"
 }
 
 # The code of the first program is not taken for that of the second one, which calls until it is known.

@@ -212,7 +212,7 @@ probes_all_processes() {
   start_workload first --calls 30
   first_pid=$started_pid
   start_attach -j -d 120 --mechanism "$1" "$FIXTURES/workload" work_six
-  start_workload second --calls 10 # starts after the probe is in place
+  start_workload second --calls 10 # starts after the probe is attached
   let_it_call first "$first_pid"
   let_it_call second "$started_pid"
   stop_attach
@@ -242,7 +242,7 @@ restores_code() {
   expect_equal 'code' "$code" "$(code_of target "$started_pid")"
 }
 
-# While they are in place, and only then.
+# While they are attached, and only then.
 lists_probes() { # MECHANISM
   needs "$1"
   start_workload target --calls 1

@@ -8,7 +8,7 @@
 inlined_scenarios() {
   scenario 'locations of inlined functions are hit as often as the functions are called' counts_inlined
   scenario 'an inlined call whose code the compiler has copied is hit once' counts_copied_code
-  scenario 'inlined calls whose code begins at one location have a hit each' counts_two_at_one_place
+  scenario 'inlined calls whose code begins at one location have a hit each' counts_two_at_one_address
   scenario 'an event says into which function and line its function is inlined' says_inlined_into
   scenario 'parameters of inlined functions have their values, in the order of the source' shows_inlined_parameters
   scenario 'parameters of inlined functions are what was passed' shows_what_was_passed
@@ -36,8 +36,8 @@ counts_inlined() {
   for name in tiny step both; do
     expect_equal "hits of $name" "$(calls_of "$name")" "$(counted_hits "$name")"
   done
-  expect_equal 'places of tiny' 3 "$(records count symbol=tiny | grep -c '"inlined_into"')"
-  expect_equal 'places of both' 1 "$(records count symbol=both | grep -c '"inlined_into"')"
+  expect_equal 'points of tiny' 3 "$(records count symbol=tiny | grep -c '"inlined_into"')"
+  expect_equal 'points of both' 1 "$(records count symbol=both | grep -c '"inlined_into"')"
   # Each pass of the loop is a hit, and the record says that it may be.
   # On arm64 the entry is an instruction before the loop.
   [ "$(counted_hits spin)" = "$(calls_of spin)" ] ||
@@ -63,7 +63,7 @@ counts_copied_code() {
 }
 
 # The code of `alone` begins with that of `first`, which it calls.
-counts_two_at_one_place() {
+counts_two_at_one_address() {
   "$UPROBECTL" attach -d 60 -j --command-output said --inlined --all --count "$FIXTURES/inlined-copies" \
     alone first -- "$FIXTURES/inlined-copies" 20 >out 2>err || fail "attach fails: $(cat err)"
   # The second record names both.
@@ -122,7 +122,7 @@ shows_lines() {
   expect_match 'the caller' '#1 outer\+0x[0-9a-f]+ \(inlined-calls\+0x[0-9a-f]+\) at inlined_calls\.c:43$' "$(line_of 3)"
   expect_match 'the outermost' '#2 main\+0x[0-9a-f]+ \(inlined-calls\+0x[0-9a-f]+\) at inlined_calls\.c:69$' "$(line_of 4)"
   # The second call is inlined into step.
-  expect_match 'three in one place' '#1 step \[inlined\] .* at inlined_calls\.c:23$' "$(grep -m 1 '#1 step' out)"
+  expect_match 'three at one address' '#1 step \[inlined\] .* at inlined_calls\.c:23$' "$(grep -m 1 '#1 step' out)"
   run_inlined --stack "$FIXTURES/inlined-calls" other
   ! grep -q 'inlined_calls' out || fail 'lines without --lines'
 }

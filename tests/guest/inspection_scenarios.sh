@@ -5,7 +5,7 @@
 
 inspection_scenarios() {
   scenario 'every argument type is read at every position with its limits' shows_types
-  scenario 'an argument called argN or by a register is read from there' shows_named_places
+  scenario 'an argument called argN or by a register is read from there' shows_named_arguments
   scenario 'functions with different --args and --if share one program' shares_a_program
   scenario 'a warning says once that clones may have other arguments' warns_of_clones
   scenario 'strings are whole, truncated or errors, but not empty if memory is unreadable' shows_strings
@@ -94,7 +94,7 @@ shows_types() {
 }
 
 # The fixture calls with 11 to 20, after the edges.
-shows_named_places() {
+shows_named_arguments() {
   case $(uname -m) in
     x86_64) second=rsi sixth=r9 ;;
     aarch64) second=x1 sixth=x5 ;;

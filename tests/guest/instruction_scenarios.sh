@@ -103,7 +103,7 @@ probes_their_returns() { # MECHANISM
   done
 }
 
-# --- places where no instruction begins ----------------------------------------------------------
+# --- addresses where no instruction begins -------------------------------------------------------
 
 # One probe by tracefs, which checks nothing, while the command runs. What it prints is in NAME.out.
 probe_by_force() { # NAME OFFSET COMMAND…
@@ -118,7 +118,7 @@ probe_by_force() { # NAME OFFSET COMMAND…
   echo "-:$event/probe" >>"$uprobe_events"
 }
 
-# The offset in the file of a static probe's place, which must not be probed.
+# The offset in the file of a static probe's note, which must not be probed.
 offset_of_note() { # PROBE
   "$UPROBECTL" usdt list -q "$FIXTURES/misplaced" "$1" | cut -f 1
 }
@@ -126,10 +126,10 @@ offset_of_note() { # PROBE
 # Without this the scenarios below could pass with a program that nothing changes.
 misplaces_by_force() {
   "$FIXTURES/misplaced" >expected
-  case $(uname -m) in aarch64) places='data' ;; *) places='inside data' ;; esac # 4 bytes, aligned
-  for place in $places; do
-    probe_by_force "$place" "$(offset_of_note "misplaced:$place")" "$FIXTURES/misplaced"
-    ! cmp -s expected "$place.out" || fail "misplaced:$place: nothing changes"
+  case $(uname -m) in aarch64) names='data' ;; *) names='inside data' ;; esac # 4 bytes, aligned
+  for name in $names; do
+    probe_by_force "$name" "$(offset_of_note "misplaced:$name")" "$FIXTURES/misplaced"
+    ! cmp -s expected "$name.out" || fail "misplaced:$name: nothing changes"
   done
 }
 
@@ -193,9 +193,9 @@ loses_increments_by_force() {
 
 keeps_increments() {
   needs_rseq
-  for place in sequence_begin sequence_middle sequence_commit; do
-    attach_fails_with 1 -d 5 "$FIXTURES/sequences" "$place" -- "$FIXTURES/sequences" 10
-    expect_match "$place" "'$place'.*restartable sequence" "$(cat err)"
+  for name in sequence_begin sequence_middle sequence_commit; do
+    attach_fails_with 1 -d 5 "$FIXTURES/sequences" "$name" -- "$FIXTURES/sequences" 10
+    expect_match "$name" "'$name'.*restartable sequence" "$(cat err)"
   done
   "$UPROBECTL" usdt attach -d 5 "$FIXTURES/sequences" sequences:middle -- "$FIXTURES/sequences" 10 >out 2>err
   expect_equal 'exit status' 1 "$?"

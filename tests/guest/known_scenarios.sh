@@ -276,5 +276,5 @@ END
   echo 'work_six(a:s32)' >described
   ! "$UPROBECTL" attach -d 1 --prototypes described "$FIXTURES/workload" work_six >out 2>err ||
     fail 'a table without a library is accepted'
-  expect_match 'the place of the mistake' 'described: line 1, column 1: expected .library' "$(cat err)"
+  expect_match 'the position of the mistake' 'described: line 1, column 1: expected .library' "$(cat err)"
 }

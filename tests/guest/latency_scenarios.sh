@@ -149,7 +149,7 @@ pairs_goroutines() {
   ! file_says err 'not paired' || fail "$(cat err)"
 }
 
-# fixtures/flow/flow.go: of twenty calls from the same place each second one is left by a panic.
+# fixtures/flow/flow.go: of twenty calls from the same instruction each second one is left by a panic.
 tells_panics() {
   [ "$(uname -m)" = x86_64 ] || skip 'on arm64 a Go function called again looks like one begun anew'
   [ -e "$FIXTURES/flow-go" ] || skip 'no Go compiler was there when the fixtures were built'

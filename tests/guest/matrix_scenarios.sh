@@ -1,10 +1,10 @@
 # shellcheck shell=sh
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck disable=SC2154 # scratch, started_pid, library: set by the harness and the suite
-# Every way to place a probe with every kind of program: entries and returns, in a plain file and in
+# Every way to attach a probe with every kind of program: entries and returns, in a plain file and in
 # an archive, of one process and of all. Hit counts are exact.
 
-matrix_scenarios() { # 'PLACE FILTER'…
+matrix_scenarios() { # 'CONTAINER FILTER'…
   for mechanism in $(mechanisms multi perf perf-ioctl tracefs); do
     for program in builtin object pinned; do
       scenario "matrix: $mechanism, $program" fills_matrix "$mechanism" "$program" "$@"
@@ -13,7 +13,7 @@ matrix_scenarios() { # 'PLACE FILTER'…
 }
 
 fills_matrix() { with_pins fills_matrix_there "$@"; }
-fills_matrix_there() { # MECHANISM PROGRAM 'PLACE FILTER'…
+fills_matrix_there() { # MECHANISM PROGRAM 'CONTAINER FILTER'…
   needs "$1"
   mechanism=$1
   program=$2
@@ -30,10 +30,10 @@ fills_matrix_there() { # MECHANISM PROGRAM 'PLACE FILTER'…
     multi-pinned) set -- "$1" --program pins/c/count_multi --map calls ;;
     *-pinned) set -- "$1" --program pins/c/count_plain --map calls ;;
   esac
-  while read -r place filter; do
+  while read -r container filter; do
     rm -rf pins/c
     case "$*" in *pins/c*) load "$FIXTURES/calls.bpf.o" --pin pins/c || fail "load: $(cat err)" ;; esac
-    fill_cell "$place" "$filter" "$@" </dev/null
+    fill_cell "$container" "$filter" "$@" </dev/null
     [ ! -e pins/c ] || load --unpin pins/c || fail "unpin: $(cat err)"
   done <cells
 }
@@ -45,7 +45,7 @@ refuses_ioctl_for_pins() {
   load --unpin pins/c
 }
 
-start_caller() { # NAME PLACE CALLS
+start_caller() { # NAME CONTAINER CALLS
   if [ "$2" = plain ]; then
     start_workload "$1" --calls "$3"
   else
@@ -54,18 +54,18 @@ start_caller() { # NAME PLACE CALLS
   fi
 }
 
-fill_cell() { # PLACE FILTER MECHANISM [PROGRAM OPTION…]
-  place=$1
+fill_cell() { # CONTAINER FILTER MECHANISM [PROGRAM OPTION…]
+  container=$1
   filter=$2
   mechanism=$3
   shift 3
-  start_caller other "$place" 7
+  start_caller other "$container" 7
   other=$started_pid
-  start_caller target "$place" 20
+  start_caller target "$container" 20
   calls=27
   [ "$filter" = all ] || calls=20
   [ "$filter" = all ] || set -- "$@" -p "$started_pid"
-  if [ "$place" = plain ]; then
+  if [ "$container" = plain ]; then
     start_attach -j -d 120 --mechanism "$mechanism" --entry --return "$@" "$FIXTURES/workload" work_six
   else
     start_attach -j -d 120 --mechanism "$mechanism" --entry --return "$@" \
@@ -75,7 +75,7 @@ fill_cell() { # PLACE FILTER MECHANISM [PROGRAM OPTION…]
   let_it_call target "$started_pid"
   stop_attach
   kill -KILL "$other" "$started_pid"
-  cell="$place file, $filter"
+  cell="$container file, $filter"
   expect_equal "mechanism ($cell)" "$mechanism" "$(records attached | field mechanism)"
   expect_equal "hits ($cell)" "$((2 * calls))" "$(records probe | field hits)"
   expect_equal "detached cleanly ($cell)" true "$(records summary | field detached_cleanly)"

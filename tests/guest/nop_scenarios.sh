@@ -4,8 +4,8 @@
 # Probes on nops that the kernel replaces by calls into a mapping which children do not have.
 # fixtures/workload/nops.c has the functions, makes the children and says what the kernel is like.
 
-# Places of probes: at entries, behind a landing pad, inside functions.
-nop_places='nops_entry nops_landing+4 nops_frame nops_displaced nops_word nops_prefixed nops_lea nops_jump
+# Probe points: at entries, behind a landing pad, inside functions.
+nop_points='nops_entry nops_landing+4 nops_frame nops_displaced nops_word nops_prefixed nops_lea nops_jump
 nops_two nops_long nops_leaf+7 nops_long_leaf+7'
 
 nop_scenarios() {
@@ -76,24 +76,24 @@ spares_children() { # MECHANISM OPTION…
   shift
   start_nops
   # shellcheck disable=SC2086 # words
-  start_attach -j -d 120 -p "$started_pid" $how --count "$@" "$FIXTURES/nops" $nop_places
+  start_attach -j -d 120 -p "$started_pid" $how --count "$@" "$FIXTURES/nops" $nop_points
   let_it_call target "$started_pid"
   stop_attach
   expect_spared_nops
   [ $# -eq 0 ] || return 0 # with children there are more calls
   rounds=$(sed -n 's/^probed rounds //p' target)
-  for place in $nop_places; do
-    hits=$(hits_at "${place%+*}")
-    case $place in
+  for point in $nop_points; do
+    hits=$(hits_at "${point%+*}")
+    case $point in
       # The child of vfork calls it, too: perf events select by the memory, which the child shares.
-      nops_entry) expect_match "hits of $place" "^($((2 * rounds))|$((2 * rounds + 1)))\$" "$hits" ;;
-      *) expect_equal "hits of $place" "$rounds" "$hits" ;;
+      nops_entry) expect_match "hits of $point" "^($((2 * rounds))|$((2 * rounds + 1)))\$" "$hits" ;;
+      *) expect_equal "hits of $point" "$rounds" "$hits" ;;
     esac
   done
 }
 
 spares_children_by_uretprobe() {
-  nop_places='nops_entry nops_frame nops_two nops_long nops_tailed call_all'
+  nop_points='nops_entry nops_frame nops_two nops_long nops_tailed call_all'
   spares_children '' --entry --return --return-at trampoline
 }
 

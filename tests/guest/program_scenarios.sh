@@ -353,7 +353,7 @@ needs_function() {
   attach_fails_with 1 -d 1 --object "$FIXTURES/calls.bpf.o" --program-name count "$FIXTURES/workload" work_six
   expect_match 'message' "no program 'count'" "$(cat err)"
   attach_fails_with 1 -d 1 --object "$FIXTURES/calls.bpf.o"
-  expect_match 'warning' "'count_plain' .*does not name a place" "$(cat err)"
+  expect_match 'warning' "'count_plain' .*does not name a probe" "$(cat err)"
   expect_match 'message' 'some: no file, program or library of this name' "$(cat err)"
 }
 
@@ -539,8 +539,8 @@ expect_globals() { # CALLS SUM LARGEST
 
 skips_programs() {
   start_sections 3
-  expect_equal 'records of the program with a place' 6 "$(count_records event)"
-  for skipped in "'optional' .*is skipped: its section begins with '?'" "'bare' .*does not name a place" \
+  expect_equal 'records of the program with a probe' 6 "$(count_records event)"
+  for skipped in "'optional' .*is skipped: its section begins with '?'" "'bare' .*does not name a probe" \
     "'helper' .*libbpf does not attach programs of such a section" "'classify' .*libbpf does not attach"; do
     expect_match 'warning' "program $skipped" "$(cat err)"
   done

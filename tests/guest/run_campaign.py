@@ -110,28 +110,28 @@ def damage(program: bytes, ranges: list[tuple[int, int]], chance: random.Random)
     patches = []
     for _ in range(chance.randint(1, 6)):
         offset, size = chance.choice(ranges)
-        place = offset + chance.randrange(size)
-        old = program[place]
+        position = offset + chance.randrange(size)
+        old = program[position]
         new = chance.choice([old + chance.choice([-8, -4, -2, -1, 1, 2, 4, 8]), chance.randrange(256)])
-        patches.append(f"{place:x}:{new & 0xff:02x}")
+        patches.append(f"{position:x}:{new & 0xff:02x}")
     return patches
 
 
 def damage_plan(plan: dict, chance: random.Random) -> dict:
     """Changes some of its addresses and numbers a little, or to others of the plan."""
-    places = []  # (container, key) of each value
+    values = []  # (container, key) of each value
 
     def visit(value: object) -> None:
         for key, child in value.items() if isinstance(value, dict) else enumerate(value):
             if isinstance(child, (dict, list)):
                 visit(child)
             elif not isinstance(child, bool) and (isinstance(child, int) or str(child).startswith("0x")):
-                places.append((value, key))
+                values.append((value, key))
 
     visit(plan["files"][0]["probes"])
     for _ in range(chance.randint(1, 3)):
-        container, key = chance.choice(places)
-        other, other_key = chance.choice(places)
+        container, key = chance.choice(values)
+        other, other_key = chance.choice(values)
         old = container[key]
         number = int(str(old), 0)
         changed = chance.choice([max(0, number + chance.choice([-5, -3, -2, -1, 1, 2, 3, 4, 7, 16])),

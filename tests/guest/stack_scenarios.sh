@@ -77,7 +77,7 @@ names_callers() { # OPTIONS
       sed 's/"symbol":"\(.*\)"/\1/' | sort | uniq -c | sed 's/^ *[0-9]* /CALLS /')"
 }
 
-# The place of the probe is in its function.
+# The probe point is in its function.
 names_callers_of_static_probe() {
   "$UPROBECTL" usdt attach -j -d 60 --caller "$FIXTURES/probes" "shop:*" -- "$FIXTURES/probes" >out 2>err ||
     fail "attach fails: $(cat err)"
@@ -255,7 +255,7 @@ unwinds_archive() {
     "$FIXTURES/apk-host" "$FIXTURES/greet.apk!/$library/libgreet.so" greet_total 3 >out 2>err ||
     fail "attach fails: $(cat err)"
   expect_chains '3 greet_add<greet_total<main'
-  expect_equal 'places' 3 "$(grep -c "greet_total+0x[0-9a-f]* (greet.apk!/$library/libgreet.so+0x" out)"
+  expect_equal 'offsets' 3 "$(grep -c "greet_total+0x[0-9a-f]* (greet.apk!/$library/libgreet.so+0x" out)"
 }
 
 expect_whole() {

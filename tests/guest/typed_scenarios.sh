@@ -452,7 +452,7 @@ prologues_recursive(x=2.5, n=0)' "$(shown prologues_recursive)"
     "$(cat err)"
   expect_match 'its parameters' '^prologues_loop\(x=<[a-z0-9]*: not readable>, n=1\)$' "$(shown prologues_loop)"
   "$UPROBECTL" attach --dry-run -j "$program" prologues_floats prologues_loop >out 2>/dev/null
-  expect_equal 'the dry run has the place' 1 "$(grep -c '"uprobe_offset":"0x' out)"
+  expect_equal 'the dry run has the offset' 1 "$(grep -c '"uprobe_offset":"0x' out)"
   expect_match 'list-args has it, too' '^  x  *double  *<.* \(behind the prologue, at \+0x[0-9a-f]*: \[.*\]\)>$' \
     "$("$UPROBECTL" list-args "$program" prologues_floats)"
 }

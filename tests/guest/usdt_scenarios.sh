@@ -8,22 +8,22 @@
 usdt_scenarios() {
   for mechanism in $(mechanisms perf perf-ioctl tracefs multi); do
     if in_scope mechanisms || { [ "$mechanism" != perf-ioctl ] && [ "$mechanism" != tracefs ]; }; then
-      scenario "usdt $mechanism: all places of all probes, each with its own arguments" \
-        sees_all_places "$mechanism"
+      scenario "usdt $mechanism: all points of all probes, each with its own arguments" \
+        sees_all_points "$mechanism"
     fi
     if in_scope mechanisms || [ "$mechanism" = perf-ioctl ]; then
-      scenario "usdt $mechanism: in an archive" sees_places_in_archive "$mechanism"
+      scenario "usdt $mechanism: in an archive" sees_points_in_archive "$mechanism"
     fi
     scenario "usdt $mechanism: semaphores are counted up, and back to zero" \
       counts_semaphores "$mechanism"
   done
   scenario 'usdt: semaphores go back to zero even if uprobectl is killed' gives_semaphores_back
   ! in_scope mechanisms ||
-    scenario 'usdt: a perf buffer, arguments by copies of the program' sees_all_places perf-ioctl --buffer perf
+    scenario 'usdt: a perf buffer, arguments by copies of the program' sees_all_points perf-ioctl --buffer perf
   scenario 'usdt: types, conditions and names of arguments' types_arguments
-  scenario 'usdt: locations are counted and measured as one probe' sums_places
+  scenario 'usdt: locations are counted and measured as one probe' sums_points
   if in_scope mechanisms; then # the same on each architecture
-    scenario 'usdt: one location that is refused keeps all from being attached' places_all_or_none
+    scenario 'usdt: one location that is refused keeps all from being attached' attaches_all_or_none
     scenario 'usdt: with --keep-going a refused probe is left out with all its locations' leaves_probe_out
     scenario 'usdt: an unhit probe is reported once for all locations' tells_silence_once
     scenario 'usdt: a pinned program, again and again' fills_pinned_table
@@ -43,7 +43,7 @@ usdt_scenarios() {
       scenario "usdt $mechanism: a probe of nop5 at an entry is attached" \
         probes_nop5_at_entry "$mechanism"
     done
-    scenario 'usdt: a 32-bit program' sees_places_of_32_bits
+    scenario 'usdt: a 32-bit program' sees_points_of_32_bits
   fi
   scenario "usdt: static probes of python3.11 report function calls of a script" sees_python
 }
@@ -77,7 +77,7 @@ expect_orders() { # CALLS
   expect_same_lines 'orders' expected actual
 }
 
-# After CALLS calls with all probes in place.
+# After CALLS calls with all probes attached.
 expect_everything() { # CALLS
   expect_orders "$1"
   values_of shop:guarded >actual
@@ -110,7 +110,7 @@ expect_everything() { # CALLS
   expect_equal 'lost' 0 "$(records summary | field lost)"
 }
 
-sees_all_places() { # MECHANISM OPTION…
+sees_all_points() { # MECHANISM OPTION…
   needs "$1"
   how=$1
   shift
@@ -159,7 +159,7 @@ probes_nop5_at_entry() { # MECHANISM
   expect_equal 'what the function returns' 'entry 1122334455667788' "$(grep '^entry' target)"
 }
 
-sees_places_of_32_bits() {
+sees_points_of_32_bits() {
   [ -x "$FIXTURES/probes-32" ] || skip 'no 32-bit program was built'
   # The shell's status for a program that the kernel refuses (ENOEXEC).
   status=0
@@ -183,7 +183,7 @@ start_probes_host() { # CALLS
     shop_serve "$1" --wait --hold
 }
 
-sees_places_in_archive() { # MECHANISM
+sees_points_in_archive() { # MECHANISM
   needs "$1"
   start_probes_host 3
   start_usdt -j -d 120 -p "$started_pid" --mechanism "$1" --args 'shop:order__start=2:str' \
@@ -200,7 +200,7 @@ counts_semaphores() { # MECHANISM
   start_usdt -j -d 120 -p "$started_pid" --mechanism "$1" "$FIXTURES/probes" shop:guarded
   let_it_call target "$started_pid"
   stop_attach
-  # One for each place.
+  # One for each point.
   expect_equal 'semaphore while attached' 'semaphore 2' "$(sed -n '/^semaphore/{p;q}' target)"
   expect_equal 'events' 12 "$(count_records event symbol=shop:guarded)"
   expect_semaphore_free
@@ -237,7 +237,7 @@ types_arguments() {
     "$(records event | grep -o '"name": *"[a-z]*"' | field name | tr '\n' ' ' | sed 's/ $//')"
 }
 
-sums_places() {
+sums_points() {
   start_probes --calls 10
   start_usdt -j -d 120 -p "$started_pid" --count --per-process --expect 50 \
     "$FIXTURES/probes" shop:order-start shop:guarded
@@ -260,20 +260,20 @@ sums_places() {
 
 # A probe without a semaphore where a static one wants it: the kernel refuses the second.
 occupy_guarded() {
-  place=$("$UPROBECTL" usdt list "$FIXTURES/probes" shop:guarded | tail -n 1 | cut -f 1)
-  (exec "$UPROBECTL" attach -q -d 120 -p "$started_pid" "$FIXTURES/probes" "offset:$place") >other.out 2>other.err &
+  offset=$("$UPROBECTL" usdt list "$FIXTURES/probes" shop:guarded | tail -n 1 | cut -f 1)
+  (exec "$UPROBECTL" attach -q -d 120 -p "$started_pid" "$FIXTURES/probes" "offset:$offset") >other.out 2>other.err &
   occupier=$!
   echo "$occupier" >>"$scratch/pids"
-  wait_until 30 occupied || fail "the place is not occupied: $(cat other.err)"
+  wait_until 30 occupied || fail "the offset is not occupied: $(cat other.err)"
 }
-occupied() { "$UPROBECTL" list-probes -v 2>/dev/null | grep -F "uprobectl[$occupier]" | grep -q "$place"; }
+occupied() { "$UPROBECTL" list-probes -v 2>/dev/null | grep -F "uprobectl[$occupier]" | grep -q "$offset"; }
 leave_guarded() {
   kill -TERM "$occupier"
   wait_until 30 occupier_is_gone
 }
 occupier_is_gone() { ! kill -0 "$occupier" 2>/dev/null; }
 
-places_all_or_none() {
+attaches_all_or_none() {
   start_program passing "$FIXTURES/probes" --calls 1000000000 # passes the other probes all the time
   passing_pid=$started_pid
   start_probes --calls 2
@@ -304,7 +304,7 @@ leaves_probe_out() {
   attach_ends_with 1
   expect_orders 2
   expect_equal 'guarded' 0 "$(count_records event symbol=shop:guarded)"
-  expect_equal 'its places' 0 "$(count_records probe symbol=shop:guarded)"
+  expect_equal 'its points' 0 "$(count_records probe symbol=shop:guarded)"
 }
 
 tells_silence_once() {

@@ -207,7 +207,7 @@ class SymbolTests:
 
     def symbols_are_in_archives(self, device, shop, stripped, has_calls):
         """How an archive stores the symbols does not matter, nor does the same library for another ABI beside it."""
-        folder = self.world.path / "symbol-places"
+        folder = self.world.path / "symbol-paths"
         for abi in ("arm64-v8a", "x86_64"):
             (folder / "all" / abi).mkdir(parents=True)
         mine, other = (folder / "all" / abi / stripped.name for abi in ("x86_64", "arm64-v8a"))
@@ -220,11 +220,11 @@ class SymbolTests:
                 archive.write(other, f"arm64-v8a/{stripped.name}.sym")
                 archive.write(mine, f"x86_64/{stripped.name}.sym")
         problems = []
-        for place in ("deflated.zip", "stored.zip", "all"):
-            done = self.world.run(device, "attach", "--json", "-d", "20s", "--args", "ms:u32", "--latency", "--symbols", folder / place,
+        for path in ("deflated.zip", "stored.zip", "all"):
+            done = self.world.run(device, "attach", "--json", "-d", "20s", "--args", "ms:u32", "--latency", "--symbols", folder / path,
                                   stripped, "shop_bake", "--", stripped)
             if not has_calls(done) or "warning" in done.stderr:
-                problems.append(f"{place}: {done.stdout} {done.stderr}")
+                problems.append(f"{path}: {done.stdout} {done.stderr}")
         done = self.world.run(device, "attach", "-q", "-d", "20s", "--stack", "--unwind-on", "host", "--symbols", folder / "deflated.zip",
                               "--flamegraph", folder / "far.svg", stripped, "shop_bake", "--", stripped)
         problems += difference(f"a flame graph ({done.stderr})", done.returncode, 0)

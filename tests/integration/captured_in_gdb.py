@@ -9,7 +9,7 @@ import struct
 import gdb
 
 # Reasons that attach prints for values that it does not read.
-NO_PLACE = re.compile(r"the calling convention is not known|only after the function's first instructions|is passed is not known"
+NO_LOCATION = re.compile(r"the calling convention is not known|only after the function's first instructions|is passed is not known"
                       r"|the compiler has changed the function|left by a tail call")
 
 
@@ -23,7 +23,7 @@ def compare(captured, value, content_of, program):
     if captured is None:
         return {"verdict": "wrong", "detail": "no event has it"}
     if value is None:
-        said = captured["value"] is None and NO_PLACE.search(captured["error"] or "")
+        said = captured["value"] is None and NO_LOCATION.search(captured["error"] or "")
         return {"verdict": "not readable" if said else "unknown to gdb", "detail": "gdb does not know the convention"}
     comparison = _Comparison(captured, content_of, program)
     try:
@@ -89,7 +89,7 @@ class _Comparison:
         is_missing = value.is_optimized_out or str(value) == "<synthetic pointer>"
         if is_missing and re.search("optimized out|only known to the caller", self.error):
             self.leaves.append("optimized out")
-        elif NO_PLACE.search(self.error) or self.error.endswith("in a vector register") and has_float(value.type) \
+        elif NO_LOCATION.search(self.error) or self.error.endswith("in a vector register") and has_float(value.type) \
                 or self.error.endswith("its type is not supported") and is_long_double(value.type) \
                 or self.error.endswith("its type is not known") and has_float(value.type):
             self.leaves.append("not readable")

@@ -10,16 +10,16 @@ ESCAPE = re.compile(r"\\([t\\])")
 ANY_LINES = "..."
 
 
-def fill(text, places):
+def fill(text, paths):
     """{tmp} and its like replaced; other braces (JSON has many) stay."""
-    return re.sub(r"\{(" + "|".join(places) + r")\}", lambda m: places[m[1]], text)
+    return re.sub(r"\{(" + "|".join(paths) + r")\}", lambda m: paths[m[1]], text)
 
 
-def pattern_of(text, places, escapes=True):
+def pattern_of(text, paths, escapes=True):
     """A regular expression for one expected line or value: {{regex}} holes, the rest literal."""
     pattern, position = "", 0
     for hole in [*HOLE.finditer(text), None]:
-        literal = fill(text[position:hole.start() if hole else len(text)], places)
+        literal = fill(text[position:hole.start() if hole else len(text)], paths)
         if escapes:
             literal = ESCAPE.sub(lambda m: "\t" if m[1] == "t" else "\\", literal)
         pattern += re.escape(literal)
@@ -41,33 +41,33 @@ def lines_match(expected, found, matches):
     return len(found) in reachable
 
 
-def text_problem(what, expected, found, places):
+def text_problem(what, expected, found, paths):
     """What is wrong with a printed text, or None. expected: lines, or None for anything."""
     if expected is None:
         return None
     lines = found.splitlines()
     if found and not found.endswith("\n"):
         return f"{what} does not end with a newline: ...{found[-200:]!r}"
-    if lines_match(expected, lines, lambda e, f: pattern_of(e, places).fullmatch(f)):
+    if lines_match(expected, lines, lambda e, f: pattern_of(e, paths).fullmatch(f)):
         return None
-    filled = [fill(e, places) for e in expected]
+    filled = [fill(e, paths) for e in expected]
     shown = [line.replace("\\", "\\\\").replace("\t", "\\t") for line in lines]
     diff = difflib.unified_diff(filled, shown, f"expected {what}", f"found {what}", lineterm="", n=2)
     return "\n".join(diff)
 
 
-def value_matches(expected, found, places):
+def value_matches(expected, found, paths):
     if isinstance(expected, str) and isinstance(found, str):
-        return bool(pattern_of(expected, places, escapes=False).fullmatch(found))
+        return bool(pattern_of(expected, paths, escapes=False).fullmatch(found))
     if isinstance(expected, dict) and isinstance(found, dict):
-        return all(k in found and value_matches(v, found[k], places) for k, v in expected.items())
+        return all(k in found and value_matches(v, found[k], paths) for k, v in expected.items())
     if isinstance(expected, list) and isinstance(found, list):
         return len(expected) == len(found) and all(
-            value_matches(e, f, places) for e, f in zip(expected, found))
+            value_matches(e, f, paths) for e, f in zip(expected, found))
     return type(expected) is type(found) and expected == found
 
 
-def json_problem(expected, found, places):
+def json_problem(expected, found, paths):
     """What is wrong with JSON Lines, or None: each expected record names the keys it looks at."""
     records = []
     for line in found.splitlines():
@@ -79,6 +79,6 @@ def json_problem(expected, found, places):
             return f"stdout has a line that is no record with a type: {line[:300]}"
         records.append(record)
     wanted = [line if line == ANY_LINES else json.loads(line) for line in expected]
-    if lines_match(wanted, records, lambda e, f: value_matches(e, f, places)):
+    if lines_match(wanted, records, lambda e, f: value_matches(e, f, paths)):
         return None
     return "\n".join(["expected records:", *expected, "found records:", *found.splitlines()[:40]])

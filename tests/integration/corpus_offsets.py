@@ -45,7 +45,7 @@ def answers(program, target, names):
 def problems(names, given):
     for name, offsets in sorted(names.items()):
         offset, code = given.get(name, (None, "no answer"))
-        # A name that several places share is decided by binding, or said to be ambiguous.
+        # A name that several addresses share is decided by binding, or said to be ambiguous.
         if offset in offsets or (len(offsets) > 1 and code == "ambiguous"):
             continue
         expected = ", ".join(map(hex, sorted(offsets)))

@@ -41,18 +41,18 @@ def elf(rows):
             strings += name.encode() + b"\0"
         symbols += struct.pack("<IBBHQQ", known[name], 0x12, 0, 1, address, size)
     names = b"\0.text\0.symtab\0.strtab\0.shstrtab\0"
-    places = {}
+    extents = {}
     body = bytearray(TEXT)
     for section, data in ((1, CODE), (7, symbols), (15, strings), (23, names)):
         body += bytes(-len(body) % 16)
-        places[section] = (len(body), len(data))
+        extents[section] = (len(body), len(data))
         body += data
     body += bytes(-len(body) % 8)
     headers = len(body)
     body += bytes(64)
     for section, kind, flags, address, link, info, entry in (
             (1, 1, 6, TEXT, 0, 0, 0), (7, 2, 0, 0, 3, 1, 24), (15, 3, 0, 0, 0, 0, 0), (23, 3, 0, 0, 0, 0, 0)):
-        body += struct.pack("<IIQQQQIIQQ", section, kind, flags, address, *places[section], link, info, 8, entry)
+        body += struct.pack("<IIQQQQIIQQ", section, kind, flags, address, *extents[section], link, info, 8, entry)
     struct.pack_into("<16sHHIQQQIHHHHHH", body, 0, b"\x7fELF\2\1\1".ljust(16, b"\0"), 3, 62, 1, 0, 64, headers,
                      0, 64, 56, 1, 64, 5, 4)
     struct.pack_into("<IIQQQQQQ", body, 64, 1, 5, 0, 0, 0, TEXT + len(CODE), TEXT + len(CODE), 4096)
@@ -194,7 +194,7 @@ def check_plan(tap, uprobectl, folder):
     found = [] if status == 1 and "/none" in said else [f"status {status}: {said[:300]}"]
     if seconds > 10:
         found.append(f"{seconds:.1f} s")
-    tap.check("a plan of 200,000 places", found)
+    tap.check("a plan of 200,000 probe points", found)
 
 
 def check_mapping(tap, uprobectl, folder):

@@ -388,8 +388,8 @@ def main():
     if options.arm64 is not None:
         machine, quick = Arm64(options.arm64), QUICK_ARM64
     report = tap.Tap()
-    with tempfile.TemporaryDirectory() as place:
-        folder = Path(place)
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
         if machine.name != "arm64":
             check_arm64(report, uprobectl, folder, sources)
         programs = []
@@ -445,7 +445,7 @@ def capture(report, options, programs, folder):
     nothing = [None] * len(programs)
     if options.guest:
         try:
-            place = Guest(options)
+            runner = Guest(options)
         except GuestError as error:
             report.skip("captured values", f"no Linux {options.guest} for arm64: {error}".splitlines()[0])
             return nothing
@@ -453,9 +453,9 @@ def capture(report, options, programs, folder):
         report.skip("captured values", reason)
         return nothing
     else:
-        place = Here(options.uprobectl.resolve())
+        runner = Here(options.uprobectl.resolve())
     try:
-        return list(place.capture(programs, folder))
+        return list(runner.capture(programs, folder))
     except GuestError as error:
         report.fail("captured values", error)
         return nothing

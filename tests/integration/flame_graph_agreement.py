@@ -153,13 +153,13 @@ def check_shades(tap, drawer, stacks):
     frames = [Drawn(g) for g in ElementTree.fromstring(draw(drawer, stacks)).find(f"{SVG}g[@id='frames']")]
     ends = {(f.y, f.at + f.weight): f for f in frames[1:]}
     paths = with_paths(frames)
-    by_place = {paths[f]: f for f in frames}
+    by_path = {paths[f]: f for f in frames}
     left = [(f, ends.get((f.y, f.at))) for f in frames[1:]]
     tap.check("a frame has another colour than the one to its left",
               [f"{f.lines} and {other.lines}: {f.style}" for f, other in left if other and f.style == other.style][:5])
     tap.check("and another than its caller",
               [f"{f.lines}: {f.style}" for f in frames if len(paths[f]) > 1
-               and by_place[paths[f][:-1]].style == f.style][:5])
+               and by_path[paths[f][:-1]].style == f.style][:5])
 
 
 # The shortened form of a name that does not fit.

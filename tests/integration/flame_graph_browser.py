@@ -24,7 +24,7 @@ STACKS = """30 main app parse app read libio.so
 15 main app draw app
 25 start app sleep libc.so.6"""
 # path: (weight to the left, weight)
-PLACES = {"all stacks": (0, 100), "main": (0, 75), "main draw": (0, 25), "main draw malloc": (0, 10),
+EXTENTS = {"all stacks": (0, 100), "main": (0, 75), "main draw": (0, 25), "main draw malloc": (0, 10),
           "main parse": (25, 50), "main parse malloc": (25, 20), "main parse read": (45, 30),
           "start": (75, 25), "start sleep": (75, 25)}
 
@@ -55,7 +55,7 @@ def frames(browser):
 
 def key(path):
     """Name and weight tell the frames of STACKS apart."""
-    return f"{path if path == 'all stacks' else path.split()[-1]} {PLACES[path][1]}"
+    return f"{path if path == 'all stacks' else path.split()[-1]} {EXTENTS[path][1]}"
 
 
 def misplaced(browser, expected):
@@ -81,7 +81,7 @@ def click(browser, path):
     browser.click(frame["left"] + frame["width"] / 2, frame["top"] + frame["height"] / 2)
 
 
-WHOLE = {path: (left / 100, weight / 100) for path, (left, weight) in PLACES.items()}
+WHOLE = {path: (left / 100, weight / 100) for path, (left, weight) in EXTENTS.items()}
 PARSE = {"all stacks": (0, 1), "main": (0, 1), "main parse": (0, 1), "main parse malloc": (0, 0.4),
          "main parse read": (0.4, 0.6)}
 

@@ -78,7 +78,7 @@ def code_range(binary):
 
 
 def frames_of(command, addresses):
-    """For each address its frames: (function, place)."""
+    """For each address its frames: (function, position)."""
     text = subprocess.run(command, input="".join(f"{address:#x}\n" for address in addresses),
                           capture_output=True, text=True, check=True).stdout
     blocks = text.strip("\n").split("\n\n")
@@ -90,13 +90,13 @@ def same_frames(ours, theirs):
         return False
     if any(a != b for a, b in zip(ours[:-1], theirs[:-1])):
         return False
-    (name, place), (symbol, expected) = ours[-1], theirs[-1]
+    (name, position), (symbol, expected) = ours[-1], theirs[-1]
     # The last name of the symbolizer is that of the symbol table: "outer.cold", "_ZL5locali", another
     # name of a constructor, and one for code without debug information.
     name, symbol = (re.sub("([CD])1E", r"\g<1>2E", each) for each in (name, symbol))
-    if name == "??" and place.startswith("??"):
+    if name == "??" and position.startswith("??"):
         return expected.endswith(":0:0")
-    return place == expected and name in symbol
+    return position == expected and name in symbol
 
 
 def frame_differences(lister, binary, addresses, debug="/nonexistent"):
@@ -149,10 +149,10 @@ def unwinding_problems(uprobectl, program, folder):
     said = unwound(uprobectl, program, address, folder / "json", "--lines", "--json")
     records = [json.loads(line) for line in said.splitlines()][:len(expected)]
     problems = []
-    for index, (record, (name, place)) in enumerate(zip(records, expected)):
+    for index, (record, (name, position)) in enumerate(zip(records, expected)):
         found = f"{record['source']}:{record['line'] or 0}:{record['column'] or 0}"
-        if (record["symbol"], found) != (name, place) or record["index"] != index:
-            problems.append(f"{record}, not {name} {place}")
+        if (record["symbol"], found) != (name, position) or record["index"] != index:
+            problems.append(f"{record}, not {name} {position}")
         if record["inlined"] != (index < len(expected) - 1):
             problems.append(f"{record} is not the last of {len(expected)}")
     if len(records) != len(expected):

@@ -165,7 +165,7 @@ _ZN4farm4goatEi.specialized.1 _ZN4farm4mareEi.argelim _ZN4farm4duckEi.avx2 _ZN4f
 _ZN4farm5gooseEi.localalias _ZN4farm3ramEi.cfi _ZN4farm3eweEi.__uniq.12.llvm.34
 _ZN4farm4calfEi.memprof.1 _ZN4farm2oxEi.hot _ZN4farm2yaEi.isra.0 _ZN4farm2yaEi.isra.0.cold
 _ZN4farm12_GLOBAL__N_16hiddenEiPKc.llvm.77 _ZN4farm4lambEi _ZN4farm4lambEi.warm
-_ZN4farm5placeEi.isra.0 _ZZN4farm5placeEiENKUliE_clEi _ZN4farm5scaleIiEEiT_.constprop.0
+_ZN4farm5stallEi.isra.0 _ZZN4farm5stallEiENKUliE_clEi _ZN4farm5scaleIiEEiT_.constprop.0
 _ZSt9addressofIN4farm4ItemEEPT_RS2_ _ZN4farm4coroEi _ZN4farm4coroEi.resume
 plain.__uniq.5 both both.sse4.2.1 both.part.0 twice.llvm.1 twice.llvm.2
 """.split())
@@ -203,7 +203,7 @@ def resolve(*words):
 
 
 def arguments(*words):
-    """The parameters with their places, by the raw name of the function."""
+    """The parameters with their locations, by the raw name of the function."""
     done = run(UPROBECTL, "list-args", "--json", "-q", *words, check=False)
     return {each["symbol"]: [(one["name"], one["location"]) for one in each["parameters"]]
             for each in map(json.loads, done.stdout.splitlines()) if each["type"] == "arguments"}
@@ -235,7 +235,7 @@ def removed_code():
         problems += differ("app.c:3", [int(each["address"], 16) for each in lines
                                        if each["type"] == "match"], [nm("kept")["serve"]])
         TAP.check(title, problems)
-    title = "an inlined call in removed code is not a place"
+    title = "an inlined call in removed code is not found"
     if has("clang++-19"):
         build("header", "clang++-19", "-g", "-O1", *sections, "-Wl,-z,noseparate-code",
               inl_cc=REMOVED_CALL, main_cc="volatile int g; int main() { g = 1; return 0; }\n")
@@ -285,15 +285,15 @@ def debug_files():
     run("strip", "lib.so")
     run("objcopy", "--add-gnu-debuglink=lib.debug", "lib.so")
     problems = []
-    for place in (".", "lib.debug", "copy.so"):
-        problems += differ(place, resolve("--debug-dir", place, "lib.so", "hidden"), {address})
+    for path in (".", "lib.debug", "copy.so"):
+        problems += differ(path, resolve("--debug-dir", path, "lib.so", "hidden"), {address})
     TAP.check("--debug-dir takes the file of .gnu_debuglink, and an unstripped copy", problems)
     run("objcopy", "--only-keep-debug", "other.so", "lib.debug")
     problems = []
-    for place in (".", "lib.debug", "other.so"):
-        done = run(UPROBECTL, "resolve", "--debug-dir", place, "lib.so", "hidden", check=False)
+    for path in (".", "lib.debug", "other.so"):
+        done = run(UPROBECTL, "resolve", "--debug-dir", path, "lib.so", "hidden", check=False)
         if done.returncode != 1 or "its CRC is" not in done.stderr:
-            problems.append(f"{place}: {done.stdout} {done.stderr}")
+            problems.append(f"{path}: {done.stdout} {done.stderr}")
     TAP.check("--debug-dir refuses a file whose CRC .gnu_debuglink disproves", problems)
 
 
@@ -310,7 +310,7 @@ def suffixes():
         "farm::ox": ["_ZN4farm2oxEi.hot"], "farm::ya": ["_ZN4farm2yaEi.isra.0"],
         "farm::hidden": ["_ZN4farm12_GLOBAL__N_16hiddenEiPKc.llvm.77"],
         "farm::(anonymous namespace)::hidden": ["_ZN4farm12_GLOBAL__N_16hiddenEiPKc.llvm.77"],
-        "hidden": None, "farm::lamb": ["_ZN4farm4lambEi"], "farm::place": ["_ZN4farm5placeEi.isra.0"],
+        "hidden": None, "farm::lamb": ["_ZN4farm4lambEi"], "farm::stall": ["_ZN4farm5stallEi.isra.0"],
         "farm::scale<int>": ["_ZN4farm5scaleIiEEiT_.constprop.0"],
         "farm::scale": ["_ZN4farm5scaleIiEEiT_.constprop.0"], "farm::coro": ["_ZN4farm4coroEi"],
         "plain": ["plain.__uniq.5"], "both": ["both", "both.sse4.2.1"],
@@ -627,7 +627,7 @@ def sanitized_frames():
 
 def prologues():
     """gdb stops behind the prologue, and list-args says where that is, unless the code is optimized."""
-    title = "the place behind a prologue is that of gdb's breakpoint"
+    title = "the address behind a prologue is that of gdb's breakpoint"
     if not has("gcc", "gdb"):
         TAP.skip(title, "no gcc or gdb")
         return
@@ -642,8 +642,8 @@ def prologues():
             problems += differ(options, said, None)
             continue
         stop = run("gdb", "-batch", "-ex", "info address add", "-ex", "break add", "prologue").stdout
-        begin, place = (int(each, 16) for each in re.findall(r"at (?:address )?(0x[0-9a-f]+)", stop)[:2])
-        problems += differ(options, said and int(said[1], 16), place - begin)
+        begin, behind = (int(each, 16) for each in re.findall(r"at (?:address )?(0x[0-9a-f]+)", stop)[:2])
+        problems += differ(options, said and int(said[1], 16), behind - begin)
     TAP.check(title, problems)
 
 

@@ -28,9 +28,9 @@ struct Counter {
   INLINE void add(int by) { sink += by; value = sink; }
   void out_of_line(int by);
 };
-INLINE int at_five_places(int x) { sink = x; return sink + x; }
+INLINE int at_five_points(int x) { sink = x; return sink + x; }
 extern "C" INLINE int c_named(int x) { sink = x; return sink; }
-INLINE int once_more(int x) { sink = at_five_places(x); return sink; }
+INLINE int once_more(int x) { sink = at_five_points(x); return sink; }
 static INLINE int in_both_files(int x) { sink = x; return sink; }
 int second(int);
 """
@@ -43,16 +43,16 @@ __attribute__((noinline)) int never(int x) { sink = x; return sink; }
 __attribute__((noinline)) void Counter::out_of_line(int by) { add(by); add(by + 1); add(by + 2); }
 int main(int argc, char**) {
   Counter counter{argc};
-  counter.out_of_line(at_five_places(argc) + at_five_places(argc + 1));
+  counter.out_of_line(at_five_points(argc) + at_five_points(argc + 1));
   return once_more(argc) + once_more(argc + 1) + never(argc) + c_named(1) + in_both_files(2) +
          second(argc);
 }
 """
 SECOND = COMMON + """
-int second(int x) { return at_five_places(x) + in_both_files(x); }
+int second(int x) { return at_five_points(x) + in_both_files(x); }
 """
 EXPECTED = {
-    "_Z14at_five_placesi": 5, "_ZN7Counter3addEi": 3, "c_named": 1, "_Z9once_morei": 2,
+    "_Z14at_five_pointsi": 5, "_ZN7Counter3addEi": 3, "c_named": 1, "_Z9once_morei": 2,
     "_Z5neveri": 0, "_ZL13in_both_filesi": 2, "main": 0, "no_such_function": "unknown",
 }
 # Static functions may have no linkage name; then they are known by the other.
@@ -83,8 +83,8 @@ def complaints(counter, program, folder="/nonexistent"):
 def instance_complaints(counter, program):
     """What is wrong with callers, call lines and entries."""
     sources = {f"{name}.cpp": text.splitlines() for name, text in (("first", FIRST), ("second", SECOND))}
-    calls = {"_Z14at_five_placesi": "at_five_places(", "_ZN7Counter3addEi": "add(", "c_named": "c_named("}
-    callers = {"_Z14at_five_placesi": {"main", "_Z6secondi"}, "_ZN7Counter3addEi": {
+    calls = {"_Z14at_five_pointsi": "at_five_points(", "_ZN7Counter3addEi": "add(", "c_named": "c_named("}
+    callers = {"_Z14at_five_pointsi": {"main", "_Z6secondi"}, "_ZN7Counter3addEi": {
         "_ZN7Counter11out_of_lineEi"}, "c_named": {"main"}}
     said = subprocess.run([counter, "--instances", program, "/nonexistent", *calls],
                           capture_output=True, text=True).stdout
@@ -96,14 +96,14 @@ def instance_complaints(counter, program):
                        [int(instance[1], 16) for instance in instances]) if instances else []
     if sum("approximate" in instance for instance in instances) > 2:
         problems.append(f"more than two entries are not known: {said}")
-    for (name, entry, caller, place, *approximate), there in zip(instances, frames):
-        file, line = place.rsplit(":", 1)
+    for (name, entry, caller, call, *approximate), there in zip(instances, frames):
+        file, line = call.rsplit(":", 1)
         if calls[name] not in sources[Path(file).name][int(line) - 1]:
-            problems.append(f"{name} is not called at {place}")
+            problems.append(f"{name} is not called at {call}")
         if caller not in callers[name]:
             problems.append(f"{name} is inlined into {caller}")
         # The frame of the instance, and that of its call.
-        if not approximate and not any(one[0] == name and other[1].startswith(place + ":")
+        if not approximate and not any(one[0] == name and other[1].startswith(call + ":")
                                        for one, other in zip(there, there[1:])):
             problems.append(f"{name} is not at {entry}: {there}")
     return problems
@@ -198,13 +198,13 @@ def full_name(entries, entry):
 
 def is_part(entries, copy):
     """Whether gcc has split the copy off its function: it is called at the function's name."""
-    place = {}
+    declared = {}
     origin = copy
     while origin is not None:
-        place = {key[5:]: value for key, value in origin.positions.items() if key[:5] == "decl_"} | place
+        declared = {key[5:]: value for key, value in origin.positions.items() if key[:5] == "decl_"} | declared
         origin = entries[next(iter(origin.references.values()))] if origin.references else None
-    return "column" in place and all(copy.positions.get(f"call_{key}") == place.get(key)
-                                     for key in ("file", "line", "column"))
+    return "column" in declared and all(copy.positions.get(f"call_{key}") == declared.get(key)
+                                        for key in ("file", "line", "column"))
 
 
 def shown_by_dwarfdump(path):

@@ -69,10 +69,10 @@ def main():
         subprocess.run(["meson", "install", "-C", build, "--no-rebuild", "--quiet", "--destdir", root,
                         "--tags", "man,completion"], check=True, stdout=subprocess.DEVNULL)
         installed = {str(file).split("/share/")[-1]: file for file in Path(root).rglob("*") if file.is_file()}
-        places = ["bash-completion/completions/uprobectl", "man/man1/uprobectl.1", "zsh/site-functions/_uprobectl"]
+        expected = ["bash-completion/completions/uprobectl", "man/man1/uprobectl.1", "zsh/site-functions/_uprobectl"]
         tap.check("the man page and both completions are installed",
-                  [] if sorted(installed) == places else [f"expected {places}", f"found {sorted(installed)}"])
-        bash, man, zsh = (installed[place] for place in places)
+                  [] if sorted(installed) == expected else [f"expected {expected}", f"found {sorted(installed)}"])
+        bash, man, zsh = (installed[path] for path in expected)
 
         check_with(tap, "the man page is well formed", "mandoc", "-Tlint", "-Wwarning", man)
         if shutil.which("mandoc"):

@@ -83,11 +83,11 @@ def static_probes(fixture):
     """Offset and name of each, by readelf -n."""
     notes = run(["readelf", "-nW", fixture])
     found = re.findall(r"Provider: (\S+)\s+Name: (\S+)\s+Location: (0x\w+)", notes)
-    return [(file_offset(fixture, int(place, 16)), f"{provider}:{name}")
-            for provider, name, place in found]
+    return [(file_offset(fixture, int(address, 16)), f"{provider}:{name}")
+            for provider, name, address in found]
 
 
-def places_problems(program, fixture):
+def points_problems(program, fixture):
     begin = address_of("main", fixture)
     printed = run([program, fixture, "main", f"{begin + 4:#x}"]).splitlines()
     probes = static_probes(fixture)
@@ -155,9 +155,9 @@ def main():
         else:
             tap.ok("the programs of the page are built with pkg-config")
             tap.check("functions, static probes and addresses agree with readelf and nm",
-                      list(places_problems(programs["places"], fixture)))
+                      list(points_problems(programs["points"], fixture)))
             tap.check("a function that is not there is an error",
-                      list(error_problems(programs["places"], fixture)))
+                      list(error_problems(programs["points"], fixture)))
             tap.check("a saved stack has the frames that were put into it",
                       list(frames_problems(programs["frames"], fixture, Path(folder))))
     tap.done()

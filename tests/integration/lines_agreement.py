@@ -3,7 +3,7 @@
 """lines_agreement.py UPROBECTL
 The locations of every line of programs that the compilers here make, against the rows of their line
 tables as llvm-dwarfdump shows them, the functions and inlined copies that llvm-symbolizer names
-there, and, if there is one, the places of perf probe. Prints TAP."""
+there, and, if there is one, the addresses of perf probe. Prints TAP."""
 
 import json
 import re
@@ -74,7 +74,7 @@ int second(int x) {
   return c.get(3) + tiny(x);
 }
 """
-# Lines that open functions: these have one place in each copy.
+# Lines that open functions: these have one address in each copy.
 OPENINGS = {("part.h", 6), ("part.h", 11), ("part.h", 12), ("first.cpp", 5), ("first.cpp", 12), ("first.cpp", 16),
             ("first.cpp", 17), ("first.cpp", 24), ("second.cpp", 3)}
 SOURCES = {"part.h": HEADER, "first.cpp": FIRST, "second.cpp": SECOND}
@@ -101,16 +101,16 @@ def shown_runs(program):
         previous = None
         for address, line, file, flags in re.findall(
                 r"^(0x[0-9a-f]{16})\s+(\d+)\s+\d+\s+(\d+)((?:\s+\S+)*)$", table, re.M):
-            place = (names.get(int(file)), int(line))
+            position = (names.get(int(file)), int(line))
             if "end_sequence" in flags:
                 previous = None
                 continue
-            if place != previous:
-                runs[place].append([])
-            previous = place
+            if position != previous:
+                runs[position].append([])
+            previous = position
             if "is_stmt" in flags:
-                runs[place][-1].append(int(address, 16))
-    return {place: [run for run in found if run] for place, found in runs.items()}
+                runs[position][-1].append(int(address, 16))
+    return {position: [run for run in found if run] for position, found in runs.items()}
 
 
 def resolved(uprobectl, target, file, options=()):
@@ -118,13 +118,13 @@ def resolved(uprobectl, target, file, options=()):
     lines = range(1, SOURCES[file].count("\n") + 1)
     result = subprocess.run([uprobectl, "resolve", "--json", *options, target,
                              *(f"{file}:{line}" for line in lines)], capture_output=True, text=True)
-    places = defaultdict(list)
+    records = defaultdict(list)
     for record in map(json.loads, result.stdout.splitlines()):
         if record["type"] == "match":
-            places[record["line"]].append(record)
+            records[record["line"]].append(record)
         elif record["code"] != "no_code":
             raise SystemExit(f"{target} {file}: {record['message']}")
-    return places
+    return records
 
 
 def frames_at(program, addresses):
@@ -138,7 +138,7 @@ def frames_at(program, addresses):
 
 
 def complaints(uprobectl, program):
-    """What is wrong with the places of all lines."""
+    """What is wrong with the addresses of all lines."""
     rows = shown_runs(program)
     wrong = []
     count = 0
@@ -156,7 +156,7 @@ def complaints(uprobectl, program):
             opens = (file, line) in OPENINGS
             without = [run for run in runs if not ours.keys() & set(run)]
             if without and not (opens and ours):
-                wrong.append(f"{file}:{line}: no place in the run {list(map(hex, without[0]))}")
+                wrong.append(f"{file}:{line}: no address in the run {list(map(hex, without[0]))}")
             for address, record in ours.items():
                 frames = names[address]
                 if record["inlined"] and frames[0] != record["inlined"] and runs:
@@ -164,11 +164,11 @@ def complaints(uprobectl, program):
                 if not record["inlined"] and len(frames) > 1 and runs:
                     wrong.append(f"{file}:{line}: in none of the inlined {frames}")
     if count < 30:
-        wrong.append(f"only {count} places to compare")
+        wrong.append(f"only {count} addresses to compare")
     return wrong
 
 
-def perf_places(program, file, line):
+def perf_offsets(program, file, line):
     """Offsets; None for a line that perf refuses."""
     result = subprocess.run(["perf", "probe", "-x", program, "-D", f"{file}:{line}"],
                             capture_output=True, text=True)
@@ -178,12 +178,12 @@ def perf_places(program, file, line):
 
 
 def perf_differences(uprobectl, program):
-    """Where --all has other places than perf probe."""
+    """Where --all has other offsets than perf probe."""
     compared = 0
     for file in SOURCES:
         found = resolved(uprobectl, program, file, ["--all"])
         for line, records in found.items():
-            theirs = perf_places(program, file, line)
+            theirs = perf_offsets(program, file, line)
             if theirs is None:
                 continue
             ours = {int(record["offset"], 16) for record in records}
@@ -218,7 +218,7 @@ def debug_file_problems(uprobectl, folder):
     subprocess.run(["strip", library], check=True)
     with zipfile.ZipFile(folder / "app.apk", "w") as archive:
         archive.write(library, "lib/x86_64/libpart.so")
-    if len(whole) < 3 or any(place[0] is None for place in whole):
+    if len(whole) < 3 or any(name is None for name, *_ in whole):
         yield f"the whole library: {whole}"
     for target in (library, f"{folder}/app.apk!/lib/x86_64/libpart.so"):
         stripped = offsets(uprobectl, target, "--debug-dir", folder / "symbols")
@@ -241,17 +241,17 @@ def main():
             folder.mkdir()
             program = compile_program(folder, compiler, options)
             case = f"{compiler} {' '.join(options)}"
-            tap.check(f"{case}: places are the statements of the line", complaints(uprobectl, program))
+            tap.check(f"{case}: addresses are the statements of the line", complaints(uprobectl, program))
             if len(options) > 2:
                 continue
             if shutil.which("perf"):
-                tap.check(f"{case}: with --all the places of perf probe",
+                tap.check(f"{case}: with --all the offsets of perf probe",
                           list(perf_differences(uprobectl, program)))
             else:
-                tap.skip(f"{case}: with --all the places of perf probe", "no perf on this machine")
+                tap.skip(f"{case}: with --all the offsets of perf probe", "no perf on this machine")
         folder = Path(name, "stripped")
         folder.mkdir()
-        tap.check("a stripped library has the places of its debug file, in an archive too",
+        tap.check("a stripped library has the addresses of its debug file, in an archive too",
                   list(debug_file_problems(uprobectl, folder)))
     tap.done()
 

@@ -55,13 +55,13 @@ class Plans:
         found = self.problems(whole)
         probe = whole["files"][0]["probes"][0]
         types, values = whole["files"][0]["types"], probe["values"]
-        for place in [whole, whole["files"][0], probe, probe["source"], probe["exits"]["tail_calls"][0], types[0],
+        for part in [whole, whole["files"][0], probe, probe["source"], probe["exits"]["tail_calls"][0], types[0],
                       types[1]["members"][0], values, values["variables"][0], values["variables"][0]["location"],
                       values["prologue"]]:
-            place["other"] = 1
+            part["other"] = 1
             if not self.problems(whole):
-                found.append(f"an unknown key is valid in {sorted(place)}")
-            del place["other"]
+                found.append(f"an unknown key is valid in {sorted(part)}")
+            del part["other"]
         return found
 
     def agree_with_binutils(self):

@@ -54,7 +54,7 @@ def version_problems(schema, page):
 
 
 def objects_of(value, path=()):
-    """The places of all objects in a record whose keys the schema lists."""
+    """The paths of all objects in a record whose keys the schema lists."""
     if isinstance(value, dict):
         yield path
         for key, each in value.items():

@@ -96,19 +96,19 @@ def versions():
         run(*compiler, "-O1", "-fPIC", "-fvisibility=hidden", "-shared", "-nostdlib", folder / "big.cpp", "-o", library)
         symbols = nm(library)
         segment = code_segment(library)
-        places = {"whole": library}
+        files = {"whole": library}
         for tool in ("objcopy", "llvm-objcopy-19"):
             if shutil.which(tool):
-                places[tool] = folder / tool / "libbig.so.debug"
-                places[tool].parent.mkdir()
-                run(tool, "--only-keep-debug", library, places[tool])
+                files[tool] = folder / tool / "libbig.so.debug"
+                files[tool].parent.mkdir()
+                run(tool, "--only-keep-debug", library, files[tool])
         problems = []
         for version in ("8.1.0", "9", "10", "11", "14"):
             frames = [printed_pc(int(version.split(".")[0]), symbols[name] + 4, segment) for name in NAMES]
-            for place, file in places.items():
+            for label, file in files.items():
                 found, messages, _ = symbolize(report(version, frames), file)
                 if found != NAMES:
-                    problems.append(f"Android {version}, {place}, {segment}: {found} {messages}")
+                    problems.append(f"Android {version}, {label}, {segment}: {found} {messages}")
         TAP.check(title, problems)
     if "lld" not in compilers or not shutil.which("clang++-19"):
         return

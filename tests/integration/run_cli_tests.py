@@ -38,7 +38,7 @@ needs: X…    corpus, root, native (the program under test is for this machine,
              in an emulator), or the name of a program: else the case is skipped, and says why
 timeout: S   seconds, when 30 is not enough
 
-In commands and expectations {bin}, {fixtures}, {tmp} and {corpus} are replaced by these places, and
+In commands and expectations {bin}, {fixtures}, {tmp} and {corpus} are replaced by these paths, and
 in expectations {{REGEX}} is a hole for what varies. In text, \\t is a tab and \\\\ a backslash.
 """
 
@@ -71,62 +71,62 @@ def schema_problems(argv, stdout):
     return record_schema().problems(stdout.split("\n"))
 
 
-def missing_need(case, places):
+def missing_need(case, paths):
     """Why the case cannot run here, or None."""
     uses_corpus = "corpus" in case.needs or any(
         "{corpus}" in word for command in case.commands for word in command.argv)
-    if uses_corpus and not places["corpus"]:
+    if uses_corpus and not paths["corpus"]:
         return "UPROBECTL_CORPUS is not set"
     for need in case.needs:
         if need == "root" and os.geteuid() != 0:
             return "not root"
-        if need == "native" and Path(places["bin"]).read_bytes()[:4] != b"\x7fELF":
+        if need == "native" and Path(paths["bin"]).read_bytes()[:4] != b"\x7fELF":
             return "the program is emulated"
         if need not in {"root", "corpus", "native"} and not shutil.which(need):
             return f"no program '{need}'"
     return None
 
 
-def run(argv, case, places, stdin=""):
+def run(argv, case, paths, stdin=""):
     # A fixed environment: no locale, colour or terminal of the caller reaches the program.
-    path = f"{Path(places['bin']).parent}:{os.environ.get('PATH', '/usr/bin:/bin')}"
-    environment = {"PATH": path, "HOME": places["tmp"], "LC_ALL": "C.UTF-8",
+    path = f"{Path(paths['bin']).parent}:{os.environ.get('PATH', '/usr/bin:/bin')}"
+    environment = {"PATH": path, "HOME": paths["tmp"], "LC_ALL": "C.UTF-8",
                    **{k: v for k, v in os.environ.items() if k.endswith("SAN_OPTIONS")},
-                   **{k: fill(v, places) for k, v in case.env.items()}}
-    argv = [fill(word, places) for word in argv]
+                   **{k: fill(v, paths) for k, v in case.env.items()}}
+    argv = [fill(word, paths) for word in argv]
     if argv[0] == "uprobectl":
-        argv[0] = places["bin"]
+        argv[0] = paths["bin"]
     return subprocess.run(argv, input=stdin.encode(), capture_output=True, env=environment,
-                          cwd=places["tmp"], timeout=case.timeout)
+                          cwd=paths["tmp"], timeout=case.timeout)
 
 
-def problems_of_command(command, case, places, stdin):
+def problems_of_command(command, case, paths, stdin):
     """Everything that is not as expected of the command."""
-    result = run(command.argv, case, places, stdin)
+    result = run(command.argv, case, paths, stdin)
     stdout, stderr = (text.decode(errors="replace") for text in (result.stdout, result.stderr))
     problems = schema_problems(command.argv, stdout)
     if command.only_prepares:
         if result.returncode != 0:
             problems.append(f"exit status {result.returncode}: {stderr}")
         return problems
-    problems.append(text_problem("stderr", command.stderr, stderr, places))
+    problems.append(text_problem("stderr", command.stderr, stderr, paths))
     if command.json is None:
-        problems.append(text_problem("stdout", command.stdout, stdout, places))
+        problems.append(text_problem("stdout", command.stdout, stdout, paths))
     else:
-        problems.append(json_problem(command.json, stdout, places))
+        problems.append(json_problem(command.json, stdout, paths))
     if result.returncode != command.exit:
         problems.append(f"exit status {result.returncode}, expected {command.exit}")
     return [p for p in problems if p]
 
 
-def problems_of(case, places):
+def problems_of(case, paths):
     """Those of the first command that has any, and the command."""
     for command in case.commands:
         is_last = command is case.commands[-1]
         lines = case.stdin if is_last else []
-        stdin = "".join(fill(line, places) + "\n" for line in lines)
+        stdin = "".join(fill(line, paths) + "\n" for line in lines)
         try:
-            problems = problems_of_command(command, case, places, stdin)
+            problems = problems_of_command(command, case, paths, stdin)
         except subprocess.TimeoutExpired:
             problems = [f"did not end after {case.timeout} s"]
         except OSError as error:
@@ -136,13 +136,13 @@ def problems_of(case, places):
     return []
 
 
-def run_case(case, places, tap, name):
-    if reason := missing_need(case, places):
+def run_case(case, paths, tap, name):
+    if reason := missing_need(case, paths):
         tap.skip(name, reason)
         return
     with tempfile.TemporaryDirectory(prefix="uprobectl-cli-") as folder:
-        places = {**places, "tmp": os.path.realpath(folder)}
-        problems = problems_of(case, places)
+        paths = {**paths, "tmp": os.path.realpath(folder)}
+        problems = problems_of(case, paths)
     tap.check(name, problems)
 
 
@@ -153,8 +153,8 @@ def main():
     parser.add_argument("files", nargs="+", type=Path)
     options = parser.parse_args()
     corpus = os.environ.get("UPROBECTL_CORPUS", "")
-    places = {"bin": os.path.realpath(options.bin), "fixtures": os.path.realpath(options.fixtures),
-              "corpus": os.path.realpath(corpus) if corpus else "", "tmp": ""}
+    paths = {"bin": os.path.realpath(options.bin), "fixtures": os.path.realpath(options.fixtures),
+             "corpus": os.path.realpath(corpus) if corpus else "", "tmp": ""}
     tap = Tap()
     for file in options.files:
         try:
@@ -163,7 +163,7 @@ def main():
             tap.fail(f"{file.stem} can be read", error)
             continue
         for case in cases:
-            run_case(case, places, tap, f"{file.stem}: {case.name}")
+            run_case(case, paths, tap, f"{file.stem}: {case.name}")
     tap.done()
 
 

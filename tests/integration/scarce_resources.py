@@ -273,10 +273,10 @@ def mutated(data, chances):
     """Mostly numbers of the types and relocations: there lie the lengths and indexes that libbpf follows."""
     changed = bytearray(data)
     sections = sections_of(data)
-    places = [place for name, place in sections.items() if place[1] >= 4 and
-              (name in (".BTF", ".BTF.ext", ".symtab", ".maps") or name.startswith(".rel"))]
+    extents = [extent for name, extent in sections.items() if extent[1] >= 4 and
+               (name in (".BTF", ".BTF.ext", ".symtab", ".maps") or name.startswith(".rel"))]
     for _ in range(chances.choice((1, 1, 2, 8))):
-        offset, size = chances.choice(places) if chances.random() < 0.9 else (0, len(data) - 4)
+        offset, size = chances.choice(extents) if chances.random() < 0.9 else (0, len(data) - 4)
         at = offset + chances.randrange(size // 4) * 4
         value = chances.choice((0, 1, 2, 0xff, 0xffff, 0x7fffffff, 0xffffffff, 0x80000000,
                                 chances.getrandbits(32), chances.randrange(64)))

@@ -15,7 +15,7 @@ from segments import Segments
 from static_probes import expected_probes, static_problems
 from tap import Tap
 
-PLACES = 10  # in fixtures/workload/probe_sites.c: order__start 5, guarded 2, three others
+POINTS = 10  # in fixtures/workload/probe_sites.c: order__start 5, guarded 2, three others
 
 
 def listed(program, *arguments):
@@ -40,7 +40,7 @@ def check_file(tap, program, file):
     expected = expected_probes(file, Segments(file.read_bytes()))
     records = listed(program, file)
     in_shop = [probe for probe in expected if "shop" in repr(probe)]
-    problems = [] if len(in_shop) == PLACES else [f"readelf has {len(in_shop)} places"]
+    problems = [] if len(in_shop) == POINTS else [f"readelf has {len(in_shop)} points"]
     tap.check(f"{file.name}: listed as readelf has them", problems + static_problems(records, expected))
     tap.check(f"{file.name}: the operands are understood", operand_problems(records))
 
@@ -55,7 +55,7 @@ def check_process(tap, program, fixtures):
         process.wait(timeout=30)
     own = [r for r in records if r.get("file") == str((fixtures / "probes").resolve())]
     tap.check("'*' lists those of the files that a process maps",
-              [] if len(own) == PLACES else [f"after '{ready.strip()}': {records}"])
+              [] if len(own) == POINTS else [f"after '{ready.strip()}': {records}"])
 
 
 def main():

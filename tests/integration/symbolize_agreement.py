@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """symbolize_agreement.py UPROBECTL
-`uprobectl symbolize` against llvm-symbolizer: reports of each kind with every place of a library in
+`uprobectl symbolize` against llvm-symbolizer: reports of each kind with every address of a library in
 them, the library as whole, with a debug file of its own, in a .build-id folder, in a ZIP of symbol
 files and in an APK; callers as each tool prints them, for x86-64 and arm64; a crash under a sanitizer
 against the sanitizer's own names. Then streams, long lines and junk. Prints TAP."""
@@ -98,7 +98,7 @@ def our_frames(uprobectl, report, *options):
         record = json.loads(line)
         frames.setdefault(record["report_line"], []).append(
             (record["symbol"], record["source"], record["line"], record["column"]))
-    # The made reports have one name for all places.
+    # The made reports have one name for all addresses.
     said = [line for line in done.stderr.splitlines(keepends=True) if "one of the names is wrong" not in line]
     return [frames.get(number + 1) for number in range(report.count("\n"))], "".join(said)
 
@@ -137,7 +137,7 @@ def sanitizer(addresses, build_id):
                    f" (BuildId: {build_id})\n" for i, address in enumerate(addresses))
 
 
-def places_of(library, folder):
+def symbol_paths_of(library, folder):
     """How the library's symbols can be at hand: (name, --symbols)."""
     whole = folder / "whole"
     whole.mkdir()
@@ -185,8 +185,8 @@ def check_reports(tap, uprobectl, folder):
     ours, said = our_frames(uprobectl, play_console(addresses, None), "--symbols", library.parent)
     expect(tap, "a module without build id is found by its name, with a warning",
               not (found := differences(ours, theirs, addresses)) and "may be of another build" in said, f"{found} {said}")
-    for name, place in places_of(library, folder).items():
-        ours, said = our_frames(uprobectl, tombstone(addresses, build_id), "--symbols", place)
+    for name, path in symbol_paths_of(library, folder).items():
+        ours, said = our_frames(uprobectl, tombstone(addresses, build_id), "--symbols", path)
         expect(tap, f"symbols are found in {name}", not (found := differences(ours, theirs, addresses)) and not said,
                   f"{found} {said}")
     offset = None
@@ -195,7 +195,7 @@ def check_reports(tap, uprobectl, folder):
         offset = entry.header_offset + 30 + len(entry.filename)
     report = tombstone(addresses, None, path=f"/data/app/x/base.apk (offset {offset:#x})")
     ours, said = our_frames(uprobectl, report, "--symbols", folder / "apks")
-    expect(tap, "a library is found by its place in an APK", not (found := differences(ours, theirs, addresses)),
+    expect(tap, "a library is found by its offset in an APK", not (found := differences(ours, theirs, addresses)),
               f"{found} {said}")
     other = folder / "other"
     other.mkdir()

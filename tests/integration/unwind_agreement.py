@@ -200,9 +200,9 @@ def separate_debug_file(tap, uprobectl, label, program, root):
             build_id = re.search(r"Build ID: ([0-9a-f]+)", note)
             if build_id is None:
                 continue
-            place = debug / ".build-id" / build_id[1][:2]
-            place.mkdir(parents=True)
-            separate.rename(place / f"{build_id[1][2:]}.debug")
+            id_folder = debug / ".build-id" / build_id[1][:2]
+            id_folder.mkdir(parents=True)
+            separate.rename(id_folder / f"{build_id[1][2:]}.debug")
         if how == "by debug link":
             run("objcopy", f"--add-gnu-debuglink={separate}", stripped)
             separate.rename(folder / "scenes.debug")
@@ -284,7 +284,7 @@ def variations(tap, uprobectl, program, root):
     in_archive(tap, uprobectl, folder, reference, program, data)
 
 
-def header_place(data):
+def header_offset(data):
     """Offset of .eh_frame_hdr, from PT_GNU_EH_FRAME."""
     table, = struct.unpack_from("<Q", data, 0x20)
     entry_size, count = struct.unpack_from("<HH", data, 0x36)
@@ -297,7 +297,7 @@ def header_place(data):
 
 def broken_header(data, kind):
     data = bytearray(data)
-    at = header_place(data)
+    at = header_offset(data)
     count, = struct.unpack_from("<I", data, at + 8)
     rows = [struct.unpack_from("<ii", data, at + 12 + 8 * i) for i in range(count)]
     if kind == "points to other entries":
@@ -342,12 +342,12 @@ def in_archive(tap, uprobectl, folder, reference, program, data):
 
 
 def corpus(tap, uprobectl):
-    place = os.environ.get("UPROBECTL_CORPUS")
-    if not place:
+    corpus_folder = os.environ.get("UPROBECTL_CORPUS")
+    if not corpus_folder:
         tap.skip("the corpus' stacks", "UPROBECTL_CORPUS is not set")
         return
     row = re.compile(r"\s*#\d+ pc ([0-9a-f]+)  \S+(?: \(offset 0x[0-9a-f]+\))?(?: \((.*)\))?$")
-    for folder in sorted((Path(place) / "unwind").iterdir()):
+    for folder in sorted((Path(corpus_folder) / "unwind").iterdir()):
         frames, _ = unwind(uprobectl, folder)
         problems = []
         reference = [row.match(line).groups() for line in (folder / "output.txt").read_text().splitlines()]

@@ -35,10 +35,10 @@ def differences(ours, theirs):
         yield f"{len(ours)} frames, perf has {len(theirs)}"
     for index, (frame, (address, name, offset, file)) in enumerate(zip(ours, theirs)):
         own = frame["demangled"] or frame["symbol"] or ""
-        place = (frame["file"], int(frame["module_address"], 16), int(frame["symbol_offset"] or "-1", 16))
+        location = (frame["file"], int(frame["module_address"], 16), int(frame["symbol_offset"] or "-1", 16))
         is_own = file.endswith("/deep_calls")  # in libraries a function may have several names
-        if place != (file, address, offset) or (is_own and head(own) != head(name)):
-            yield f"{index}: {own} at {place}, perf has {name} at {(file, address, offset)}"
+        if location != (file, address, offset) or (is_own and head(own) != head(name)):
+            yield f"{index}: {own} at {location}, perf has {name} at {(file, address, offset)}"
 
 
 def head(name):

@@ -26,7 +26,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), str(HERE.parent / "guest")]
 import run_native_suite
-from runs import Place, Problem
+from runs import Workspace, Problem
 from scenarios import SCENARIOS, Findings
 from tap import Tap
 
@@ -77,24 +77,24 @@ class Leftovers:
         return sorted(f"left: {each}" for each in left)
 
 
-def listed_probes(place):
+def listed_probes(work):
     """Nobody else probes our copies."""
-    listed = subprocess.run([place.uprobectl, "list-probes", "-j"], stdin=subprocess.DEVNULL, capture_output=True,
+    listed = subprocess.run([work.uprobectl, "list-probes", "-j"], stdin=subprocess.DEVNULL, capture_output=True,
                             text=True, check=False).stdout
-    return [f"list-probes: {line}" for line in listed.splitlines() if str(place.folder) in line]
+    return [f"list-probes: {line}" for line in listed.splitlines() if str(work.folder) in line]
 
 
-def run_scenario(scenario, place, seconds, leftovers):
+def run_scenario(scenario, work, seconds, leftovers):
     findings = Findings()
     try:
-        scenario(place, seconds, findings)
+        scenario(work, seconds, findings)
     except Problem as problem:
         findings.problems.append(str(problem))
     except Exception:  # the others run all the same
         findings.problems.append(traceback.format_exc())
     finally:
-        place.end_started()
-    findings.problems += leftovers.problems() + listed_probes(place) + place.left_files()
+        work.end_started()
+    findings.problems += leftovers.problems() + listed_probes(work) + work.left_files()
     return findings
 
 
@@ -132,15 +132,15 @@ def main():
         leftovers = Leftovers(fixtures / "bpf-census", Path(name))
         started = time.monotonic()
         for number, scenario in enumerate(chosen):
-            place = Place(Path(name) / scenario.__name__, uprobectl, programs, name)
+            work = Workspace(Path(name) / scenario.__name__, uprobectl, programs, name)
             left = (started + options.seconds - time.monotonic()) / (len(chosen) - number)
-            findings = run_scenario(scenario, place, max(LEAST_SECONDS, left - SECONDS_AROUND), leftovers)
+            findings = run_scenario(scenario, work, max(LEAST_SECONDS, left - SECONDS_AROUND), leftovers)
             said = scenario.__doc__.strip().rstrip(".")
             tap.check(said, findings.problems)
             for text in findings.notes:
                 print("# " + text.replace("\n", "\n#   "), flush=True)
             rows += findings.rows
-            shutil.rmtree(place.folder)
+            shutil.rmtree(work.folder)
     tap.done()
     if options.figures:
         processor = re.search(r"(?m)^model name\s*: (.*)$", Path("/proc/cpuinfo").read_text())

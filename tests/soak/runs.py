@@ -31,11 +31,11 @@ class Problem(Exception):
 class Workload:
     """A program of fixtures/soak, which begins on request, and prints its counts."""
 
-    def __init__(self, place, *argv, prepare=None):
-        self.process = subprocess.Popen([place.folder / argv[0], *map(str, argv[1:])], cwd=place.folder,
-                                        env=place.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+    def __init__(self, work, *argv, prepare=None):
+        self.process = subprocess.Popen([work.folder / argv[0], *map(str, argv[1:])], cwd=work.folder,
+                                        env=work.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                         preexec_fn=prepare)
-        place.started.append(self.process)
+        work.started.append(self.process)
         self.pid = self.process.pid
 
     def begin(self):
@@ -111,18 +111,18 @@ class Lines:
 class Attach:
     """One run of `uprobectl attach`. reader: takes the lines of its stdout, as fast as it can or slower."""
 
-    def __init__(self, place, *argv, reader=None, pause=None, prepare=None):
-        self.place = place
+    def __init__(self, work, *argv, reader=None, pause=None, prepare=None):
+        self.work = work
         self.reader = reader or Records()
         self.pause = pause  # called before each block that is read
         self.closing = threading.Event()
         self.said = []
         self.samples = []
         self.cpu = None
-        self.process = subprocess.Popen([place.uprobectl, "attach", *map(str, argv)], cwd=place.folder,
-                                        env=place.environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        self.process = subprocess.Popen([work.uprobectl, "attach", *map(str, argv)], cwd=work.folder,
+                                        env=work.environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                         stderr=subprocess.PIPE, preexec_fn=prepare)
-        place.started.append(self.process)
+        work.started.append(self.process)
         self.attached = threading.Event()
         self.threads = [threading.Thread(target=each, daemon=True) for each in (self._read, self._hear, self._watch)]
         for thread in self.threads:
@@ -283,7 +283,7 @@ class ControlGroup:
         self.folders = []
 
 
-class Place:
+class Workspace:
     """A folder of its own for a scenario, with copies of the programs: nobody else probes these files."""
 
     def __init__(self, folder, uprobectl, fixtures, suite):

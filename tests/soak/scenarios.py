@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The scenarios of the soak. Each takes a Place, the seconds it may load the machine, and a Findings."""
+"""The scenarios of the soak. Each takes a Workspace, the seconds it may load the machine, and a Findings."""
 
 import itertools
 import json
@@ -60,12 +60,12 @@ class Findings:
         self.expect("detached cleanly", True, summary["detached_cleanly"])
 
 
-def watch_command(place, seconds, options, target, command, reader=None):
+def watch_command(work, seconds, options, target, command, reader=None):
     """A run that starts the command and ends with it; and what the command has counted."""
-    run = Attach(place, "-j", *LIMIT, "--command-output", "counted", *options, *target, "--", *map(str, command),
+    run = Attach(work, "-j", *LIMIT, "--command-output", "counted", *options, *target, "--", *map(str, command),
                  reader=reader)
     records = run.end(seconds)
-    return run, records, counts_of((place.folder / "counted").read_text())
+    return run, records, counts_of((work.folder / "counted").read_text())
 
 
 # --- stacks ---------------------------------------------------------------------------------------
@@ -113,11 +113,11 @@ def deleted_files(run):
     return [f"{most} deleted files are open, expected at most {MOST_DELETED_FILES}"] if most > MOST_DELETED_FILES else []
 
 
-def farm(place, seconds, findings):
+def farm(work, seconds, findings):
     """A test farm: short-lived processes, followed from the first instruction."""
     owners = Owners({**{letter: (f"short_{letter}_leaf", f"short_{letter}_") for letter in "abc"},
                      "farm": ("farm_leaf", "farm_leaf")}, r"short_|farm_leaf")
-    run, records, counts = watch_command(place, seconds, ["--follow", "--stack", *ARGUMENTS], CALL,
+    run, records, counts = watch_command(work, seconds, ["--follow", "--stack", *ARGUMENTS], CALL,
                                          ["./soak-farm", seconds, 40, "."], Records(owners.take))
     findings.expect_complete(records, counts["calls"])
     findings.expect("processes that have called", counts["started"], counts["processes"])
@@ -131,11 +131,11 @@ def farm(place, seconds, findings):
 PLUGINS = {letter: (f"plugin_{letter}_leaf", f"plugin_{letter}_") for letter in "ab"}
 
 
-def plugins(place, seconds, findings, how="temporary", rate=30):
+def plugins(work, seconds, findings, how="temporary", rate=30):
     """Libraries that are loaded from temporary files for one call."""
     owners = Owners(PLUGINS, r"plugin_[ab]_")
-    workload = Workload(place, "soak-plugins", how, seconds, rate, ".")
-    run = Attach(place, "-j", *LIMIT, "-p", workload.pid, "--stack", *ARGUMENTS, *CALL, reader=Records(owners.take))
+    workload = Workload(work, "soak-plugins", how, seconds, rate, ".")
+    run = Attach(work, "-j", *LIMIT, "-p", workload.pid, "--stack", *ARGUMENTS, *CALL, reader=Records(owners.take))
     run.wait_attached()
     workload.begin()
     counts = workload.counts(seconds)
@@ -149,9 +149,9 @@ def plugins(place, seconds, findings, how="temporary", rate=30):
     findings.notes.append(f"{counts['started']} libraries, {counts['same-address']} at the address of another; {owners.note()}")
 
 
-def replaced_plugins(place, seconds, findings):
-    """Each call comes from a library that is gone when its stack is unwound; another one is in its place."""
-    plugins(place, seconds, findings, "replaced", 30)
+def replaced_plugins(work, seconds, findings):
+    """Each call comes from a library that is gone when its stack is unwound; another one has replaced it."""
+    plugins(work, seconds, findings, "replaced", 30)
 
 
 class Depths:
@@ -169,10 +169,10 @@ class Depths:
             self.wrong.append(f"{bits}: {frames}")
 
 
-def deep_stacks(place, seconds, findings):
+def deep_stacks(work, seconds, findings):
     """Stacks of ever other functions."""
     depths = Depths()
-    run, records, counts = watch_command(place, seconds, ["--stack", *ARGUMENTS], CALL,
+    run, records, counts = watch_command(work, seconds, ["--stack", *ARGUMENTS], CALL,
                                          ["./soak-calls", "stacks", seconds, 100, 4], Records(depths.take))
     findings.expect_complete(records, counts["calls"])
     findings.problems += depths.wrong[:3]
@@ -182,11 +182,11 @@ def deep_stacks(place, seconds, findings):
 
 # --- calls ----------------------------------------------------------------------------------------
 
-def leaving_threads(place, seconds, findings):
+def leaving_threads(work, seconds, findings):
     """More fibers and threads leave calls without a return than can be remembered."""
     returned = []
     run, records, counts = watch_command(
-        place, seconds, ["--latency", "--args", "id:s64"], ("./soak-leave", "soak_request"),
+        work, seconds, ["--latency", "--args", "id:s64"], ("./soak-leave", "soak_request"),
         ["./soak-leave", seconds, 2000, 70000],
         Records(lambda line: returned.append(int(re.search(rb'"name":"id","type":"s64","value":(\d+)', line)[1]))))
     summary = records.one("summary")
@@ -203,9 +203,9 @@ def leaving_threads(place, seconds, findings):
 GRAPH = ("./soak-calls", "graph_*")
 
 
-def graph(place, seconds, findings):
+def graph(work, seconds, findings):
     """Deep and wide call graphs of several threads."""
-    run, records, counts = watch_command(place, seconds, ["--graph", "--report"], GRAPH,
+    run, records, counts = watch_command(work, seconds, ["--graph", "--report"], GRAPH,
                                          ["./soak-calls", "graph", seconds, 100, 3])
     expected = {name: number for name, number in counts.items() if name.startswith("graph_")}
     calls = sum(expected.values())
@@ -223,7 +223,7 @@ def graph(place, seconds, findings):
     findings.measure("deep and wide graphs, `--graph --report`", run, records.hits)
 
 
-def slow_readers(place, seconds, findings):
+def slow_readers(work, seconds, findings):
     """The highest rate there is, beside readers that are too slow for it."""
     over = []
 
@@ -231,9 +231,9 @@ def slow_readers(place, seconds, findings):
         if not over:
             time.sleep(0.002)
 
-    workload = Workload(place, "soak-calls", "distinct", seconds, 0, 1, 80000)
-    json_run = Attach(place, "-j", *LIMIT, "-p", workload.pid, *ARGUMENTS, *CALL, pause=pause)
-    text_run = Attach(place, *LIMIT, "-p", workload.pid, *ARGUMENTS, *CALL, reader=Lines(), pause=pause)
+    workload = Workload(work, "soak-calls", "distinct", seconds, 0, 1, 80000)
+    json_run = Attach(work, "-j", *LIMIT, "-p", workload.pid, *ARGUMENTS, *CALL, pause=pause)
+    text_run = Attach(work, *LIMIT, "-p", workload.pid, *ARGUMENTS, *CALL, reader=Lines(), pause=pause)
     for run in (json_run, text_run):
         run.wait_attached()
     workload.begin()
@@ -260,13 +260,13 @@ def slow_readers(place, seconds, findings):
 
 # --- sums -----------------------------------------------------------------------------------------
 
-def keys(place, seconds, findings):
+def keys(work, seconds, findings):
     """Counts by values, whole and in intervals, beside a histogram of all calls."""
-    workload = Workload(place, "soak-calls", "keys", seconds, 2000, 3)
+    workload = Workload(work, "soak-calls", "keys", seconds, 2000, 3)
     by = ("--count", "--by", "text", *ARGUMENTS, *CALL)
-    runs = {"`--count --by`": Attach(place, "-j", *LIMIT, "-p", workload.pid, *by),
-            "`--by --interval`": Attach(place, "-j", *LIMIT, "-p", workload.pid, "--interval", "500ms", *by),
-            "`--histogram`": Attach(place, "-j", *LIMIT, "-p", workload.pid, "--histogram", "--latency", *CALL)}
+    runs = {"`--count --by`": Attach(work, "-j", *LIMIT, "-p", workload.pid, *by),
+            "`--by --interval`": Attach(work, "-j", *LIMIT, "-p", workload.pid, "--interval", "500ms", *by),
+            "`--histogram`": Attach(work, "-j", *LIMIT, "-p", workload.pid, "--histogram", "--latency", *CALL)}
     for run in runs.values():
         run.wait_attached()
     workload.begin()
@@ -305,12 +305,12 @@ class Tables(Records):
         self.times |= {row["time_ns"]}
 
 
-def full_table(place, seconds, findings):
+def full_table(work, seconds, findings):
     """More keys than a table holds: those that it has are printed, the rest is counted."""
-    workload = Workload(place, "soak-calls", "distinct", seconds, 5000, 1, 70000)
-    run = Attach(place, "-j", *LIMIT, "-p", workload.pid, "--count", "--by", "text", "--interval", "1s", "--top", "100",
+    workload = Workload(work, "soak-calls", "distinct", seconds, 5000, 1, 70000)
+    run = Attach(work, "-j", *LIMIT, "-p", workload.pid, "--count", "--by", "text", "--interval", "1s", "--top", "100",
                  *ARGUMENTS, *CALL, reader=Tables())
-    whole = Attach(place, "-j", *LIMIT, "-p", workload.pid, "--count", "--by", "text", *ARGUMENTS, *CALL, reader=Tables())
+    whole = Attach(work, "-j", *LIMIT, "-p", workload.pid, "--count", "--by", "text", *ARGUMENTS, *CALL, reader=Tables())
     run.wait_attached()
     whole.wait_attached()
     workload.begin()
@@ -330,16 +330,16 @@ def full_table(place, seconds, findings):
 
 # --- runs beside each other, and how they end -----------------------------------------------------
 
-def instances(place, seconds, findings):
+def instances(work, seconds, findings):
     """Runs that stay, one of them stopped at times, beside others that end by a signal, a limit, and without a reader."""
-    workload = Workload(place, "soak-calls", "distinct", seconds, 500, 2)
+    workload = Workload(work, "soak-calls", "distinct", seconds, 500, 2)
     pid = ("-p", workload.pid)
-    staying = {"events": Attach(place, "-j", *LIMIT, *pid, *ARGUMENTS, *CALL),
-               "`--stack`": Attach(place, "-j", *LIMIT, *pid, "--stack", *CALL),
-               "`--latency`": Attach(place, "-j", *LIMIT, *pid, "--latency", *CALL),
-               "`--mechanism perf`": Attach(place, "-j", *LIMIT, *pid, "--mechanism", "perf", *CALL),
-               "`--mechanism tracefs`": Attach(place, "-j", *LIMIT, *pid, "--mechanism", "tracefs", *CALL),
-               "`--count`": Attach(place, "-j", *LIMIT, *pid, "--count", *CALL)}
+    staying = {"events": Attach(work, "-j", *LIMIT, *pid, *ARGUMENTS, *CALL),
+               "`--stack`": Attach(work, "-j", *LIMIT, *pid, "--stack", *CALL),
+               "`--latency`": Attach(work, "-j", *LIMIT, *pid, "--latency", *CALL),
+               "`--mechanism perf`": Attach(work, "-j", *LIMIT, *pid, "--mechanism", "perf", *CALL),
+               "`--mechanism tracefs`": Attach(work, "-j", *LIMIT, *pid, "--mechanism", "tracefs", *CALL),
+               "`--count`": Attach(work, "-j", *LIMIT, *pid, "--count", *CALL)}
     for run in staying.values():
         run.wait_attached()
     workload.begin()
@@ -348,7 +348,7 @@ def instances(place, seconds, findings):
     gone = 0
     while time.monotonic() < started + seconds - 1:
         staying["events"].signal(signal.SIGSTOP)
-        next(ends)(place, workload, findings)
+        next(ends)(work, workload, findings)
         staying["events"].signal(signal.SIGCONT)
         time.sleep(0.2)
         gone += 1
@@ -383,9 +383,9 @@ class Sequences:
         return sum(self.last[each] - self.first[each] + 1 - self.count[each] for each in self.first)
 
 
-def short_run(place, workload, *options):
+def short_run(work, workload, *options):
     sequences = Sequences()
-    run = Attach(place, "-j", "-p", workload.pid, *ARGUMENTS, *options, *CALL, reader=Records(sequences.take))
+    run = Attach(work, "-j", "-p", workload.pid, *ARGUMENTS, *options, *CALL, reader=Records(sequences.take))
     run.wait_attached()
     return run, sequences
 
@@ -396,40 +396,40 @@ def expect_sequence(findings, records, sequences):
     findings.expect("a short run detached cleanly", True, records.one("summary")["detached_cleanly"])
 
 
-def end_by_signal(place, workload, findings):
-    run, sequences = short_run(place, workload, *LIMIT)
+def end_by_signal(work, workload, findings):
+    run, sequences = short_run(work, workload, *LIMIT)
     time.sleep(0.2)
     run.signal(signal.SIGTERM)
     expect_sequence(findings, run.end(), sequences)
 
 
-def end_by_limit(place, workload, findings):
-    run, sequences = short_run(place, workload, "-d", "200ms")
+def end_by_limit(work, workload, findings):
+    run, sequences = short_run(work, workload, "-d", "200ms")
     expect_sequence(findings, run.end(), sequences)
 
 
-def end_by_reader(place, workload, _):
-    run, _ = short_run(place, workload, *LIMIT)
+def end_by_reader(work, workload, _):
+    run, _ = short_run(work, workload, *LIMIT)
     time.sleep(0.1)
     run.stop_reading()
     run.end()
 
 
-def end_by_kill(place, workload, _):
-    run, _ = short_run(place, workload, *LIMIT)
+def end_by_kill(work, workload, _):
+    run, _ = short_run(work, workload, *LIMIT)
     time.sleep(0.1)
     run.signal(signal.SIGKILL)
     run.end(status=-signal.SIGKILL)
 
 
-def ending_commands(place, seconds, findings):
+def ending_commands(work, seconds, findings):
     """One command after the other, each of them with a run of its own."""
     ended = time.monotonic() + seconds
     runs = hits = 0
     cpu = 0.0
     while time.monotonic() < ended:
-        (place.folder / "counters").unlink(missing_ok=True)
-        run, records, counts = watch_command(place, 1, ARGUMENTS, CALL, ["./soak-calls", "keys", 0.1, 500, 2])
+        (work.folder / "counters").unlink(missing_ok=True)
+        run, records, counts = watch_command(work, 1, ARGUMENTS, CALL, ["./soak-calls", "keys", 0.1, 500, 2])
         findings.expect_complete(records, counts["calls"])
         findings.expect("status of the command", 0, records.one("summary")["command_exit"])
         runs, hits, cpu = runs + 1, hits + records.hits, cpu + run.cpu
@@ -439,12 +439,12 @@ def ending_commands(place, seconds, findings):
 MEMORY_LIMIT, CPU_LIMIT, DESCRIPTOR_LIMIT = 128 << 20, 0.15, 64
 
 
-def limits(place, seconds, findings):
+def limits(work, seconds, findings):
     """A run that may take 128 MiB, a seventh of a CPU and 64 descriptors, of more events than it can print then."""
     group = ControlGroup(MEMORY_LIMIT, int(CPU_LIMIT * 100000), DESCRIPTOR_LIMIT)
     try:
-        workload = Workload(place, "soak-calls", "distinct", seconds, 20000, 2)
-        run = Attach(place, "-j", *LIMIT, "-p", workload.pid, "--stack", *ARGUMENTS, *CALL, prepare=group.enter)
+        workload = Workload(work, "soak-calls", "distinct", seconds, 20000, 2)
+        run = Attach(work, "-j", *LIMIT, "-p", workload.pid, "--stack", *ARGUMENTS, *CALL, prepare=group.enter)
         run.wait_attached()
         workload.begin()
         calls = workload.counts(seconds)["calls"]
@@ -458,19 +458,19 @@ def limits(place, seconds, findings):
 
 # --- outputs --------------------------------------------------------------------------------------
 
-def saved(place, seconds, findings):
+def saved(work, seconds, findings):
     """A saved run has what the run has printed."""
-    workload = Workload(place, "soak-calls", "keys", seconds, 500, 2)
-    run = Attach(place, "-j", *LIMIT, "-p", workload.pid, "--stack", "--save", "run", *ARGUMENTS, *CALL)
+    workload = Workload(work, "soak-calls", "keys", seconds, 500, 2)
+    run = Attach(work, "-j", *LIMIT, "-p", workload.pid, "--stack", "--save", "run", *ARGUMENTS, *CALL)
     run.wait_attached()
     workload.begin()
     counts = workload.counts(seconds)
     records = run.end()
     findings.expect_complete(records, counts["calls"])
     again = Records()
-    report = subprocess.Popen([place.uprobectl, "report", "-j", "run"], cwd=place.folder, env=place.environment,
+    report = subprocess.Popen([work.uprobectl, "report", "-j", "run"], cwd=work.folder, env=work.environment,
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-    place.started.append(report)
+    work.started.append(report)
     for line in report.stdout:
         again.take(line)
     findings.expect("status of report", 0, report.wait(PATIENCE))
@@ -480,20 +480,20 @@ def saved(place, seconds, findings):
     findings.measure("`--save`, `--stack`", run, records.hits)
 
 
-def full_disk(place, seconds, findings):
+def full_disk(work, seconds, findings):
     """The file system of -o is full for a third of the time, and the file is moved away each second after that."""
-    disk = place.folder / "disk"
+    disk = work.folder / "disk"
     disk.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", disk], check=True)
     try:
-        full_disk_in(disk, place, seconds, findings)
+        full_disk_in(disk, work, seconds, findings)
     finally:
         subprocess.run(["umount", "-l", disk], check=True)
 
 
-def full_disk_in(disk, place, seconds, findings):
-    workload = Workload(place, "soak-calls", "distinct", seconds, 100, 2)
-    run = Attach(place, "-j", *LIMIT, "-p", workload.pid, "-o", disk / "out", *ARGUMENTS, *CALL)
+def full_disk_in(disk, work, seconds, findings):
+    workload = Workload(work, "soak-calls", "distinct", seconds, 100, 2)
+    run = Attach(work, "-j", *LIMIT, "-p", workload.pid, "-o", disk / "out", *ARGUMENTS, *CALL)
     run.wait_attached()
     workload.begin()
     time.sleep(seconds / 6)
@@ -535,7 +535,7 @@ def full_disk_in(disk, place, seconds, findings):
         findings.measure("a full disk, `-o`", run, calls, lost=sum(records.lost.values()))
 
 
-def clock(place, seconds, findings):
+def clock(work, seconds, findings):
     """The times of events in text and JSON are those of the program, to the end."""
     differences, json_differences = [], []
 
@@ -563,9 +563,9 @@ def clock(place, seconds, findings):
                 read = day.tm_hour * 3600 + day.tm_min * 60 + day.tm_sec + there % 1
                 differences.append((shown - read + 43200) % 86400 - 43200)
 
-    workload = Workload(place, "soak-calls", "clock", seconds, 100)
-    text = Attach(place, *LIMIT, "-p", workload.pid, *ARGUMENTS, *CALL, reader=Clocks())
-    other = Attach(place, "-j", *LIMIT, "-p", workload.pid, *ARGUMENTS, *CALL, reader=json_clocks)
+    workload = Workload(work, "soak-calls", "clock", seconds, 100)
+    text = Attach(work, *LIMIT, "-p", workload.pid, *ARGUMENTS, *CALL, reader=Clocks())
+    other = Attach(work, "-j", *LIMIT, "-p", workload.pid, *ARGUMENTS, *CALL, reader=json_clocks)
     text.wait_attached()
     other.wait_attached()
     workload.begin()
