@@ -74,6 +74,7 @@ struct CallingConvention {
   std::uint32_t stack_pointer = 0;
   std::uint32_t return_register = 0;
   std::uint32_t second_return_register = 0; // of structures of two words
+  std::uint32_t vector_registers = 0;       // Go: how many results of floating point are in them
 };
 
 // Registers with consecutive DWARF numbers that struct pt_regs lacks, so that a BPF program cannot
@@ -130,6 +131,9 @@ struct ArchInfo {
   std::uint8_t instruction_size = 0; // 0: variable
   bool has_decoder = false;          // src/insn can find instruction boundaries
   std::uint8_t breakpoint_size = 1;  // UPROBE_SWBP_INSN_SIZE: probe offsets are multiples of it
+  // What the kernel writes over a probed instruction: UPROBE_SWBP_INSN (Linux
+  // arch/*/include/asm/uprobes.h); empty if probes cannot be attached.
+  std::string_view breakpoint = {};
   const char* llvm_triple = nullptr; // for the disassembler; null if none is linked
   const char* llvm_features = "";
   // Registers that a function restores before it returns or makes a tail call.
@@ -150,6 +154,8 @@ struct ArchInfo {
   std::span<const std::string_view> android_abis = {};
   std::string_view android_isa = {};
   std::span<const std::uint32_t> art_instruction_sets = {}; // numbers of OAT 230 and newer
+  // Architecture of system/core/debuggerd/proto/tombstone.proto.
+  std::optional<std::uint8_t> tombstone_architecture = {};
 
   // Probes. Registers in the order of struct pt_regs (user_pt_regs on arm64). BPF programs and
   // records identify a register by its index.
@@ -160,6 +166,16 @@ struct ArchInfo {
   std::span<const RegisterAlias> aliases = {};
   std::uint8_t pc = 0; // index
   std::uint8_t stack_pointer = 0;
+  // The names in uprobe_events lack the letter for the size: "ax" for "rax" (regoffset_table in
+  // Linux arch/x86/kernel/ptrace.c). Others are those of `registers`.
+  bool has_short_kernel_names = false;
+  // uprobe(2), which the calls that replace nops make (Linux commit 56101b69c919 in v6.18); 0:
+  // none.
+  std::uint32_t uprobe_system_call = 0;
+  // The thread pointer points behind glibc's struct pthread, not at it.
+  bool thread_pointer_behind_thread = false;
+  // Bits of an address that mmap() returns; above them is a signature of the address.
+  std::uint8_t mapped_address_bits = 56;
   const CallingConvention* native = nullptr;
   const CallingConvention* go = nullptr;     // Go's register ABI (abi-internal.md)
   const CallingConvention* compat = nullptr; // of 32-bit code; null if it cannot be probed
@@ -173,6 +189,7 @@ struct ArchInfo {
 
   std::span<const UnsavedRegisters> unsaved = {};
 
+  bool has_disassembler() const { return llvm_triple != nullptr; }
   // Return an index into `registers`; find_register() also accepts aliases.
   std::optional<std::uint32_t> find_register(std::string_view name) const;
   std::optional<std::uint32_t> find_encoded_register(std::uint8_t encoding) const;
@@ -186,6 +203,12 @@ std::span<const ArchInfo* const> all_archs();
 
 // Returns Arch::unknown for an e_machine without an ArchInfo.
 Arch arch_from_elf(std::uint16_t elf_machine);
+
+// The architecture of a machine on which probes can be attached, by `uname -m`; null if there is
+// none.
+const ArchInfo* arch_from_kernel(std::string_view kernel_name);
+// Their names: "x86_64 or aarch64".
+std::string kernel_names();
 
 inline const ArchInfo& host_arch_info() { return arch_info(host_arch); }
 

@@ -29,6 +29,19 @@ Arch arch_from_elf(std::uint16_t elf_machine) {
   return Arch::unknown;
 }
 
+const ArchInfo* arch_from_kernel(std::string_view kernel_name) {
+  const auto* const found = std::ranges::find(infos, kernel_name, &ArchInfo::kernel_name);
+  return found == infos.end() || kernel_name.empty() ? nullptr : *found;
+}
+
+std::string kernel_names() {
+  std::string names;
+  for (const ArchInfo* const info : infos)
+    if (!info->kernel_name.empty())
+      names.append(names.empty() ? "" : " or ").append(info->kernel_name);
+  return names;
+}
+
 std::optional<std::uint32_t> ArchInfo::find_register(std::string_view name) const {
   for (std::uint32_t i = 0; i < registers.size(); ++i)
     if (registers[i].name == name) return i;

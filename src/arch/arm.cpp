@@ -54,6 +54,7 @@ constinit const ArchInfo arm_info{
     .android_abis = arm_abis,
     .android_isa = "arm",
     .art_instruction_sets = arm_art_sets,
+    .tombstone_architecture = 0,
     .operand_register = arm_operand_register,
     .unsaved_register = unsaved_arm_register,
 };

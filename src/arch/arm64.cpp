@@ -38,7 +38,8 @@ constexpr CallingConvention arm64_native{
 constexpr CallingConvention arm64_go{.argument_registers = first_registers,
                                      .has_stack_arguments = false,
                                      .stack_pointer = ARM64_SP,
-                                     .return_register = ARM64_X0};
+                                     .return_register = ARM64_X0,
+                                     .vector_registers = 16};
 
 // AAPCS64, 6.1.1.
 constexpr auto arm64_callee_saved = std::span<const std::string_view>(arm64_names).subspan(19, 10);
@@ -106,6 +107,7 @@ constinit const ArchInfo arm64_info{
     .instruction_size = 4,
     .has_decoder = true,
     .breakpoint_size = 4,
+    .breakpoint = std::string_view("\xa0\x00\x20\xd4", 4), // brk #5
     .llvm_triple = "aarch64-linux-gnu",
     .llvm_features = "+all", // the file may be for a newer processor than LLVM's default
     .callee_saved = arm64_callee_saved,
@@ -118,12 +120,15 @@ constinit const ArchInfo arm64_info{
     .android_abis = arm64_abis,
     .android_isa = "arm64",
     .art_instruction_sets = arm64_art_sets,
+    .tombstone_architecture = 1,
     .kernel_name = "aarch64",
     .registers = arm64_registers,
     .register_names = arm64_names,
     .aliases = arm64_aliases,
     .pc = ARM64_PC,
     .stack_pointer = ARM64_SP,
+    .thread_pointer_behind_thread = true,
+    .mapped_address_bits = 48, // Linux Documentation/arch/arm64/memory.rst
     .native = &arm64_native,
     .go = &arm64_go,
     .unwind = &arm64_unwind,

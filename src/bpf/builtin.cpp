@@ -769,9 +769,8 @@ std::vector<std::uint64_t> walked_frames(std::span<const std::uint64_t> addresse
                                          std::uint64_t caller) {
   // Linux Documentation/arch/arm64/tagged-pointers.rst; the kernel strips signatures.
   constexpr std::uint64_t address_bits = (std::uint64_t{1} << 56) - 1;
-  // The caller may have a signature: mmap() gives addresses of 48 bits (memory.rst there).
-  constexpr std::uint64_t caller_bits =
-      host_arch == Arch::arm64 ? (std::uint64_t{1} << 48) - 1 : address_bits;
+  // The caller may have a signature.
+  const std::uint64_t caller_bits = (std::uint64_t{1} << host_arch_info().mapped_address_bits) - 1;
   std::vector<std::uint64_t> frames;
   for (const std::uint64_t address : addresses) {
     if (address == 0) break;

@@ -191,12 +191,10 @@ private:
   }
 
   void kernel() {
-    const bool known =
-        !facts_.machine.empty() && std::ranges::any_of(all_archs(), [&](const ArchInfo* info) {
-          return info->kernel_name == facts_.machine;
-        });
+    const bool known = arch_from_kernel(facts_.machine) != nullptr;
     add("kernel", known, fmt::format("Linux {}, {}", facts_.kernel_release, facts_.machine),
-        "attach needs an x86-64 or arm64 machine; resolve works for files of any architecture");
+        fmt::format("attach needs a machine of {}; resolve works for files of any architecture",
+                    kernel_names()));
   }
 
   // What probes need, and what more they can do with.

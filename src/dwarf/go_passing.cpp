@@ -8,7 +8,6 @@ namespace uprobectl::dwarf {
 
 namespace {
 
-constexpr std::size_t vector_count = 15; // X0 to X14; arm64 has one more
 constexpr int max_result_depth = 16;
 constexpr std::uint64_t max_size = std::uint64_t{1} << 24; // of a result, bytes
 constexpr std::size_t max_visited = 4096;                  // types
@@ -16,8 +15,7 @@ constexpr std::size_t max_visited = 4096;                  // types
 // Assigns registers in the order of the results.
 class ResultRegisters {
 public:
-  explicit ResultRegisters(const ArchInfo& arch)
-      : arch_(arch), vectors_left_(arch.arch == Arch::arm64 ? vector_count + 1 : vector_count) {}
+  explicit ResultRegisters(const ArchInfo& arch) : arch_(arch) {}
 
   void add(const Member& result) {
     const State before = state_;
@@ -82,9 +80,9 @@ private:
   }
 
   Fit take_float(std::uint64_t offset, std::uint64_t size) {
-    if (state_.vectors == vectors_left_) return Fit::stack;
+    if (state_.vectors == arch_.go->vector_registers) return Fit::stack;
     add_piece(offset, size,
-              {.problem = fmt::format("{}{}: not readable", arch_.arch == Arch::arm64 ? "v" : "xmm",
+              {.problem = fmt::format("{}{}: not readable", arch_.unsaved.front().prefix,
                                       state_.vectors++)});
     return Fit::registers;
   }
@@ -127,7 +125,6 @@ private:
   }
 
   const ArchInfo& arch_;
-  const std::size_t vectors_left_;
   State state_;
   Location location_;
   std::uint64_t end_ = 0; // of the pieces

@@ -77,7 +77,7 @@ template <class Entry>
 bool is_thumb(const SymbolTable::Parts& parts, const Entry& entry) {
   const std::uint8_t type = entry.getType();
   const bool is_code = type == raw::STT_FUNC || type == raw::STT_GNU_IFUNC;
-  return parts.machine.arch == Arch::arm && is_code && (entry.st_value & 1) != 0;
+  return parts.machine.info().thumb_bit && is_code && (entry.st_value & 1) != 0;
 }
 
 // Reads a symbol without its version.

@@ -91,9 +91,9 @@ private:
       const auto end = text.find(']');
       if (end == std::string_view::npos) return mistake(text, "missing ']'");
       const std::string_view machine = strip(text.substr(1, end - 1));
-      if (machine != "x86_64" && machine != "aarch64")
-        return mistake(machine, "unknown architecture (expected x86_64 or aarch64)");
-      applies = machine == (host_arch == Arch::x86_64 ? "x86_64" : "aarch64");
+      if (arch_from_kernel(machine) == nullptr)
+        return mistake(machine, fmt::format("unknown architecture (expected {})", kernel_names()));
+      applies = machine == host_arch_info().kernel_name;
       text = strip(text.substr(end + 1));
     }
     const auto equals = text.find('=');

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/device.hpp"
 
+#include "uprobectl/arch.hpp"
 #include "util/numbers.hpp"
 #include "util/rooted_path.hpp"
 #include "util/sha256.hpp"
@@ -23,14 +24,6 @@ constexpr auto command_timeout = 30s;
 constexpr auto su_timeout = 30s; // a user may have to confirm on the device
 constexpr auto push_timeout = 600s;
 constexpr std::string_view program_name = "uprobectl";
-
-struct Machine {
-  std::string_view name; // uname -m
-  std::string_view abi;  // of Android
-  std::uint16_t number;  // e_machine
-};
-constexpr std::array machines = {Machine{"aarch64", "arm64-v8a", 183},
-                                 Machine{"x86_64", "x86_64", 62}};
 
 // Why a client has failed. It says more than that, some of it after the error.
 std::string reason_of(const CommandResult& result) {
@@ -85,7 +78,7 @@ std::string_view name_of(RootMethod way) {
 }
 
 // Checks that the file is a program for the machine.
-Result<MappedFile> open_program(const std::string& path, const Machine& machine) {
+Result<MappedFile> open_program(const std::string& path, const ArchInfo& machine) {
   auto file = MappedFile::open(path);
   if (!file) return fail(std::move(file).error());
   // Gabi: e_ident, e_type, e_machine at 18; the supported machines are little-endian.
@@ -94,9 +87,9 @@ Result<MappedFile> open_program(const std::string& path, const Machine& machine)
   if (!magic ||
       as_text(*magic) != "\x7f"
                          "ELF" ||
-      number != machine.number)
+      number != machine.elf_machine)
     return fail(ErrorKind::wrong_machine,
-                fmt::format("{}: not a program for {}", path, machine.name));
+                fmt::format("{}: not a program for {}", path, machine.kernel_name));
   return file;
 }
 
@@ -164,11 +157,10 @@ std::optional<std::string> DevicePrograms::stamp(const std::string& machine) con
 }
 
 Result<std::string> DevicePrograms::search(const std::string& machine) const {
-  const auto* const known = std::ranges::find(machines, machine, &Machine::name);
-  if (known == machines.end())
-    return fail(
-        ErrorKind::unsupported,
-        fmt::format("uprobectl does not run on '{}' (expected aarch64 or x86_64)", machine));
+  const ArchInfo* const known = arch_from_kernel(machine);
+  if (known == nullptr)
+    return fail(ErrorKind::unsupported, fmt::format("uprobectl does not run on '{}' (expected {})",
+                                                    machine, kernel_names()));
   if (chosen_) {
     if (const auto file = open_program(*chosen_, *known); !file) return fail(file.error());
     return *chosen_;
@@ -176,13 +168,14 @@ Result<std::string> DevicePrograms::search(const std::string& machine) const {
   const std::string beside = own_folder();
   for (const std::string& path :
        {fmt::format("/proc/{}/exe", ::getpid()), // the client opens it, too
-        fmt::format("{}/../lib/uprobectl/{}/uprobectl", beside, known->abi),
-        fmt::format("{}/uprobectl-{}", beside, known->name)})
+        fmt::format("{}/../lib/uprobectl/{}/uprobectl", beside, known->android_abis.front()),
+        fmt::format("{}/uprobectl-{}", beside, known->kernel_name)})
     if (open_program(path, *known)) return path;
-  return fail(
-      Error{ErrorKind::not_found, fmt::format("no program of this release for {}", known->name)}
-          .hint(fmt::format("put uprobectl-{} of the release beside this program", known->name))
-          .hint("or name it: --device-program FILE"));
+  return fail(Error{ErrorKind::not_found,
+                    fmt::format("no program of this release for {}", known->kernel_name)}
+                  .hint(fmt::format("put uprobectl-{} of the release beside this program",
+                                    known->kernel_name))
+                  .hint("or name it: --device-program FILE"));
 }
 
 std::vector<std::string> Device::words(std::vector<std::string> arguments) const {

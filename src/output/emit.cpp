@@ -46,12 +46,9 @@ bool is_readable(const StaticArgument& argument) {
          (argument.kind == constant || argument.kind == in_register || argument.kind == in_memory);
 }
 
-// The kernel's names of x86 registers have no size (regoffset_table in arch/x86/kernel/ptrace.c);
-// those of arm64 are the same as in operands.
 std::string register_in_kernel(Arch arch, const std::string& name) {
-  const bool is_x86 = arch == Arch::x86_64 || arch == Arch::i386;
   const bool has_size = name.size() == 3 && (name[0] == 'r' || name[0] == 'e') && name[1] >= 'a';
-  return "%" + (is_x86 && has_size ? name.substr(1) : name);
+  return "%" + (arch_info(arch).has_short_kernel_names && has_size ? name.substr(1) : name);
 }
 
 // Returns where uprobe_events reads the argument; nullopt if it cannot express it.

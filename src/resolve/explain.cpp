@@ -314,8 +314,7 @@ Error no_plt_entry(const Query& query) {
   const std::string_view name = query.function.name;
   const elf::Machine& machine = query.image.machine();
   if (!can_find_plt_entries(machine))
-    return {ErrorKind::unsupported, fmt::format("{}: PLT entries of {} cannot be found, only those "
-                                                "of x86-64, i386, arm64 and arm",
+    return {ErrorKind::unsupported, fmt::format("{}: PLT entries of {} code cannot be found",
                                                 subject, elf::to_string(machine))};
   if (const auto symbol = first_symbol(query)) {
     if (symbol->defined)

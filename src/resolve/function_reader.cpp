@@ -383,14 +383,14 @@ private:
 
   // Whether the assembler marked the address as data: a word of data can look like a return.
   bool is_data(VirtualAddress address) const {
-    if (arch_ != Arch::arm64) return false;
+    if (arch_info(arch_).mapping_symbols == MappingSymbols::none) return false;
     const auto mark = state_.code_index().marks().last_at_or_before(address);
     return mark && mark->data;
   }
 
   // Whether bytes that do not decode may be data. ART and Go do not mark data in their code.
   bool may_be_data(VirtualAddress address) const {
-    if (arch_ != Arch::arm64) return false;
+    if (arch_info(arch_).mapping_symbols == MappingSymbols::none) return false;
     return language_ == CodeLanguage::go || language_ == CodeLanguage::java || is_data(address);
   }
 
@@ -455,7 +455,7 @@ Result<FunctionReturns> FunctionReader::returns(const ProbePoint& point) const {
     return fail(exits_error(ErrorKind::unsupported, state_->subject(), point, reason));
   };
   const auto arch = code_arch(state_->image.machine());
-  if (!arch || *arch == Arch::arm) // code may be Thumb
+  if (!arch || !arch_info(*arch).has_disassembler())
     return refuse(fmt::format("{} code is not decoded", elf::to_string(state_->image.machine())));
   if (point.kind == SymbolKind::plt)
     return fail(plt_entry_jumps(state_->image, state_->subject(), point));

@@ -44,19 +44,14 @@ bool is_on_disk(const Mapping& mapping) {
 }
 
 // Folders in which a TARGET's name may be a symbolic link to a mapped file.
-constexpr std::string_view link_folders[] = {"/usr/local/sbin",
-                                             "/usr/local/bin",
-                                             "/usr/sbin",
-                                             "/usr/bin",
-                                             "/sbin",
-                                             "/bin",
-                                             "/usr/local/lib",
-                                             "/usr/lib",
-                                             "/usr/lib64",
-                                             "/usr/lib/x86_64-linux-gnu",
-                                             "/usr/lib/aarch64-linux-gnu",
-                                             "/lib",
-                                             "/lib64"};
+std::vector<std::string> link_folders() {
+  std::vector<std::string> folders = {
+      "/usr/local/sbin", "/usr/local/bin", "/usr/sbin",  "/usr/bin", "/sbin", "/bin",
+      "/usr/local/lib",  "/usr/lib",       "/usr/lib64", "/lib",     "/lib64"};
+  for (const ArchInfo* const arch : all_archs())
+    if (!arch->multiarch.empty()) folders.push_back(fmt::format("/usr/lib/{}", arch->multiarch));
+  return folders;
+}
 
 // Collects the files of processes that a TARGET means, each once.
 class ProcessSearch {
@@ -81,7 +76,7 @@ public:
   Result<void> by_link(pid_t pid) {
     const auto mappings = read_mappings(pid);
     if (!mappings) return fail(mappings.error());
-    for (const std::string_view folder : link_folders) {
+    for (const std::string& folder : link_folders()) {
       const std::string path = fmt::format("{}{}/{}", live_path(pid, "root"), folder, text_);
       const auto identity = identity_of(path);
       if (!identity) continue;

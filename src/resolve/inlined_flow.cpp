@@ -147,7 +147,7 @@ void check_caller(const elf::Image& image, Arch arch, std::span<const Copy> copi
 
 void check_entries(const elf::Image& image, std::span<dwarf::InlinedFunction> functions) {
   const auto arch = code_arch(image.machine());
-  if (!arch || *arch == Arch::arm || *arch == Arch::thumb) { // no disassembler
+  if (!arch || !arch_info(*arch).has_disassembler()) {
     for (dwarf::InlinedFunction& function : functions)
       for (dwarf::InlinedInstance& instance : function.instances) instance.is_entry_known = false;
     return;

@@ -75,7 +75,9 @@ private:
 
   // `start`: of the code, or of the instructions behind data in it.
   void check_boundary(Arch arch, const CoveringCode& code, VirtualAddress start) {
-    if (arch == Arch::arm64 && query_.options.unsafe) return; // make_point() warns
+    // An instruction begins at each aligned address, and make_point() warns of others.
+    const bool is_known = arch_info(arch).instruction_size == arch_info(arch).instruction_alignment;
+    if (is_known && query_.options.unsafe) return;
     if (address().value - start.value > max_code && arch_info(arch).instruction_size == 0) {
       const std::string limit =
           fmt::format("no more than {:#x} bytes of a function are decoded", max_code);
@@ -334,7 +336,7 @@ void add_instructions(const Query& query, std::span<ProbePoint> points) {
   if (mode == Mode::none) return;
   const elf::Machine& machine = query.image.machine();
   const auto arch = code_arch(machine, false);
-  const bool has_text = arch && *arch != Arch::arm;
+  const bool has_text = arch && arch_info(*arch).has_disassembler();
   for (ProbePoint& point : points) {
     if (has_text)
       point.instruction = instruction_text(

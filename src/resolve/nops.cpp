@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "resolve/nops.hpp"
 
+#include "insn/code_forms.hpp"
 #include "resolve/code_index.hpp"
 
 #include <algorithm>
@@ -23,37 +24,6 @@ constexpr std::string_view unprobeable_after =
     "this kernel makes a call of the nop there, which ends forked children, and the instruction "
     "after it cannot be probed, or has several hits";
 
-std::uint8_t byte_at(Bytes code, std::uint64_t at) {
-  return at < code.size() ? std::to_integer<std::uint8_t>(code[at]) : std::uint8_t{0};
-}
-
-// Whether the instruction makes room on the stack, as prologues begin. No indirect jump of the
-// function leads there: the frame is on the stack when it is executed.
-bool begins_frame(Bytes code) {
-  const std::uint8_t first = byte_at(code, 0);
-  if ((first & 0xf8U) == 0x50) return true;                     // push
-  if (first == 0x41) return (byte_at(code, 1) & 0xf8U) == 0x50; // push %r8 to %r15
-  if (first != 0x48 || byte_at(code, 2) != 0xec) return false;  // sub $N,%rsp
-  return byte_at(code, 1) == 0x81 || byte_at(code, 1) == 0x83;
-}
-
-// Whether one execution can be several hits: a string instruction with a repeat prefix, or a short
-// jump to itself.
-bool repeats(Bytes code) {
-  std::size_t at = 0;
-  bool has_repeat = false;
-  for (std::uint8_t byte = byte_at(code, at);
-       byte == 0xf2 || byte == 0xf3 || byte == 0x66 || byte == 0x67; byte = byte_at(code, ++at))
-    has_repeat |= byte == 0xf2 || byte == 0xf3;
-  if ((byte_at(code, at) & 0xf0U) == 0x40) ++at; // rex
-  const std::uint8_t opcode = byte_at(code, at);
-  if (has_repeat && ((opcode >= 0xa4 && opcode <= 0xa7) || (opcode >= 0xaa && opcode <= 0xaf)))
-    return true;
-  const bool is_short_jump =
-      (opcode & 0xf0U) == 0x70 || (opcode >= 0xe0 && opcode <= 0xe3) || opcode == 0xeb;
-  return is_short_jump && byte_at(code, at + 1) == 0xfe;
-}
-
 // Whether the jump may lead to any instruction of its function. One that has just removed a frame
 // leaves the function.
 bool is_unknown(const FunctionExits::Jump& jump) {
@@ -62,6 +32,8 @@ bool is_unknown(const FunctionExits::Jump& jump) {
 }
 
 } // namespace
+
+NopPasser::NopPasser(CodeIndex& code) : code_(code), arch_(code.image().machine().arch) {}
 
 Bytes NopPasser::code_from(VirtualAddress address) const {
   const elf::Segment* const segment = code_.image().find_segment(address);
@@ -77,16 +49,14 @@ bool NopPasser::is_behind_nop(VirtualAddress address) const {
     if (address.value < size) return false;
     const Bytes code = code_from({address.value - size});
     const auto nop = optimized_nop(
-        Arch::x86_64, code.first(std::min<std::uint64_t>(code.size(), max_instruction_size)));
+        arch_, code.first(std::min<std::uint64_t>(code.size(), max_instruction_size)));
     return nop && (*nop == OptimizedNop::five_bytes) == (size == 5);
   });
 }
 
-// Does not decode, which would take long: whatever looks like `call`, `jmp` or `jcc` counts. Jumps
-// with a distance of one byte from other functions are not found; only assembly has them.
+// Jumps with a distance of one byte from other functions are not found; only assembly has them.
 void NopPasser::list_far_jumps() {
   far_targets_.emplace();
-  constexpr std::uint64_t distance_size = 4;
   // A malicious file can map the same bytes by a thousand segments. Others have one or two.
   constexpr std::size_t max_segments = 64;
   std::size_t segments = 0;
@@ -97,16 +67,9 @@ void NopPasser::list_far_jumps() {
     searched += code.size();
     knows_far_jumps_ = ++segments <= max_segments && searched / 2 <= code_.image().bytes().size();
     if (!knows_far_jumps_) return;
-    for (std::uint64_t at = 1; at + distance_size <= code.size(); ++at) {
-      const std::uint8_t opcode = byte_at(code, at - 1);
-      const bool is_jcc = (opcode & 0xf0U) == 0x80 && at >= 2 && byte_at(code, at - 2) == 0x0f;
-      if (opcode != 0xe8 && opcode != 0xe9 && !is_jcc) continue;
-      const auto distance = static_cast<std::int32_t>(*read_at<std::uint32_t>(code, at));
-      if (distance == 0) continue;
-      const VirtualAddress target{segment.address.value + at + distance_size +
-                                  static_cast<std::uint64_t>(std::int64_t{distance})};
+    each_far_target(arch_, code, segment.address, [&](VirtualAddress target) {
       if (is_behind_nop(target)) far_targets_->push_back(target);
-    }
+    });
   }
   std::ranges::sort(*far_targets_);
 }
@@ -120,15 +83,15 @@ std::optional<std::string_view> NopPasser::find_jump(elf::AddressRange code, Byt
   if (std::ranges::binary_search(*far_targets_, target)) return jump_after;
   if (const auto symbol = code_.symbol_at(target); symbol && symbol->address == target)
     return jump_after;
-  const auto before = function_exits(Arch::x86_64, bytes.first(nop), code.address);
-  const auto behind = function_exits(Arch::x86_64, bytes.subspan(after), target);
+  const auto before = function_exits(arch_, bytes.first(nop), code.address);
+  const auto behind = function_exits(arch_, bytes.subspan(after), target);
   if (!before || !behind || !before->undecodable.empty() || !behind->undecodable.empty())
     return unknown_code;
   if (!behind->jumps_to_entry.empty() ||
       std::ranges::any_of(before->jumps_out,
                           [&](const auto& jump) { return jump.target == target; }))
     return jump_after;
-  if (begins_frame(bytes.subspan(after))) return std::nullopt;
+  if (begins_frame(arch_, bytes.subspan(after))) return std::nullopt;
   const bool any_unknown = std::ranges::any_of(before->jumps_out, is_unknown) ||
                            std::ranges::any_of(behind->jumps_out, is_unknown);
   return any_unknown ? std::optional(jump_after) : std::nullopt;
@@ -147,14 +110,14 @@ std::expected<std::uint64_t, std::string_view> NopPasser::pass(VirtualAddress no
   do {
     decoded_ += code.size;
     if (decoded_ / times > code_.image().bytes().size()) return std::unexpected(unknown_code);
-    const auto size = instruction_size(Arch::x86_64, function.subspan(at));
+    const auto size = instruction_size(arch_, function.subspan(at));
     if (!size || *size >= function.size() - at) return std::unexpected(unknown_code);
     if (const auto reason = find_jump(code, function, at, at + *size))
       return std::unexpected(*reason);
     at += *size;
-  } while (optimized_nop(Arch::x86_64, function.subspan(at)));
-  if (repeats(function.subspan(at)) ||
-      probe_effect(Arch::x86_64, function, at).kind != ProbeEffect::Kind::safe)
+  } while (optimized_nop(arch_, function.subspan(at)));
+  if (repeats(arch_, function.subspan(at)) ||
+      probe_effect(arch_, function, at).kind != ProbeEffect::Kind::safe)
     return std::unexpected(unprobeable_after);
   return at - begin;
 }

@@ -14,11 +14,11 @@ namespace uprobectl {
 
 class CodeIndex;
 
-// Finds the instruction after a nop where a probe has the same hits. x86-64 only.
+// Finds the instruction after a nop where a probe has the same hits.
 class NopPasser {
 public:
   // Borrows the index. Reads the image at the first pass().
-  explicit NopPasser(CodeIndex& code) : code_(code) {}
+  explicit NopPasser(CodeIndex& code);
 
   // Returns the number of bytes from a nop to the first instruction after it that can be probed
   // instead. `code` is the function that contains the nop. Returns the reason, in static storage,
@@ -33,6 +33,7 @@ private:
   bool is_behind_nop(VirtualAddress address) const;
 
   CodeIndex& code_;
+  Arch arch_;
   // Targets behind nops of all jumps and calls with a 32-bit distance in the image, sorted.
   std::optional<std::vector<VirtualAddress>> far_targets_;
   bool knows_far_jumps_ = true; // false if there is too much code to search

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "resolve/thunks.hpp"
 
+#include "insn/code_forms.hpp"
 #include "insn/forwarding.hpp"
 #include "symbols/bodies.hpp"
 #include "uprobectl/insn.hpp"
@@ -14,23 +15,6 @@ namespace {
 
 // The most bytes of an entry in a jump table of clang's CFI.
 constexpr std::uint64_t jump_entry_size = 16;
-
-// Whether the code may begin with a jump. Saves decoding most functions.
-bool may_begin_with_jump(Arch arch, Bytes code) {
-  constexpr std::size_t word = 4; // bytes of endbr64, endbr32 and an instruction of arm64
-  std::string_view text = as_text(code);
-  if (arch == Arch::x86_64 || arch == Arch::i386) {
-    if (text.starts_with("\xf3\x0f\x1e\xfa") || text.starts_with("\xf3\x0f\x1e\xfb"))
-      text.remove_prefix(word);
-    return text.starts_with('\xe9') || text.starts_with('\xeb'); // jmp
-  }
-  if (arch != Arch::arm64) return true;
-  const auto is_branch = [&](std::size_t offset) { // b; the opcode is in the highest byte
-    return offset + word <= text.size() &&
-           (static_cast<std::uint8_t>(text[offset + word - 1]) & 0xfcU) == 0x14;
-  };
-  return is_branch(0) || is_branch(word);
-}
 
 // Returns where the code at the symbol leads if it begins with a jump: an entry of the jump table
 // of clang's CFI. The symbol may have the size of the whole table.
@@ -125,12 +109,9 @@ void drop_thunks(const Query& query, std::vector<elf::Symbol>& bodies) {
 bool is_jump_table_entry(const Query& query, const ProbePoint& point) {
   if (!point.symbol || point.symbol_offset != 0 || point.kind != SymbolKind::function) return false;
   if (point.clone_of) return false;
-  const Arch arch = query.image.machine().arch;
-  if (arch == Arch::x86_64 || arch == Arch::i386) {
-    // LLVM fills entries up with breakpoints (LowerTypeTests.cpp), other functions with nops.
-    const auto text = as_text(code_bytes(query.image, point.address, jump_entry_size));
-    if (!text.contains("\xcc\xcc\xcc")) return false;
-  }
+  if (!may_be_jump_table_entry(query.image.machine().arch,
+                               code_bytes(query.image, point.address, jump_entry_size)))
+    return false;
   const elf::Symbol symbol{
       .name = *point.symbol, .address = point.address, .size = point.size.value_or(0)};
   return first_jump(query, symbol).has_value();

@@ -17,7 +17,7 @@ struct LastEnumeratorIs {
   static constexpr auto value = last;
 };
 template <>
-struct LastEnumerator<Arch> : LastEnumeratorIs<Arch::alpha> {};
+struct LastEnumerator<Arch> : LastEnumeratorIs<static_cast<Arch>(arch_count - 1)> {};
 template <>
 struct LastEnumerator<FlameView> : LastEnumeratorIs<FlameView::callers> {};
 template <>

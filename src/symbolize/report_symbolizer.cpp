@@ -38,11 +38,11 @@ bool is_code(const elf::Image& image, VirtualAddress address) {
 bool has_names(const Frame& frame) { return frame.function || !frame.positions.empty(); }
 
 // Returns an address inside the call instruction before the address. The address may itself be
-// inside it already: x86 has no call of one byte, and instructions of arm64 are aligned.
+// inside it already: x86 has no call of one byte, and other instructions are aligned.
 VirtualAddress inside_call(VirtualAddress address, const elf::Machine& machine) {
   if (address.value == 0) return address;
   const std::uint64_t before = address.value - 1;
-  return {machine.arch == Arch::arm64 ? before & ~std::uint64_t{3} : before};
+  return {before - before % machine.info().instruction_alignment};
 }
 
 // Returns where the segment begins in the file. objcopy --only-keep-debug writes other offsets into

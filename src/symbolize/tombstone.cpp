@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "symbolize/tombstone.hpp"
 
+#include "uprobectl/arch.hpp"
 #include "util/protobuf_reader.hpp"
 #include "util/text.hpp"
 
@@ -80,20 +81,9 @@ constexpr std::string_view thread_line =
 constexpr std::size_t max_fields = std::size_t{1} << 22;
 
 std::string_view abi_name(std::uint64_t architecture) {
-  switch (architecture) {
-  case 0:
-    return "arm";
-  case 1:
-    return "arm64";
-  case 2:
-    return "x86";
-  case 3:
-    return "x86_64";
-  case 4:
-    return "riscv64";
-  default:
-    return "<unknown>";
-  }
+  const auto archs = all_archs();
+  const auto found = std::ranges::find(archs, architecture, &ArchInfo::tombstone_architecture);
+  return found == archs.end() ? "<unknown>" : (*found)->android_isa;
 }
 
 unsigned address_digits(std::uint64_t architecture) {

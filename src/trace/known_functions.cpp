@@ -20,10 +20,11 @@ bool is_plain_function(const CapturePoint& probed) {
   return probed.code.kind == CodeKind::native && probed.point->binary->machine.arch == host_arch;
 }
 
-// The distance of the thread pointer from what thread_layout has. On arm64 it points behind glibc's
-// struct pthread, whose layout glibc 2.34 and later describe to debuggers (nptl_db/structs.def).
+// The distance of the thread pointer from what thread_layout has. The layout of struct pthread,
+// which it may point behind, is described to debuggers by glibc 2.34 and later
+// (nptl_db/structs.def).
 std::optional<std::int64_t> thread_pointer_offset(const elf::Image& libc) {
-  if (host_arch != Arch::arm64) return 0;
+  if (!host_arch_info().thread_pointer_behind_thread) return 0;
   const auto size = libc.exported_words("_thread_db_sizeof_pthread");
   const auto tid = libc.exported_words("_thread_db_pthread_tid"); // bits, count, offset
   if (size.size() != 1 || tid.size() != 3 || tid[0] != 32 || tid[1] != 1 || tid[2] >= size[0])

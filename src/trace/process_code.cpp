@@ -2,6 +2,7 @@
 #include "trace/process_code.hpp"
 
 #include "bpf/pid_namespace.hpp"
+#include "insn/code_forms.hpp"
 #include "inventory/inventory.hpp"
 #include "process/child.hpp"
 #include "process/proc.hpp"
@@ -44,55 +45,6 @@ std::string mapping_name(std::span<const Mapping> mappings, std::uint64_t addres
     if (address >= each.start && address < each.end)
       return each.path.empty() ? "anonymous memory" : each.path;
   return "memory that is not mapped";
-}
-
-// The target of a jump or call.
-struct Jump {
-  std::string_view kind; // "a jump", "a call"
-  std::uint64_t target = 0;
-};
-
-std::optional<Jump> x86_jump(Bytes found, std::uint64_t address, bool is_64bit,
-                             const ProcessMemory* memory) {
-  const auto opcode = read_at<std::uint8_t>(found, 0);
-  const std::uint64_t mask = is_64bit ? ~std::uint64_t{0} : ~std::uint32_t{0};
-  const auto relative = [&](std::uint64_t size, std::int64_t distance) {
-    return (address + size + static_cast<std::uint64_t>(distance)) & mask;
-  };
-  if (opcode == 0xe9 || opcode == 0xe8)
-    if (const auto distance = read_at<std::uint32_t>(found, 1))
-      return Jump{opcode == 0xe9 ? "a jump" : "a call",
-                  relative(5, static_cast<std::int32_t>(*distance))};
-  if (opcode == 0xeb)
-    if (const auto distance = read_at<std::uint8_t>(found, 1))
-      return Jump{"a jump", relative(2, static_cast<std::int8_t>(*distance))};
-  // jmp *slot(%rip); the slot mostly follows.
-  if (is_64bit && opcode == 0xff && read_at<std::uint8_t>(found, 1) == 0x25)
-    if (const auto distance = read_at<std::uint32_t>(found, 2)) {
-      const std::uint64_t slot = relative(6, static_cast<std::int32_t>(*distance));
-      std::array<std::byte, 8> target{};
-      if (memory != nullptr && memory->read(slot, target))
-        return Jump{"a jump", *read_at<std::uint64_t>(Bytes(target), 0)};
-    }
-  return std::nullopt;
-}
-
-std::optional<Jump> arm64_jump(Bytes found, std::uint64_t address) {
-  const auto word = read_at<std::uint32_t>(found, 0);
-  if (!word) return std::nullopt;
-  const bool is_call = (*word & 0xfc000000) == 0x94000000;
-  if (is_call || (*word & 0xfc000000) == 0x14000000) {
-    // imm26, in words
-    const auto distance = static_cast<std::int64_t>(std::uint64_t{*word} << 38) >> 36;
-    return Jump{is_call ? "a call" : "a jump", address + static_cast<std::uint64_t>(distance)};
-  }
-  // ldr x16, .+8; br x16; .quad TARGET, also with x17
-  const auto next = read_at<std::uint32_t>(found, 4);
-  const auto target = read_at<std::uint64_t>(found, 8);
-  const std::uint32_t number = *word & 0x1f;
-  if ((*word & 0xffffffe0) == 0x58000040 && next == (0xd61f0000 | number << 5) && target)
-    return Jump{"a jump", *target};
-  return std::nullopt;
 }
 
 std::string hex_bytes(Bytes bytes) {
@@ -162,14 +114,6 @@ private:
   int tries_left_ = owner_tries;               // of all sites
 };
 
-// Returns what the kernel writes over a probed instruction, UPROBE_SWBP_INSN (Linux
-// arch/*/include/asm/uprobes.h); empty if the architecture has no probes.
-Bytes breakpoint_of(Arch arch) {
-  if (arch == Arch::x86_64 || arch == Arch::i386) return as_bytes("\xcc");
-  if (arch == Arch::arm64) return as_bytes(std::string_view("\xa0\x00\x20\xd4", 4)); // brk #5
-  return {};
-}
-
 bool is_exit(const PlannedSite& site) { return site.on_return && site.exit.has_value(); }
 
 FileOffset site_offset(const Probe& probe, const PlannedSite& site) {
@@ -179,14 +123,14 @@ FileOffset site_offset(const Probe& probe, const PlannedSite& site) {
 // Returns the instruction in the file; empty if it cannot be compared.
 ProbedCode code_at(const ProbePoint& point, FileOffset offset) {
   const auto arch = code_arch(point.binary->machine);
-  if (!arch || breakpoint_of(*arch).empty()) return {};
+  if (!arch || arch_info(*arch).breakpoint.empty()) return {};
   const Bytes file = point.binary->file->bytes();
   if (offset.value >= file.size()) return {};
   const Bytes rest = file.subspan(
       offset.value, std::min<std::uint64_t>(max_instruction_size, file.size() - offset.value));
   const auto size = instruction_size(*arch, rest);
   if (!size || *size > rest.size()) return {};
-  return {.instruction = rest.first(*size), .breakpoint = breakpoint_of(*arch)};
+  return {.instruction = rest.first(*size), .breakpoint = as_bytes(arch_info(*arch).breakpoint)};
 }
 
 // Describes the code in the process now.
@@ -220,12 +164,13 @@ void SiteCode::add(const ProbePoint& point, FileOffset offset, std::size_t probe
 
 std::string describe_code(Arch arch, Bytes found, std::uint64_t address,
                           std::span<const Mapping> mappings, const ProcessMemory* memory) {
-  const bool is_x86 = arch == Arch::x86_64 || arch == Arch::i386;
-  const auto jump = is_x86                ? x86_jump(found, address, arch == Arch::x86_64, memory)
-                    : arch == Arch::arm64 ? arm64_jump(found, address)
-                                          : std::nullopt;
-  if (jump)
-    return fmt::format("{} to {:#x} in {}", jump->kind, jump->target,
+  const auto read_word = [&](std::uint64_t slot) -> std::optional<std::uint64_t> {
+    std::array<std::byte, sizeof(std::uint64_t)> word{};
+    if (memory == nullptr || !memory->read(slot, word)) return std::nullopt;
+    return read_at<std::uint64_t>(Bytes(word), 0);
+  };
+  if (const auto jump = written_jump_at(arch, found, address, read_word))
+    return fmt::format("{} to {:#x} in {}", jump->is_call ? "a call" : "a jump", jump->target,
                        mapping_name(mappings, jump->target));
   if (auto text = instruction_text(arch, found, {address})) return "'" + *text + "'";
   return "the bytes " + hex_bytes(found);

@@ -4,6 +4,7 @@
 #include "elf/debug_file.hpp"
 #include "elf/sections.hpp"
 #include "elf/xz.hpp"
+#include "insn/code_forms.hpp"
 
 #include <atomic>
 
@@ -139,26 +140,10 @@ bool UnwindData::is_signal_trampoline(VirtualAddress pc) const {
   return has_code(pc, unwind_.signal_trampoline);
 }
 
-// x86-64: ret, also with a rep or bnd prefix. arm64: ret Xn; retaa and retab, which always use the
-// link register.
 std::optional<std::uint8_t> UnwindData::return_at(VirtualAddress pc) const {
-  if (arch_ == Arch::x86_64) {
-    const bool returns =
-        has_code(pc, "\xc3") || has_code(pc, "\xf3\xc3") || has_code(pc, "\xf2\xc3");
-    return returns ? std::optional(unwind_.stack_pointer) : std::nullopt;
-  }
-  if (arch_ != Arch::arm64) return std::nullopt;
   const auto offset = image_.to_image(pc);
-  const auto code = offset ? read_at<std::uint32_t>(image_.bytes(), offset->value) : std::nullopt;
-  if (!code) return std::nullopt;
-  constexpr std::uint32_t ret = 0xd65f0000;
-  constexpr std::uint32_t retaa = 0xd65f0bff;
-  constexpr std::uint32_t retab = 0xd65f0fff;
-  constexpr std::uint32_t operand = 0x1f << 5;
-  if (*code == retaa || *code == retab) return unwind_.link_register;
-  const auto target = static_cast<std::uint8_t>((*code & operand) >> 5);
-  const bool returns = (*code & ~operand) == ret && target <= unwind_.link_register; // 31: zero
-  return returns ? std::optional(target) : std::nullopt;
+  if (!offset || offset->value > image_.bytes().size()) return std::nullopt;
+  return return_register_at(arch_, image_.bytes().subspan(offset->value));
 }
 
 std::optional<Step> UnwindData::find_in(Source& source, VirtualAddress address) const {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "uprobestats/compiled_files.hpp"
 
+#include "uprobectl/arch.hpp"
 #include "uprobectl/process.hpp"
 #include "uprobestats/task_processes.hpp"
 
 #include <algorithm>
-#include <array>
 #include <filesystem>
 
 namespace uprobectl {
@@ -13,10 +13,6 @@ namespace uprobectl {
 namespace {
 
 constexpr std::size_t max_files = 1024;
-
-// The names of ART's instruction sets (art/libartbase/arch/instruction_set.cc), 64-bit first.
-constexpr std::array<std::string_view, 5> instruction_sets = {"arm64", "x86_64", "riscv64", "arm",
-                                                              "x86"};
 
 bool is_compiled(std::string_view path) {
   return !jar_name(path).empty() && !path.ends_with(".dex"); // ".dex" is also in other paths
@@ -57,8 +53,9 @@ std::vector<std::string> find_compiled_files(const std::optional<std::string>& r
   std::vector<std::string> files;
   if (!root && !process_name.empty()) add_mapped(files, process_name);
   const std::string base = root.value_or("");
-  for (const std::string_view set : instruction_sets) {
-    const std::string name(set);
+  for (const ArchInfo* const arch : all_archs()) {
+    if (arch->android_isa.empty()) continue;
+    const std::string name(arch->android_isa);
     // odrefresh compiles again after an update of a module, and replaces what the image has.
     add_folder(files, base + "/data/misc/apexdata/com.android.art/dalvik-cache/" + name);
     add_folder(files, base + "/data/dalvik-cache/" + name);

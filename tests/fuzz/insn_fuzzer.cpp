@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Instructions from any bytes: the first byte selects the instruction set, the next two an address.
+#include "insn/code_forms.hpp"
 #include "insn/control_flow.hpp"
 #include "insn/forwarding.hpp"
 #include "require.hpp"
@@ -52,6 +53,23 @@ void require_flow(Arch arch, Bytes function, VirtualAddress address, std::uint64
   static_cast<void>(flow->has_vectors(std::span(&region, 1)));
 }
 
+// What the bytes alone show agrees with the decoder. A far target is behind its jump by what can
+// stand in 32 bits.
+void require_forms(Arch arch, Bytes function, VirtualAddress address) {
+  const auto exits = function_exits(arch, function, address);
+  if (return_register_at(arch, function))
+    require(exits && !exits->returns.empty() && exits->returns.front() == 0);
+  each_far_target(arch, function, address, [&](VirtualAddress target) {
+    const auto distance = static_cast<std::int64_t>(target.value - address.value);
+    require(distance >= INT32_MIN && distance <= INT32_MAX + std::ssize(function));
+  });
+  const auto no_word = [](std::uint64_t) -> std::optional<std::uint64_t> { return std::nullopt; };
+  const bool is_jump = written_jump_at(arch, function, address.value, no_word).has_value();
+  require(!is_jump || arch == Arch::x86_64 || arch == Arch::i386 || arch == Arch::arm64);
+  for (const auto form : {may_begin_with_jump, may_be_jump_table_entry, begins_frame, repeats})
+    static_cast<void>(form(arch, function));
+}
+
 } // namespace
 
 int fuzz_insn(const std::uint8_t* data, std::size_t size) {
@@ -64,6 +82,7 @@ int fuzz_insn(const std::uint8_t* data, std::size_t size) {
   const Bytes function = all.subspan(header);
 
   require_flow(arch, function, {0x1000}, offset);
+  require_forms(arch, function, {0x1000});
   if (const auto nop = optimized_nop(arch, function))
     require(instruction_size(arch, function) == (*nop == OptimizedNop::five_bytes ? 5 : 10));
   const auto around = instruction_around(arch, function, offset);
