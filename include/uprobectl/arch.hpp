@@ -130,7 +130,6 @@ struct ArchInfo {
   std::uint8_t instruction_alignment = 1;
   std::uint8_t instruction_size = 0; // 0: variable
   bool has_decoder = false;          // src/insn can find instruction boundaries
-  std::uint8_t breakpoint_size = 1;  // UPROBE_SWBP_INSN_SIZE: probe offsets are multiples of it
   // What the kernel writes over a probed instruction: UPROBE_SWBP_INSN (Linux
   // arch/*/include/asm/uprobes.h); empty if probes cannot be attached.
   std::string_view breakpoint = {};

@@ -45,7 +45,6 @@ constinit const ArchInfo arm_info{
     .instruction_alignment = 2, // files can contain Thumb code
     .instruction_size = 4,      // of A32 code
     .has_decoder = true,
-    .breakpoint_size = 4,
     .thumb_bit = true,
     .mapping_symbols = MappingSymbols::plain,
     .jump_slot = llvm::ELF::R_ARM_JUMP_SLOT,

@@ -106,7 +106,6 @@ constinit const ArchInfo arm64_info{
     .instruction_alignment = 4,
     .instruction_size = 4,
     .has_decoder = true,
-    .breakpoint_size = 4,
     .breakpoint = std::string_view("\xa0\x00\x20\xd4", 4), // brk #5
     .llvm_triple = "aarch64-linux-gnu",
     .llvm_features = "+all", // the file may be for a newer processor than LLVM's default

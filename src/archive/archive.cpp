@@ -15,7 +15,6 @@
 #include <string_view>
 #include <utility>
 #include <vector>
-#include <zlib.h>
 
 namespace uprobectl {
 
@@ -31,11 +30,6 @@ std::uint64_t max_data_end(const ArchiveEntry& entry) {
 
 bool may_contain(const ArchiveEntry& entry, std::uint64_t offset) {
   return entry.local_header <= offset && offset < max_data_end(entry);
-}
-
-std::uint32_t crc32_of(Bytes bytes) {
-  return static_cast<std::uint32_t>(
-      ::crc32_z(0, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
 }
 
 constexpr std::string_view only_stored = "the kernel can only probe bytes stored as they are";

@@ -388,11 +388,10 @@ std::string to_text(const Piece& piece, const ArchInfo& arch) {
 
 } // namespace
 
-Location in_register(std::uint8_t dwarf_number, std::int64_t offset) {
+Location in_register(std::uint8_t dwarf_number) {
   return {.pieces = {{.kind = Piece::Kind::value,
                       .formula = {.base = Formula::Base::machine_register,
-                                  .machine_register = dwarf_number,
-                                  .addend = offset}}}};
+                                  .machine_register = dwarf_number}}}};
 }
 
 Location in_memory(Formula address) {

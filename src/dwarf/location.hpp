@@ -60,7 +60,7 @@ struct Location {
 };
 
 inline const std::string optimized_out = "optimized out";
-Location in_register(std::uint8_t dwarf_number, std::int64_t offset = 0);
+Location in_register(std::uint8_t dwarf_number);
 Location in_memory(Formula address);
 Location unreadable(std::string problem);
 Location not_set_up();

@@ -6,12 +6,12 @@
 #include "elf/layout.hpp"
 #include "elf/sections.hpp"
 #include "uprobectl/archive.hpp"
+#include "util/inflate.hpp"
 #include "util/rooted_path.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
 #include <sys/stat.h>
-#include <zlib.h>
 
 namespace uprobectl::elf {
 
@@ -58,11 +58,6 @@ std::optional<DebugLink> read_debug_link(const Layout& layout) {
   const auto crc = read_at<std::uint32_t>(*section, crc_at, layout.machine.order);
   if (!crc) return std::nullopt;
   return DebugLink{std::string(*name), *crc};
-}
-
-std::uint32_t crc32_of(Bytes bytes) {
-  return static_cast<std::uint32_t>(
-      ::crc32_z(0, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
 }
 
 namespace {

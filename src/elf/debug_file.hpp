@@ -47,8 +47,6 @@ struct DebugLink {
 // Nullopt if the section is missing or malformed.
 std::optional<DebugLink> read_debug_link(const Layout& layout);
 
-std::uint32_t crc32_of(Bytes bytes);
-
 // The properties of an image that its symbol file must match.
 struct DebugFileCriteria {
   Machine machine;

@@ -166,7 +166,7 @@ public:
   void status(std::string_view text); // such as the summary; not when quiet
   // As status(), for what matters only while the run goes on: it is not copied.
   void announce(std::string_view text) { write_status(text); }
-  void requested_status(std::string_view text);       // the same, when quiet, too
+  void requested_status(std::string_view text);       // as status(), but when quiet, too
   void detail(std::string_view text);                 // only when verbose
   ProgressLine& progress_line() { return progress_; } // see Progress
   // Whether the copy shows this progress; empty: none.

@@ -144,8 +144,6 @@ struct FrameRecord {
   std::uint64_t index = 0; // 0 is the innermost frame
   const unwind::Frame* frame = nullptr;
 };
-// A frame of a crash report or profile (`frame`), in JSON only: in text the report itself is
-// written.
 // A method of the source by the mapping file of R8.
 struct MappedMethodName {
   std::string name;       // "com.foo.Bar.baz", or the signature
@@ -155,6 +153,8 @@ struct MappedMethodName {
   std::string_view mapping = {};                 // path of the file
   std::optional<std::uint64_t> alternative = {}; // if the mapping has several answers
 };
+// A frame of a crash report or profile (`frame`), in JSON only: in text the report itself is
+// written.
 struct ReportFrameRecord {
   const symbolize::ReportedFrame* reported = nullptr;
   std::string_view report = {};                        // in an archive: the entry, else empty
@@ -363,7 +363,8 @@ struct StackSample {
   // Why it is incomplete, if it was not unwound by the run but when the run was read.
   std::string failure = {};
 };
-// The same of a hit whose stack another machine unwinds. What it needs precedes it.
+// The stack of a hit that another machine unwinds. The records of the files that this needs precede
+// it.
 struct RawStackSample {
   const unwind::RawStack* stack = nullptr;
   std::optional<std::uint64_t> latency_ns = {};
@@ -376,13 +377,13 @@ struct MessageRecord {
   std::string_view text;
 };
 
-// The name of a process, for what follows.
+// The name that a process has in the records that follow.
 struct ProcessNameRecord {
   std::uint32_t pid = 0; // as in Event
   std::string name;
 };
 
-// What CallTree has made of the next event, or of the end of the run.
+// A change of the calls that are open: CallTree makes it of the next event, or of the run's end.
 struct CallChange {
   enum class Kind : std::uint8_t {
     root, // calls of the probe `call.probe` are roots of the tree that the run shows

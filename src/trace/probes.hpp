@@ -101,7 +101,7 @@ struct Probe {
       0; // index of the first point of the same static probe; for a function, its own number
   ProbePoint point;
   std::vector<PlannedSite> sites = {};
-  std::uint32_t bounds = 0; // STARTS_RECORDING, STOPS_RECORDING
+  std::uint32_t bounds = 0; // STARTS_RECORDING, STOPS_RECORDING, ENDS_WAITING
   bool is_graph_root = false;
   std::vector<SpanRole> roles = {}; // in a run with spans
   bool is_recorded = true;          // if false, it is only probed as a bound

@@ -57,8 +57,8 @@ struct CommandOutput {
   };
   Destination destination = Destination::automatic;
   std::string path = {}; // of the file, which is truncated
-  // While a view has the terminal: where the stderr of the command goes, and its stdout unless that
-  // is a file. Its stdin is then /dev/null.
+  // Set while a view has the terminal: the descriptor to which the stderr of the command goes, and
+  // its stdout unless that is a file. The stdin of the command is then /dev/null.
   std::optional<int> view = {};
 };
 

@@ -209,7 +209,7 @@ Result<Fde> read_fde(const FrameSection& section, const EntryHead& head, const C
   if (!begin || !size) return invalid_entry(section, head.body.begin, "has no address range");
   if (cie.has_augmentation_data) cursor.skip(cursor.unsigned_leb());
   if (cursor.failed()) return invalid_entry(section, head.body.begin, "ends within its fields");
-  return Fde{*begin, *size, head.cie_at, {cursor.at(), head.body.end}};
+  return Fde{*begin, *size, {cursor.at(), head.body.end}};
 }
 
 std::optional<FrameHeader> read_frame_header(Bytes bytes, VirtualAddress address) {

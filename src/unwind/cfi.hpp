@@ -39,7 +39,6 @@ struct Cie {
 struct Fde {
   std::uint64_t begin = 0; // of the function's code, ELF address
   std::uint64_t size = 0;
-  std::uint64_t cie_at = 0; // offset of its CIE in the section
   Extent instructions;
 
   bool covers(std::uint64_t address) const { return address - begin < size; }

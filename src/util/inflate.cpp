@@ -151,6 +151,11 @@ Result<std::vector<std::byte>> gunzip(Bytes compressed, std::uint64_t max_size) 
   return content;
 }
 
+std::uint32_t crc32_of(Bytes bytes) {
+  return static_cast<std::uint32_t>(
+      ::crc32_z(0, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
+}
+
 Result<std::string> gzip(std::string_view content) {
   const Error too_large{ErrorKind::unsupported, "too large to compress"};
   if (content.size() > std::numeric_limits<uInt>::max() / 2) return fail(too_large);

@@ -66,8 +66,8 @@ public:
            (type.tail && size >= *type.tail && (type.has_open_end || size < type.size));
   }
 
-  // The same for a record that nothing but its size says to be of this type: it must have a part of
-  // the array, which is not the name of a thread, as programs send that whole.
+  // Whether a record is of this type, if nothing but its size says so: it must have a part of the
+  // array, which is not the name of a thread, because programs send that whole.
   static bool is_likely_size(const Type& type, std::size_t size) {
     constexpr std::size_t thread_name = 16; // TASK_COMM_LEN
     if (size == type.size) return true;
@@ -75,13 +75,12 @@ public:
            may_have_size(type, size);
   }
 
-  // Decodes a value of a type. An array without a size at its end has all further bytes. If there
-  // are fewer bytes, the members and elements that are there,
-  // and in the member "<rest>" what is left. Nullopt if that is nothing. Ignores further bytes
-  // (padding).
+  // Decodes a value of a type. An array without a size at its end has all further bytes; other
+  // further bytes are padding, and ignored. Of fewer bytes it makes the members and elements that
+  // are whole, and a member "<rest>" of what is left. Nullopt if there is not even that.
   std::optional<Value> decode(std::uint32_t id, Bytes bytes) const;
 
-  // Returns as what a value of the type, and its members, can be compared.
+  // Returns how a value of the type, and its members, can be compared.
   ValueType value_type(std::uint32_t id) const;
 
   // Returns how the members of a type are shown, as declaration tags in the source say.

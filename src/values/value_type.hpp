@@ -11,7 +11,7 @@
 
 namespace uprobectl {
 
-// As what a value can be compared.
+// What a value can be compared with.
 enum class ValueUse : std::uint8_t { number, text, bytes, none };
 
 struct Enumeration {
