@@ -342,7 +342,7 @@ struct OptionParser::Impl {
              message.find("required") != std::string::npos)
       message = fmt::format("option '{}' needs a value", message.substr(0, message.find(':')));
     else if (!message.empty())
-      message[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(message[0])));
+      message[0] = lower_case(message[0]);
     return message;
   }
 

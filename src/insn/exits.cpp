@@ -2,6 +2,7 @@
 // Finds the exits of a function: returns, jumps out of it, and indirect jumps. An indirect jump can
 // be the jump table of a `switch`, which stays in the function, or a tail call.
 #include "insn/decoder.hpp"
+#include "util/text.hpp"
 
 #include <algorithm>
 #include <array>
@@ -54,13 +55,6 @@ bool is_sum(Arch arch, std::string_view name) {
   return name.starts_with(add) && (name[add.size()] == 'r' || name[add.size()] == 'm');
 }
 
-// LLVM's register names are those of ArchInfo in capitals.
-bool is_same_register(std::string_view llvm_name, std::string_view name) {
-  return std::ranges::equal(llvm_name, name, {}, [](char c) {
-    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  });
-}
-
 void IndirectJumpClassifier::track(const Decoder::Decoded& decoded) {
   const llvm::MCInstrDesc& description = decoder_.description(decoded);
   if (description.isCall()) sum_ = 0; // the callee may change the register
@@ -94,9 +88,9 @@ bool IndirectJumpClassifier::moves_stack(const Decoder::Decoded& decoded) const 
 // A callee-saved register has the caller's value again before a tail call, so it cannot be its
 // target.
 bool IndirectJumpClassifier::is_callee_saved(unsigned number) const {
-  const std::string_view name = decoder_.register_name(number);
-  return std::ranges::any_of(arch_info(arch_).callee_saved,
-                             [&](std::string_view saved) { return is_same_register(name, saved); });
+  // LLVM's register names are those of ArchInfo in capitals.
+  const auto& saved = arch_info(arch_).callee_saved;
+  return std::ranges::find(saved, lower_case(decoder_.register_name(number))) != saved.end();
 }
 
 Jump IndirectJumpClassifier::classify(const Decoder::Decoded& decoded, VirtualAddress address,

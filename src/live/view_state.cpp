@@ -42,13 +42,6 @@ std::uint64_t number_in(const Row& row, SortColumn column) {
 
 } // namespace
 
-std::string lower_case(std::string_view text) {
-  std::string lower(text);
-  for (char& each : lower)
-    if (each >= 'A' && each <= 'Z') each = static_cast<char>(each - 'A' + 'a');
-  return lower;
-}
-
 void remove_last_character(std::string& text) {
   while (!text.empty() && (static_cast<unsigned char>(text.back()) & 0xc0) == 0x80) text.pop_back();
   if (!text.empty()) text.pop_back();

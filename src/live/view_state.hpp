@@ -63,8 +63,7 @@ private:
   void show(Page wanted);
 };
 
-// Of typed text: the letters of ASCII in lower case; without its last character.
-std::string lower_case(std::string_view text);
+// Of typed text: leaves out its last character.
 void remove_last_character(std::string& text);
 
 // Returns the numbers of the rows that pass the filter, in the order in which they are shown: of

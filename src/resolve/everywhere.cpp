@@ -62,12 +62,8 @@ std::set<std::string> library_folders(const std::string& root) {
 class CopySearch {
 public:
   CopySearch(std::string_view name, const std::string& root)
-      : name_(name), by_build_id_(is_build_id(name)), root_(root) {
-    if (by_build_id_) // as images have it
-      std::ranges::transform(name_, name_.begin(), [](char c) {
-        return c >= 'A' && c <= 'F' ? static_cast<char>(c - 'A' + 'a') : c;
-      });
-  }
+      : by_build_id_(is_build_id(name)), name_(by_build_id_ ? lower_case(name) : std::string(name)),
+        root_(root) {}
 
   Result<Targets> run() {
     if (root_.empty()) search_processes();
@@ -163,8 +159,8 @@ private:
     targets_.files.push_back(std::move(file));
   }
 
-  std::string name_;
   bool by_build_id_;
+  std::string name_; // a build id in lower case, as images have it
   std::string root_;
   Targets targets_;
   std::set<std::pair<FileIdentity, std::string>> known_; // with the entry

@@ -35,11 +35,9 @@ std::optional<std::string> take_build_id(std::string_view& text) {
   constexpr std::string_view begin = " (BuildId: ";
   const auto at = text.rfind(begin);
   if (at == std::string_view::npos) return std::nullopt;
-  std::string id(text.substr(at + begin.size()));
+  std::string id = lower_case(text.substr(at + begin.size()));
   id.resize(std::min(id.find(')'), id.size()));
   text = text.substr(0, at);
-  for (char& letter : id)
-    if (letter >= 'A' && letter <= 'F') letter = static_cast<char>(letter - 'A' + 'a');
   if (id.empty() || id.find_first_not_of("0123456789abcdef") != std::string::npos)
     return std::nullopt;
   return id;

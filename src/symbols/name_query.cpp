@@ -365,10 +365,7 @@ std::string to_fortran_name(std::string_view text) {
   const bool has_scope = scope != std::string_view::npos;
   const std::string_view last = has_scope ? text.substr(scope + 2) : text;
   if (!is_identifier(last) || (has_scope && !is_identifier(text.substr(0, scope)))) return {};
-  std::string name(text);
-  for (char& c : name)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  return name;
+  return lower_case(text);
 }
 
 // Removes the modules that C++20 attaches names to: "farm::area@geo(int, int)". Returns them.

@@ -62,7 +62,7 @@ bool is_hex(char c) {
 }
 std::uint32_t digit_value(char c) {
   if (is_ascii_digit(c)) return static_cast<std::uint32_t>(c - '0');
-  return static_cast<std::uint32_t>((c | 0x20) - 'a') + 10;
+  return static_cast<std::uint32_t>(lower_case(c) - 'a') + 10;
 }
 
 // Returns the leading characters for which the predicate is true, at most max_length.
@@ -147,7 +147,7 @@ void TextTokens::take_number() {
   std::size_t size = 0;
   while (size < rest().size()) {
     const char c = rest()[size];
-    const bool sign = (c == '-' || c == '+') && size > 0 && (rest()[size - 1] | 0x20) == 'e' &&
+    const bool sign = (c == '-' || c == '+') && size > 0 && lower_case(rest()[size - 1]) == 'e' &&
                       !rest().starts_with("0x") && !rest().starts_with("0X");
     if (!is_part(c) && !sign) break;
     ++size;

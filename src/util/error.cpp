@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "uprobectl/util.hpp"
+#include "util/text.hpp"
 
-#include <cctype>
 #include <cerrno>
 #include <fmt/format.h>
 #include <sys/resource.h>
@@ -77,8 +77,7 @@ Error system_error(int errnum, std::string_view what) {
   if (errnum == EACCES || errnum == EPERM) kind = ErrorKind::not_permitted;
   std::string reason = strerror(errnum);
   // Lower the first letter of "Is a directory", but not of "I/O error".
-  if (reason.size() > 1 && std::islower(static_cast<unsigned char>(reason[1])) != 0)
-    reason[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(reason[0])));
+  if (reason.size() > 1 && reason[1] >= 'a' && reason[1] <= 'z') reason[0] = lower_case(reason[0]);
   Error error{kind, std::string(what) + ": " + reason};
   if (errnum == EMFILE) return std::move(error).hint(descriptor_limit_hint());
   if (errnum == ENFILE)

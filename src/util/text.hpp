@@ -13,6 +13,15 @@ namespace uprobectl {
 constexpr bool is_ascii_digit(char c) { return c >= '0' && c <= '9'; }
 constexpr bool is_ascii_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 constexpr bool is_ascii_letter_or_digit(char c) { return is_ascii_letter(c) || is_ascii_digit(c); }
+// Whatever the locale is: names of files, symbols and registers do not depend on it.
+constexpr char lower_case(char c) {
+  return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+}
+inline std::string lower_case(std::string_view text) {
+  std::string lower(text);
+  for (char& each : lower) each = lower_case(each);
+  return lower;
+}
 // Of the identifiers of C.
 constexpr bool in_ascii_identifier(char c) { return is_ascii_letter_or_digit(c) || c == '_'; }
 // Whether the text has decimal digits and nothing else.

@@ -51,6 +51,12 @@ TEST_CASE("texts are joined") {
   CHECK(joined(std::vector<std::string_view>{"a", "b"}, "/") == "a/b");
 }
 
+TEST_CASE("only the letters of ASCII have a lower case") {
+  CHECK(lower_case("AZ az @[ 09 \xc3\x84") == "az az @[ 09 \xc3\x84");
+  CHECK(lower_case('Q') == 'q');
+  CHECK(lower_case('_') == '_');
+}
+
 TEST_CASE("characters become UTF-8") {
   std::string text;
   for (const std::uint32_t point : {0x41U, 0xe9U, 0x20acU, 0x10ffffU})
