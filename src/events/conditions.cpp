@@ -7,6 +7,7 @@
 #include "util/arithmetic.hpp"
 #include "util/errnos.hpp"
 #include "util/spelling.hpp"
+#include "util/text.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -180,8 +181,21 @@ ValueUse use_of(const ConditionSpec& spec) {
   return spec.compares_bytes() ? ValueUse::bytes : ValueUse::text;
 }
 
+namespace {
+
+// Adds a hint with the first members, if there are any.
+Error list_members(Error error, std::vector<std::string> members, std::string_view whose) {
+  constexpr std::size_t max_members = 24;
+  if (members.empty()) return error;
+  const bool is_cut = members.size() > max_members;
+  if (is_cut) members.resize(max_members);
+  return std::move(error).hint(
+      fmt::format("{} members: {}{}", whose, joined(members), is_cut ? ", …" : ""));
+}
+
+} // namespace
+
 Error cannot_compare(ValueUse wanted, const ValueType& type) {
-  constexpr std::size_t max_members = 12;
   const std::string_view what = wanted == ValueUse::number ? "numbers can be compared or measured"
                                 : wanted == ValueUse::text ? "strings can be compared with a text"
                                                            : "buffers can be compared with bytes";
@@ -191,20 +205,14 @@ Error cannot_compare(ValueUse wanted, const ValueType& type) {
   std::vector<std::string> names;
   for (const ValueType& each : type.members)
     if (!each.member_name.empty()) names.push_back(each.member_name);
-  if (names.empty() || names.size() > max_members) return error;
-  return std::move(error).hint(fmt::format("name one of its members: {}", fmt::join(names, ", ")));
+  return list_members(std::move(error), std::move(names), "name one of its");
 }
 
 Error hint_members(Error error, std::string_view name, std::vector<std::string> members,
                    std::string_view whose) {
-  constexpr std::size_t max_members = 24;
   if (const auto near = nearest(name, members); !near.empty())
     error = std::move(error).hint(did_you_mean(near));
-  if (members.empty()) return error;
-  const bool is_cut = members.size() > max_members;
-  if (is_cut) members.resize(max_members);
-  return std::move(error).hint(
-      fmt::format("{} members: {}{}", whose, fmt::join(members, ", "), is_cut ? ", …" : ""));
+  return list_members(std::move(error), std::move(members), whose);
 }
 
 Result<void> check_summed(const ValueType& type, std::string_view name) {
