@@ -3,9 +3,11 @@
 
 #include "output/format.hpp"
 
-#include <array>
 #include <cerrno>
+#include <csignal>
 #include <fcntl.h>
+#include <poll.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 namespace uprobectl::live {
@@ -18,41 +20,77 @@ constexpr std::size_t most_at_once = 1 << 20; // bytes
 
 } // namespace
 
-Result<CommandLines> CommandLines::open() {
+Result<std::unique_ptr<CommandLines>> CommandLines::open() {
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0)
     return fail(system_error(errno, "cannot create a pipe"));
-  CommandLines lines{UniqueFd(ends[0]), UniqueFd(ends[1])};
+  UniqueFd read_end(ends[0]);
+  UniqueFd write_end(ends[1]);
+  UniqueFd stop(::eventfd(0, EFD_CLOEXEC));
+  if (!stop) return fail(system_error(errno, "cannot read the output of a command"));
   ::fcntl(ends[1], F_SETPIPE_SZ, pipe_size);
   ::fcntl(ends[0], F_SETFL, O_NONBLOCK); // only our end: each has its own flags
-  return lines;
+  return std::unique_ptr<CommandLines>(
+      new CommandLines(std::move(read_end), std::move(write_end), std::move(stop)));
 }
 
-void CommandLines::add(std::string_view bytes) {
-  while (!bytes.empty()) {
-    const auto end = bytes.find('\n');
-    const std::string text = printable(bytes.substr(0, end));
-    if (!is_in_line_) lines_.emplace_back();
-    std::string& line = lines_.back();
-    if (line.size() < max_line_bytes) line += text.substr(0, max_line_bytes - line.size());
-    is_in_line_ = end == std::string_view::npos;
-    if (is_in_line_) break;
-    bytes.remove_prefix(end + 1);
-  }
-  while (lines_.size() > max_lines) {
-    lines_.pop_front();
-    ++omitted_;
+CommandLines::CommandLines(UniqueFd read_end, UniqueFd write_end, UniqueFd stop)
+    : read_end_(std::move(read_end)), write_end_(std::move(write_end)), stop_(std::move(stop)) {
+  sigset_t all;
+  sigfillset(&all);
+  sigset_t before;
+  ::pthread_sigmask(SIG_SETMASK, &all, &before); // signals are those of the run
+  thread_ = std::thread([this] { work(); });
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+CommandLines::~CommandLines() {
+  ::eventfd_write(stop_.get(), 1);
+  thread_.join();
+}
+
+LastLines CommandLines::last() {
+  const std::scoped_lock lock(mutex_);
+  read();
+  return last_;
+}
+
+void CommandLines::work() {
+  std::array<pollfd, 2> polled = {{{.fd = read_end_.get(), .events = POLLIN, .revents = 0},
+                                   {.fd = stop_.get(), .events = POLLIN, .revents = 0}}};
+  for (;;) {
+    if (::poll(polled.data(), polled.size(), -1) < 0) continue;
+    if (polled[1].revents != 0) return;
+    const std::scoped_lock lock(mutex_);
+    read();
   }
 }
 
 void CommandLines::read() {
-  std::array<char, 64 << 10> chunk{};
   for (std::size_t all = 0; all < most_at_once;) {
-    const ssize_t got = ::read(read_end_.get(), chunk.data(), chunk.size());
+    const ssize_t got = ::read(read_end_.get(), chunk_.data(), chunk_.size());
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) return;
     all += static_cast<std::size_t>(got);
-    add(std::string_view(chunk.data(), static_cast<std::size_t>(got)));
+    add(std::string_view(chunk_.data(), static_cast<std::size_t>(got)));
+  }
+}
+
+void CommandLines::add(std::string_view bytes) {
+  std::deque<std::string>& lines = last_.lines;
+  while (!bytes.empty()) {
+    const auto end = bytes.find('\n');
+    const std::string text = printable(bytes.substr(0, end));
+    if (!is_in_line_) lines.emplace_back();
+    if (lines.size() > max_lines) {
+      lines.pop_front();
+      ++last_.omitted;
+    }
+    std::string& line = lines.back();
+    if (line.size() < max_line_bytes) line += text.substr(0, max_line_bytes - line.size());
+    is_in_line_ = end == std::string_view::npos;
+    if (is_in_line_) break;
+    bytes.remove_prefix(end + 1);
   }
 }
 

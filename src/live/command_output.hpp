@@ -4,35 +4,51 @@
 
 #include "uprobectl/util.hpp"
 
+#include <array>
 #include <deque>
+#include <memory>
+#include <mutex>
 #include <string>
+#include <thread>
 
 namespace uprobectl::live {
 
+// The last lines, and how many were before them.
+struct LastLines {
+  std::deque<std::string> lines;
+  std::uint64_t omitted = 0;
+};
+
+// Reads in a thread of its own, so that the command never waits for us: not while probes are
+// detached, nor when it prints much after SIGTERM.
 class CommandLines {
 public:
   static constexpr std::size_t max_lines = 200;
   static constexpr std::size_t max_line_bytes = 1000;
 
-  static Result<CommandLines> open();
+  static Result<std::unique_ptr<CommandLines>> open();
+  CommandLines(const CommandLines&) = delete;
+  CommandLines& operator=(const CommandLines&) = delete;
+  ~CommandLines();
 
   int write_fd() const { return write_end_.get(); } // for stdout and stderr of the command
-  int read_fd() const { return read_end_.get(); }
   // Reads what waits, but not for long.
-  void read();
-  const std::deque<std::string>& lines() const { return lines_; }
-  std::uint64_t omitted() const { return omitted_; } // lines before them
+  LastLines last();
 
 private:
-  CommandLines(UniqueFd read_end, UniqueFd write_end)
-      : read_end_(std::move(read_end)), write_end_(std::move(write_end)) {}
+  CommandLines(UniqueFd read_end, UniqueFd write_end, UniqueFd stop);
+  void work();
+  void read();
   void add(std::string_view bytes);
 
   UniqueFd read_end_;
   UniqueFd write_end_;
-  std::deque<std::string> lines_;
-  std::uint64_t omitted_ = 0;
+  UniqueFd stop_; // readable when the thread is to end
+  std::mutex mutex_;
+  LastLines last_;
   bool is_in_line_ = false; // the last line may go on
+  std::array<char, 64 << 10> chunk_{};
+  std::thread thread_;
 };
 
 } // namespace uprobectl::live

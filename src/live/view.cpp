@@ -2,6 +2,7 @@
 #include "live/view.hpp"
 
 #include "util/clock.hpp"
+#include "util/descriptor_io.hpp"
 
 #include <cerrno>
 #include <csignal>
@@ -39,37 +40,22 @@ std::string file_stem() {
                      local.tm_mon + 1, local.tm_mday, local.tm_hour, local.tm_min, local.tm_sec);
 }
 
-// Gives up if nothing is taken for long: a terminal may be stopped, or gone.
-Result<void> write_all(int fd, std::string_view text) {
-  constexpr int timeout_ms = 1000;
-  constexpr std::size_t most_bytes = 256; // a terminal that is ready takes so much
-  while (!text.empty()) {
-    pollfd polled{.fd = fd, .events = POLLOUT, .revents = 0};
-    const int ready = ::poll(&polled, 1, timeout_ms);
-    if (ready < 0 && errno == EINTR) continue;
-    if (ready == 0) return fail(ErrorKind::io, "nothing reads the output");
-    const ssize_t written =
-        ready < 0 ? -1 : ::write(fd, text.data(), std::min(text.size(), most_bytes));
-    if (written < 0 && (errno == EINTR || errno == EAGAIN)) continue;
-    if (written < 0) return fail(system_error(errno, "cannot write"));
-    text.remove_prefix(static_cast<std::size_t>(written));
-  }
-  return {};
-}
+// A terminal may be stopped, or gone.
+constexpr std::chrono::milliseconds write_timeout = 1s;
 
 } // namespace
 
 Result<std::unique_ptr<View>> View::make(ViewRequest request) {
-  std::optional<CommandLines> command;
+  std::unique_ptr<CommandLines> command;
   if (request.has_command) {
     auto opened = CommandLines::open();
     if (!opened) return fail(std::move(opened).error());
-    command.emplace(std::move(*opened));
+    command = std::move(*opened);
   }
   return std::unique_ptr<View>(new View(std::move(request), std::move(command)));
 }
 
-View::View(ViewRequest request, std::optional<CommandLines> command)
+View::View(ViewRequest request, std::unique_ptr<CommandLines> command)
     : request_(std::move(request)), command_(std::move(command)),
       messages_(STDOUT_FILENO, without_records(request_.messages)),
       model_(request_.hits_are_counted) {}
@@ -199,7 +185,7 @@ RunStatus View::status() const {
                    .has_stacks = request_.has_stacks,
                    .message = last_message_,
                    .is_warning = is_warning_,
-                   .output = command_ ? &command_->lines() : nullptr,
+                   .output = command_ ? &printed_.lines : nullptr,
                    .uses_unicode = terminal_ && terminal_->uses_unicode()};
   if (request_.duration)
     status.duration_ns = static_cast<std::uint64_t>(request_.duration->count());
@@ -208,6 +194,7 @@ RunStatus View::status() const {
 
 void View::show() {
   if (is_suspended_ || is_in_background()) return;
+  if (command_) printed_ = command_->last();
   model_.select(state_.selected);
   terminal_->show(draw(shown(), state_, status(), terminal_->size()),
                   std::exchange(redraws_, false));
@@ -235,8 +222,10 @@ void View::write_file() {
   Result<void> written;
   if (!file)
     written = fail(system_error(errno, "cannot write " + path));
-  else if (written = write_all(file.get(), text_of(shown(), state_, status(), true)); !written) {
-    written = fail(Error(written.error()).within(path));
+  else if (const auto all =
+               write_all(file.get(), as_bytes(text_of(shown(), state_, status(), true)));
+           !all) {
+    written = fail(system_error(all.error(), "cannot write " + path));
     ::unlink(path.c_str()); // a part of it
   }
   if (written) return take({.kind = MessageRecord::Kind::status, .text = "written to " + path});
@@ -304,13 +293,9 @@ Result<void> View::flush() {
       is_warning_ = true;
       next_ = nullptr;
     }
-  if (is_closed_ && command_) command_->read(); // or it would wait for a reader
   if (is_closed_ && passing_error_) return fail(*std::exchange(passing_error_, std::nullopt));
   if (is_closed_ || !is_attached_) return {};
-  if (!terminal_ && is_in_background()) { // it is opened with `fg`
-    if (command_) command_->read();
-    return {};
-  }
+  if (!terminal_ && is_in_background()) return {}; // it is opened with `fg`
   if (!terminal_) {
     auto opened = Terminal::open(request_.messages.colour);
     if (!opened) {
@@ -321,7 +306,6 @@ Result<void> View::flush() {
     terminal_ = std::move(*opened);
     if (auto signals = StopSignals::start()) stop_signals_.emplace(std::move(*signals));
   }
-  if (command_) command_->read();
   if (stop_signals_ && stop_signals_->take()) suspend();
   if (is_in_background()) return {};
   if (std::exchange(is_suspended_, false)) {
@@ -345,28 +329,27 @@ void View::add_to(std::vector<pollfd>& polled) const {
   if (!terminal_) return;
   polled.push_back({.fd = terminal_->fd(), .events = POLLIN, .revents = 0});
   if (stop_signals_) polled.push_back({.fd = stop_signals_->fd(), .events = POLLIN, .revents = 0});
-  if (command_) polled.push_back({.fd = command_->read_fd(), .events = POLLIN, .revents = 0});
 }
 
 void View::print_command_lines() {
   constexpr std::size_t most = 20;
-  const std::deque<std::string>& lines = command_->lines();
+  const LastLines last = command_->last();
+  const std::deque<std::string>& lines = last.lines;
   if (lines.empty()) return;
   const std::size_t shown = std::min(lines.size(), most);
-  const std::uint64_t all = lines.size() + command_->omitted();
+  const std::uint64_t all = lines.size() + last.omitted;
   std::string text = all == shown ? "the command has printed:\n"
                                   : fmt::format("the last {} of {} lines that the command has "
                                                 "printed:\n",
                                                 shown, all);
   for (std::size_t i = lines.size() - shown; i < lines.size(); ++i) text += "  " + lines[i] + '\n';
-  static_cast<void>(write_all(STDERR_FILENO, text));
+  static_cast<void>(write_all(STDERR_FILENO, as_bytes(text), write_timeout));
 }
 
 // Restores the terminal and writes what would have torn the screen.
 void View::close() {
   if (std::exchange(is_over_, true)) return;
   is_closed_ = true;
-  if (command_) command_->read();
   if (!terminal_) {
     if (command_) print_command_lines();
     return;
@@ -377,7 +360,8 @@ void View::close() {
   terminal_.reset();
   stop_signals_.reset();
   if (command_) print_command_lines();
-  static_cast<void>(write_all(STDOUT_FILENO, text_of(model_, state_, last, false)));
+  static_cast<void>(
+      write_all(STDOUT_FILENO, as_bytes(text_of(model_, state_, last, false)), write_timeout));
   for (const Message& each : kept_) print(each);
   kept_.clear();
   if (omitted_messages_ > 0) messages_.warn(fmt::format("and {} more messages", omitted_messages_));

@@ -90,7 +90,7 @@ private:
     Error error = {ErrorKind::io, {}};
   };
 
-  View(ViewRequest request, std::optional<CommandLines> command);
+  View(ViewRequest request, std::unique_ptr<CommandLines> command);
   void pass(const auto& record) {
     if (next_ != nullptr) next_->write(record);
   }
@@ -112,7 +112,8 @@ private:
 
   ViewRequest request_;
   RunRecorder* next_ = nullptr;
-  std::optional<CommandLines> command_;
+  std::unique_ptr<CommandLines> command_; // null without a command
+  LastLines printed_;                     // by the command, as it is shown
   Output messages_;
   Model model_;
   std::optional<Model> frozen_; // while it is paused

@@ -4,16 +4,28 @@
 #include <algorithm>
 #include <cerrno>
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <vector>
 
 namespace uprobectl {
 
-std::expected<void, int> write_all(int fd, Bytes bytes) {
+std::expected<void, int> write_all(int fd, Bytes bytes,
+                                   std::optional<std::chrono::milliseconds> timeout) {
+  constexpr std::size_t ready_bytes = 256; // a terminal that is ready takes so many
   while (!bytes.empty()) {
-    const ssize_t written = ::write(fd, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
+    std::size_t size = bytes.size();
+    if (timeout) {
+      pollfd polled{.fd = fd, .events = POLLOUT, .revents = 0};
+      const int ready = ::poll(&polled, 1, static_cast<int>(timeout->count()));
+      if (ready == 0) return std::unexpected(ETIMEDOUT);
+      if (ready < 0 && errno != EINTR) return std::unexpected(errno);
+      if (ready < 0) continue;
+      size = std::min(size, ready_bytes);
+    }
+    const ssize_t written = ::write(fd, bytes.data(), size);
+    if (written < 0 && (errno == EINTR || (timeout && errno == EAGAIN))) continue;
     if (written < 0) return std::unexpected(errno);
     bytes = bytes.subspan(static_cast<std::size_t>(written));
   }

@@ -5,13 +5,17 @@
 
 #include "uprobectl/util.hpp"
 
+#include <chrono>
 #include <expected>
+#include <optional>
 #include <string>
 
 namespace uprobectl {
 
-// Writes all bytes. Fails with the errno of write(2).
-std::expected<void, int> write_all(int fd, Bytes bytes);
+// Writes all bytes. Fails with the errno of write(2); with a timeout also with ETIMEDOUT, if
+// nothing is taken for so long, as by a terminal that is stopped.
+std::expected<void, int> write_all(int fd, Bytes bytes,
+                                   std::optional<std::chrono::milliseconds> timeout = {});
 
 // Reads to the end of the file, or max_size bytes. Fails with the errno of read(2).
 std::expected<std::string, int> read_up_to(int fd, std::size_t max_size);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "uprobectl/util.hpp"
+#include "util/descriptor_io.hpp"
 
+#include <array>
 #include <catch2/catch.hpp>
 #include <cerrno>
 #include <cstdlib>
@@ -48,6 +50,20 @@ TEST_CASE("an errno becomes a kind and a lower-case message") {
   CHECK(missing.message == "/nowhere: no such file or directory");
   CHECK(system_error(EPERM, "x").kind == ErrorKind::not_permitted);
   CHECK(system_error(EIO, "x").kind == ErrorKind::io);
+}
+
+TEST_CASE("writing gives up when nothing is taken for long") {
+  std::array<int, 2> ends{};
+  REQUIRE(::pipe2(ends.data(), O_CLOEXEC | O_NONBLOCK) == 0);
+  const UniqueFd read_end(ends[0]);
+  const UniqueFd write_end(ends[1]);
+  using namespace std::chrono_literals;
+  CHECK(write_all(write_end.get(), as_bytes("text"), 1s));
+  CHECK(read_up_to(read_end.get(), 4) == "text");
+  const std::string more(1 << 20, 'x'); // than a pipe holds
+  const auto written = write_all(write_end.get(), as_bytes(more), 10ms);
+  REQUIRE_FALSE(written);
+  CHECK(written.error() == ETIMEDOUT);
 }
 
 TEST_CASE("only regular files are mapped, and a FIFO is refused without waiting") {
