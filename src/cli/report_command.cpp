@@ -2,12 +2,14 @@
 #include "capture_options.hpp"
 #include "console.hpp"
 #include "debuginfod.hpp"
+#include "host/local_report.hpp"
 #include "live/view.hpp"
 #include "saved/format.hpp"
 #include "trace/saved_report.hpp"
+#include "util/numbers.hpp"
 
 #include <cerrno>
-#include <fmt/format.h>
+#include <cstdlib>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -15,13 +17,10 @@ namespace uprobectl::cli {
 
 namespace {
 
-// Whether the parent process runs this program, as `uprobectl --adb` does for the run of a device.
-bool is_child_of_same_program() {
-  struct stat own{};
-  struct stat parent{};
-  const std::string path = fmt::format("/proc/{}/exe", ::getppid());
-  return ::stat("/proc/self/exe", &own) == 0 && ::stat(path.c_str(), &parent) == 0 &&
-         own.st_dev == parent.st_dev && own.st_ino == parent.st_ino;
+// Whether the parent process writes the run, as `uprobectl --adb` does for that of a device.
+bool is_run_of_parent() {
+  const char* const parent = std::getenv(host::LocalReport::parent_variable);
+  return parent != nullptr && parse_number<pid_t>(parent) == ::getppid();
 }
 
 } // namespace
@@ -112,7 +111,7 @@ ExitCode run_report(std::span<const std::string_view> arguments, Workstation& wo
       return finish_with(
           Error(checked.error()).within("--live").hint("report FILE without --live prints the run"),
           common);
-    request.is_of_parent = request.path == "-" && is_child_of_same_program();
+    request.is_of_parent = request.path == "-" && is_run_of_parent();
     auto made = live::View::make({.stops_group = request.is_of_parent,
                                   .ends_with_terminal = !request.is_of_parent,
                                   .messages = output_options(common)});

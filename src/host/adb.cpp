@@ -86,6 +86,11 @@ Result<AdbProcess> AdbProcess::start(const std::vector<std::string>& words, Inhe
   for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
 
+  std::vector<char*> variables;
+  for (char** each = environ; *each != nullptr; ++each) variables.push_back(*each);
+  if (!inherited.variable.empty()) variables.push_back(inherited.variable.data());
+  variables.push_back(nullptr);
+
   posix_spawn_file_actions_t files;
   ::posix_spawn_file_actions_init(&files);
   ::posix_spawn_file_actions_adddup2(&files, in->read_end.get(), STDIN_FILENO);
@@ -100,8 +105,8 @@ Result<AdbProcess> AdbProcess::start(const std::vector<std::string>& words, Inhe
   ::posix_spawnattr_setpgroup(&attributes, inherited.own_group ? ::getpgrp() : 0);
   ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGDEF);
   pid_t pid = -1;
-  const int errnum =
-      ::posix_spawn(&pid, words.front().c_str(), &files, &attributes, arguments.data(), environ);
+  const int errnum = ::posix_spawn(&pid, words.front().c_str(), &files, &attributes,
+                                   arguments.data(), variables.data());
   ::posix_spawnattr_destroy(&attributes);
   ::posix_spawn_file_actions_destroy(&files);
   if (errnum != 0) return fail(system_error(errnum, "cannot start " + words.front()));

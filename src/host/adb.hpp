@@ -38,7 +38,8 @@ public:
   struct Inherited {
     bool own_stdout = false;
     bool own_stderr = false;
-    bool own_group = false; // it gets the keys and signals of our terminal
+    bool own_group = false;    // it gets the keys and signals of our terminal
+    std::string variable = {}; // "NAME=VALUE", besides those of our environment
   };
   static Result<AdbProcess> start(const std::vector<std::string>& words, Inherited inherited);
   static Result<AdbProcess> start(const std::vector<std::string>& words) {

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cerrno>
+#include <fmt/format.h>
 #include <unistd.h>
 
 namespace uprobectl::host {
@@ -41,9 +42,11 @@ Result<std::unique_ptr<LocalReport>> LocalReport::start(const std::vector<std::s
   std::vector<std::string> words = {"/proc/self/exe", "report"};
   words.insert(words.end(), arguments.begin(), arguments.end());
   words.emplace_back("-");
-  auto process = AdbProcess::start(words, {.own_stdout = !records.has_value(),
-                                           .own_stderr = !messages.has_value(),
-                                           .own_group = is_live});
+  auto process =
+      AdbProcess::start(words, {.own_stdout = !records.has_value(),
+                                .own_stderr = !messages.has_value(),
+                                .own_group = is_live,
+                                .variable = fmt::format("{}={}", parent_variable, ::getpid())});
   if (!process) return fail(std::move(process).error());
   std::unique_ptr<LocalReport> report(
       new LocalReport(std::move(*process), std::move(records), std::move(messages)));

@@ -12,6 +12,9 @@ namespace uprobectl::host {
 
 class LocalReport {
 public:
+  // The variable of the environment by which a report with a live view knows that its parent writes
+  // what it reads. Its value is the pid of the parent, so that it means nothing to others.
+  static constexpr const char* parent_variable = "UPROBECTL_REPORT_OF_PARENT";
   // Starts this program. Without `records` or `messages` the report writes to our stdout or stderr
   // itself. Their sinks must outlive this.
   // `is_live`: it has the terminal, and ctrl-z, after which it stops us as well.
