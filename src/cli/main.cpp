@@ -2,6 +2,7 @@
 #include "console.hpp"
 #include "device_options.hpp"
 #include "host/agent.hpp"
+#include "util/crash_hook.hpp"
 #include "util/habits.hpp"
 #include "util/ignored_signals.hpp"
 #include "util/mapped_file.hpp"
@@ -178,6 +179,7 @@ void keep_freed_memory() {
 int main(int argc, char** argv) {
   using namespace uprobectl::cli;
   hold_closed_descriptors();
+  uprobectl::handle_crashes();
   uprobectl::handle_shrinking_files();
   for (const int signal : uprobectl::ignored_signals) std::signal(signal, SIG_IGN);
   std::signal(SIGCHLD, SIG_DFL); // if it is inherited as ignored, children cannot be waited for

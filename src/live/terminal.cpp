@@ -2,6 +2,7 @@
 #include "live/terminal.hpp"
 
 #include "live/terminal_descriptions.hpp"
+#include "util/crash_hook.hpp"
 #include "util/text.hpp"
 
 #include <algorithm>
@@ -11,6 +12,7 @@
 #include <csignal>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/eventfd.h>
@@ -185,6 +187,38 @@ void disable_quit_key(int fd) {
   ::tcsetattr(fd, TCSANOW, &modes);
 }
 
+// What puts the terminal back if the process crashes. There is one terminal at a time.
+struct Restoring {
+  int in = -1;
+  int out = -1;
+  termios modes{};
+  std::array<char, 128> text{};
+  std::size_t size = 0;
+};
+constinit Restoring restoring;
+
+// Appends what the terminal wants for a capability, without its delays: "$<5>".
+void append_capability(const char* name) {
+  const char* text = ::tigetstr(name);
+  const auto number = reinterpret_cast<std::uintptr_t>(text);
+  if (number == 0 || number == UINTPTR_MAX) return;
+  while (*text != '\0' && restoring.size < restoring.text.size()) {
+    if (const char* const end = text[0] == '$' && text[1] == '<' ? std::strchr(text, '>') : nullptr)
+      text = end + 1;
+    else
+      restoring.text[restoring.size++] = *text++;
+  }
+}
+
+// Only async-signal-safe calls. A terminal that is stopped does not hold the crash up.
+void restore_after_crash() {
+  constexpr int timeout_ms = 200;
+  ::tcsetattr(restoring.in, TCSANOW, &restoring.modes);
+  pollfd polled{.fd = restoring.out, .events = POLLOUT, .revents = 0};
+  if (::poll(&polled, 1, timeout_ms) > 0)
+    static_cast<void>(!::write(restoring.out, restoring.text.data(), restoring.size));
+}
+
 void signal_ready(const UniqueFd& fd) {
   const std::uint64_t one = 1;
   static_cast<void>(!::write(fd.get(), &one, sizeof(one)));
@@ -251,6 +285,9 @@ Result<void> Terminal::begin(bool uses_colour) {
   if (screen_ == nullptr) return fail(unsupported("the terminal cannot be used"));
   ::set_term(static_cast<SCREEN*>(screen_));
   window_ = ::stdscr;
+  restoring = {.in = ::fileno(in_), .out = ::fileno(out_), .modes = modes_};
+  for (const char* const name : {"sgr0", "rmkx", "rmcup", "cnorm"}) append_capability(name);
+  set_crash_hook(restore_after_crash);
   ::cbreak();
   ::noecho();
   ::nonl();
@@ -277,6 +314,7 @@ Terminal::~Terminal() {
     if (!set(State::ended)) drop_output();
     thread_.join();
   }
+  set_crash_hook(nullptr);
   if (screen_ != nullptr) ::delscreen(static_cast<SCREEN*>(screen_));
   if (in_ != nullptr) std::fclose(in_);
   if (out_ != nullptr) std::fclose(out_);
@@ -377,6 +415,7 @@ void Terminal::work() {
     }
     if (wanted != state_) {
       if (state_ == State::active && !is_gone_) ::endwin();
+      set_crash_hook(wanted == State::active ? restore_after_crash : nullptr);
       if (wanted == State::active) {
         ::wrefresh(
             static_cast<WINDOW*>(window_)); // after endwin() it sets the terminal's modes again

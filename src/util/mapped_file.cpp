@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "util/mapped_file.hpp"
 
+#include "util/crash_hook.hpp"
 #include "util/rooted_path.hpp"
 
 #include <algorithm>
@@ -120,6 +121,7 @@ void on_bus_error(int, siginfo_t* info, void*) {
       errno = saved_errno;
       return;
     }
+  run_crash_hook();
   constexpr char message[] = "uprobectl: error: a file changed size while it was being read\n";
   [[maybe_unused]] const auto written = ::write(STDERR_FILENO, message, sizeof(message) - 1);
   ::_exit(1);
