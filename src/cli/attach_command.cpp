@@ -435,7 +435,8 @@ std::string prepare_live(AttachLine& line) {
   const bool has_calls = line.probes == ProbeKind::functions && options.program.objects.empty() &&
                          options.program.pinned.empty() && capture.spans.empty();
   if (!has_calls) return notice;
-  if (!capture.entry && !capture.on_return) capture.latency = true;
+  if (!capture.entry && !capture.on_return && !capture.latency)
+    capture.latency = capture.latency_is_implied = true;
   if (!options.stack.how && !capture.off_cpu && options.stack.unwind_on != "host")
     options.stack.caller = true;
   return notice;

@@ -92,8 +92,10 @@ private:
     const auto time = find_time(options_.measured.value_or("latency"));
     if (options_.histogram && (!options_.measured || (needs_waits(time) && !request_.program)))
       capture_.measured_time = time;
-    capture_.pair_calls = options_.latency || options_.cpu || options_.off_cpu ||
-                          options_.min_latency || capture_.measured_time;
+    const bool needs_returns =
+        options_.cpu || options_.off_cpu || options_.min_latency || capture_.measured_time;
+    capture_.pair_calls = options_.latency || needs_returns;
+    request_.probes.returns_are_optional = options_.latency_is_implied && !needs_returns;
     capture_.tracks_waits = options_.cpu;
     track(capture_.measured_time);
     if (options_.off_cpu) capture_.tracks_waits = capture_.tracks_causes = true;
@@ -349,7 +351,7 @@ private:
   void pair_calls_for(const Filter& filter) {
     if (request_.probes.static_probes || request_.program || !request_.spans.empty()) return;
     // Where errno is, is known only at the entry.
-    if (compares_time(filter) || compares(filter, COMPARE_ERRNO)) capture_.pair_calls = true;
+    const bool needs_call = compares_time(filter) || compares(filter, COMPARE_ERRNO);
     track_compared(filter);
     // A condition on the result of an entry is one on the call.
     const bool has_result = compares(filter, COMPARE_FAILED) ||
@@ -357,7 +359,9 @@ private:
                               return term.path && term.path->is_of_result() && !is_declared(term);
                             });
     const bool probes_entries = !options_.entry && !options_.on_return && !request_.graph;
-    if (has_result && probes_entries) capture_.pair_calls = true;
+    if (!needs_call && !(has_result && probes_entries)) return;
+    capture_.pair_calls = true;
+    request_.probes.returns_are_optional = false;
   }
 
   // A comparison is a condition, everything else names a function.
@@ -482,8 +486,10 @@ private:
     capture.tracks_waits |= needs_waits(time);
     capture.tracks_causes |= needs_causes(time);
     if ((value->uses_result() || time) && !request_.probes.static_probes && !capture.on_return &&
-        request_.spans.empty())
+        request_.spans.empty()) {
       capture.pair_calls = true;
+      request_.probes.returns_are_optional = false;
+    }
     capture.weight = request_.stacks.weight = std::move(*value);
     return {};
   }

@@ -25,6 +25,7 @@ struct CaptureOptions {
   std::optional<std::uint64_t> max_string_bytes;
   bool registers = false;
   bool latency = false;
+  bool latency_is_implied = false; // by --live
   bool cpu = false;
   std::optional<std::string> off_cpu; // which waits have stacks
   std::optional<std::chrono::nanoseconds> min_latency;

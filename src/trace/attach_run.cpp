@@ -182,9 +182,10 @@ private:
     if (request_.graph)
       if (auto checked = check_graph_size(); !checked) return checked;
     if (request_.pairs_known_calls) pair_known_calls();
-    plan_returns(request_.probes, request_.capture, program_.info().checks_exits,
-                 {.follows = follows_tail_calls(), .pids = options.pids}, binaries_, resolved_,
-                 output_);
+    if (!plan_returns(request_.probes, request_.capture, program_.info().checks_exits,
+                      {.follows = follows_tail_calls(), .pids = options.pids}, binaries_, resolved_,
+                      output_))
+      request_.capture.pair_calls = false;
     skip_unprobeable(resolved_, output_);
     if (!request_.makes_plan && !request_.program)
       move_behind_prologues(request_.capture, binaries_, resolved_, output_);

@@ -98,24 +98,15 @@ Error compressed_error(const ProbePoint& point) {
 }
 
 // Checks that the points of one FUNCTION can be probed as requested.
-Result<void> check_points(const ProbeRequest& probe_request, std::span<const ProbePoint> points) {
+Result<void> check_points(const ProbeRequest& probe_request, const ProbeSelection& selection,
+                          std::span<const ProbePoint> points) {
   for (const ProbePoint& point : points)
     if (!point.offset) return fail(compressed_error(point));
   for (const ProbePoint& point : points)
     if (auto error = nested_error(point)) return fail(std::move(*error));
-  if (!probe_request.on_return) return {};
+  if (!probe_request.on_return || selection.returns_are_optional) return {};
   for (const ProbePoint& point : points)
-    if (point.inlined_into)
-      return fail(Error{ErrorKind::usage, "'" + display_name(point) +
-                                              "' does not return: it is part of the function it is "
-                                              "inlined into"}
-                      .hint("leave out --inlined, or --return and --latency"));
-  for (const ProbePoint& point : points)
-    if (point.static_probe || (point.symbol && point.symbol_offset != 0))
-      return fail(Error{ErrorKind::usage, "'" + point.request +
-                                              "' is inside a function: returns need its "
-                                              "start"}
-                      .hint("leave out --return, or the offset"));
+    if (auto error = find_no_return(point)) return fail(std::move(*error));
   return {};
 }
 
@@ -415,7 +406,7 @@ private:
       std::erase_if(points, [&](const ProbePoint& point) { return has_malloc(*point.binary); });
       if (points.empty()) return;
     }
-    if (auto checked = check_points(probe_request, points); !checked) {
+    if (auto checked = check_points(probe_request, selection_, points); !checked) {
       add_failure(probe_request, function, std::move(checked).error());
       return;
     }
@@ -729,6 +720,19 @@ Result<void> check_failures(std::size_t functions, const ProbeSelection& selecti
   const bool needs_all = std::ranges::any_of(resolved.failures, &ProbeFailure::is_bound);
   if (needs_all || resolved.probes.empty()) return fail(std::move(error));
   return fail(std::move(error).hint("attach the others with --keep-going"));
+}
+
+std::optional<Error> find_no_return(const ProbePoint& point) {
+  if (point.inlined_into)
+    return Error{ErrorKind::usage, "'" + display_name(point) +
+                                       "' does not return: it is part of the function it is "
+                                       "inlined into"}
+        .hint("leave out --inlined, or --return and --latency");
+  if (point.static_probe || (point.symbol && point.symbol_offset != 0))
+    return Error{ErrorKind::usage,
+                 "'" + point.request + "' is inside a function: returns need its start"}
+        .hint("leave out --return, or the offset");
+  return std::nullopt;
 }
 
 bool is_pattern_match(const ProbePoint& point) {

@@ -198,6 +198,9 @@ Result<void> check_failures(std::size_t functions, const ProbeSelection& selecti
 // Returns true if the point was selected by a pattern or a provider, not by its own name.
 bool is_pattern_match(const ProbePoint& point);
 
+// Returns why the point has no return of its own: it is inlined, or inside of a function.
+std::optional<Error> find_no_return(const ProbePoint& point);
+
 // Removes probes (static ones as a whole) with a site at an instruction that cannot be probed.
 // This is a failure for a FUNCTION that was named. Matches of a pattern are skipped with one
 // warning for each reason; if none remains, the pattern fails.

@@ -243,11 +243,19 @@ private:
 // Collects and reports probes that are skipped, or that have no return.
 class SkippedReturns {
 public:
-  SkippedReturns(ResolvedProbes& resolved, Output& output) : resolved_(resolved), output_(output) {}
+  // `are_optional`: see ProbeSelection.
+  SkippedReturns(bool are_optional, ResolvedProbes& resolved, Output& output)
+      : are_optional_(are_optional), resolved_(resolved), output_(output) {}
 
   void skip(const Probe& probe, Error why) {
     if (!dropped_.insert(probe.number).second) return;
     const ProbePoint& point = probe.point;
+    if (are_optional_ && !reason_) reason_ = why.message;
+    if (are_optional_ && !is_pattern_match(point)) {
+      output_.detail(why.message);
+      left_out_.push_back(display_name(point));
+      return;
+    }
     if (!is_pattern_match(point)) {
       resolved_.failures.push_back({.target = point.binary->target,
                                     .function = point.request,
@@ -276,14 +284,25 @@ public:
     }
   }
 
-  void finish() {
-    fail_whole_patterns();
+  // Returns false if no probe has a return, and all are to be probed at their entries.
+  bool finish() {
+    if (are_optional_ && reason_ && !any_left()) {
+      output_.warn(fmt::format("calls are shown without latencies: {}", *reason_));
+      return false;
+    }
+    if (are_optional_ && !left_out_.empty())
+      output_.warn(fmt::format("{} left out: {} (--entry shows {}, without latencies)",
+                               left_out_.size() == 1 ? left_out_.front() + " is"
+                                                     : joined(left_out_) + " are",
+                               *reason_, left_out_.size() == 1 ? "it" : "them"));
+    if (!are_optional_) fail_whole_patterns();
     warn(skipped_.size() - never_left_, "is skipped: not all of its exits can be probed",
          "are skipped: not all of their exits can be probed");
     warn(never_left_, "is skipped: it never returns", "are skipped: they never return");
     warn(only_entries_, "never returns: it is probed at its entry only",
          "never return: they are probed at their entries only");
     resolved_.probes.remove_if([&](const Probe& probe) { return dropped_.contains(probe.number); });
+    return true;
   }
 
 private:
@@ -292,6 +311,12 @@ private:
     std::string target;
     Error why;
   };
+
+  bool any_left() const {
+    return std::ranges::any_of(resolved_.probes, [&](const Probe& probe) {
+      return probe.is_recorded && !dropped_.contains(probe.number);
+    });
+  }
 
   // Makes a failure of each pattern that has no probe left.
   void fail_whole_patterns() {
@@ -317,9 +342,12 @@ private:
                              count == 1 ? of_one : of_many, count == 1 ? "it" : "them"));
   }
 
+  bool are_optional_;
   ResolvedProbes& resolved_;
   Output& output_;
   std::set<std::size_t> dropped_;
+  std::vector<std::string> left_out_; // named functions, if returns are optional
+  std::optional<std::string> reason_; // why the first is, or its pattern's match
   std::vector<Skipped> skipped_;
   std::size_t never_left_ = 0; // skipped matches that never return
   std::size_t only_entries_ = 0;
@@ -382,17 +410,17 @@ std::optional<std::uint32_t> ExitRules::find_or_add(const FunctionReturns::TailC
   return add_rule(rule);
 }
 
-void plan_returns(const ProbeSelection& selection, const CaptureSpec& capture, bool checks_exits,
+bool plan_returns(const ProbeSelection& selection, const CaptureSpec& capture, bool checks_exits,
                   const TailCallRequest& tail_calls, BinaryCache& binaries,
                   ResolvedProbes& resolved, Output& output) {
   if (std::ranges::none_of(resolved.probes, [](const Probe& probe) {
         return std::ranges::any_of(probe.sites, &PlannedSite::on_return);
       }))
-    return;
+    return true;
   TailCallFollower follower(binaries, resolved.replaced_nops, tail_calls.pids);
   ReturnPlanner planner(selection.return_at, checks_exits, resolved.replaced_nops,
                         tail_calls.follows && checks_exits ? &follower : nullptr, binaries);
-  SkippedReturns skipped(resolved, output);
+  SkippedReturns skipped(selection.returns_are_optional, resolved, output);
   std::size_t replaced = 0;
   for (Probe& probe : resolved.probes) {
     std::vector<PlannedSite> sites;
@@ -401,7 +429,9 @@ void plan_returns(const ProbeSelection& selection, const CaptureSpec& capture, b
         sites.push_back(site);
         continue;
       }
-      auto exits = planner.plan_exits(site, probe.point);
+      auto no_return =
+          selection.returns_are_optional ? find_no_return(probe.point) : std::optional<Error>();
+      auto exits = no_return ? fail(std::move(*no_return)) : planner.plan_exits(site, probe.point);
       if (!exits) {
         skipped.skip(probe, std::move(exits).error());
       } else if (!*exits) {
@@ -422,7 +452,7 @@ void plan_returns(const ProbeSelection& selection, const CaptureSpec& capture, b
     probe.sites = std::move(sites);
   }
   resolved.exit_rules = planner.take_rules();
-  skipped.finish();
+  if (!skipped.finish()) return false;
   if (const auto count = planner.tail_call_functions(); count > 0)
     output.warn(fmt::format("your program also runs where {} {} left by a tail call, before "
                             "there is a return value",
@@ -453,6 +483,7 @@ void plan_returns(const ProbeSelection& selection, const CaptureSpec& capture, b
   if (replaced > 0)
     output.detail(fmt::format("the returns of {} are probed at their exits",
                               counted(replaced, "function", "functions")));
+  return true;
 }
 
 bool can_plan_exits(BinaryCache& binaries, const ResolvedProbes& resolved) {

@@ -26,8 +26,10 @@ struct TailCallRequest {
 // Replaces each return site by one site for each exit, unless the trampoline is requested. A point
 // whose exits cannot all be probed is removed: it becomes a failure if the user named it, and is
 // part of one warning if it matched a pattern. A point that never returns keeps only its entry
-// site, or is removed if the entry alone is not useful. For checks_exits see ProgramInfo.
-void plan_returns(const ProbeSelection& selection, const CaptureSpec& capture, bool checks_exits,
+// site, or is removed if the entry alone is not useful. Returns false if returns are optional and
+// none can be probed: then all points have their entry sites only. For checks_exits see
+// ProgramInfo.
+bool plan_returns(const ProbeSelection& selection, const CaptureSpec& capture, bool checks_exits,
                   const TailCallRequest& tail_calls, BinaryCache& binaries,
                   ResolvedProbes& resolved, Output& output);
 

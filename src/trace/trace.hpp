@@ -73,6 +73,9 @@ struct ProbeSelection {
   std::vector<std::string> excluded;       // patterns of names to skip
   ReturnAt return_at = ReturnAt::automatic;
   bool keep_going = false; // attach the other probes if some FUNCTIONs fail
+  // Nobody has asked for returns: functions whose returns cannot be probed are left out, and if
+  // there are no others, all are probed at their entries only.
+  bool returns_are_optional = false;
   // Functions whose first hit starts or stops the recording, for the whole run. With start_on,
   // nothing is recorded before. A stop ends the run. They are probed in addition.
   std::vector<TargetedFunction> start_on = {};

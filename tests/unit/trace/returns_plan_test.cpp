@@ -147,3 +147,17 @@ TEST_CASE("equal exit rules are stored once") {
   CHECK(jump.code_ranges[0][1] == 0x40);
   CHECK(jump.code_ranges[1][0] == 0ULL - 0x820);
 }
+
+TEST_CASE("functions whose returns nobody has asked for are probed at their entries") {
+  ResolvedProbes resolved = unreadable("/lib/strange.so", false);
+  resolved.probes[0].sites.insert(resolved.probes[0].sites.begin(), PlannedSite());
+  ProbeSelection selection;
+  selection.returns_are_optional = true;
+  BinaryCache binaries({});
+  Output output(-1, {.messages = -1});
+  CHECK_FALSE(plan_returns(selection, CaptureSpec(), true, {}, binaries, resolved, output));
+  CHECK(resolved.failures.empty());
+  REQUIRE(resolved.probes.size() == 1);
+  REQUIRE(resolved.probes[0].sites.size() == 1);
+  CHECK_FALSE(resolved.probes[0].sites[0].on_return);
+}
