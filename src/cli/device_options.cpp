@@ -224,6 +224,18 @@ std::optional<std::string> find_unwind_on(const CommandLine& line,
   return value;
 }
 
+// The list of a device is only printed: the view of a search would have to be on this side.
+Result<void> check_explore(const CommandLine& line, const CommonOptions& common) {
+  if (line.spec().name != "explore" || common.json || common.output || !live::Terminal::check())
+    return {};
+  return fail(
+      Error{ErrorKind::usage, "explore: over --adb its list cannot be searched in the "
+                              "terminal"}
+          .hint("print the list and search that: uprobectl --adb explore -p PID | grep NAME")
+          .hint("then look at functions: uprobectl --adb attach --live -p PID TARGET "
+                "FUNCTION"));
+}
+
 // With --unwind-on host and --live `report` here gets the saved runs of the devices, unless they
 // are saved. Its options are those of the run that say how and where it is shown.
 Result<void> serve_report(const CommandLine& line, std::span<const std::string_view> arguments,
@@ -317,6 +329,8 @@ std::optional<ExitCode> run_on_devices(std::string_view command,
   run.is_text = line.value("--save") != "-";
   if (common.output && !common.output->starts_with(host::device_prefix))
     run.record_files = {*common.output};
+  if (auto checked = check_explore(line, common); !checked)
+    return finish_with(checked.error(), common);
   if (!command.empty()) {
     run.request.arguments.assign(all.begin(), all.end());
     run.request.paths = find_user_paths(line);

@@ -9,6 +9,7 @@
 #include "target_options.hpp"
 #include "trace/run_loop.hpp"
 #include "uprobectl/path.hpp"
+#include "util/rooted_path.hpp"
 #include "util/text.hpp"
 
 #include <algorithm>
@@ -44,14 +45,11 @@ Result<std::vector<TargetFile>> find_files_of_program(const std::string& command
   auto targets = find_targets(*program, {});
   if (!targets) return fail(std::move(targets).error());
   std::vector<TargetFile> files = std::move(targets->files);
-  const auto opened = Target::open(*program, {});
-  if (!opened || opened->image() == nullptr) return files;
-  for (const std::string_view name : opened->image()->needed_libraries().names) {
-    const auto library = find_needed_library(*program, name);
-    if (!library || !*library) continue;
-    if (auto found = find_targets(**library, {}))
+  // A script, for example, needs none.
+  const auto libraries = find_needed_libraries(*program).value_or(std::vector<std::string>());
+  for (const std::string& library : libraries)
+    if (auto found = find_targets(library, {}))
       files.insert(files.end(), found->files.begin(), found->files.end());
-  }
   return files;
 }
 
@@ -60,10 +58,17 @@ class Candidates {
 public:
   explicit Candidates(live::PickerList& list) : list_(list) {}
 
-  void add(const Target& target) {
+  void add(const TargetFile& found, const Target& target) {
     const std::size_t file = list_.files.size();
     const std::size_t before = list_.candidates.size();
-    list_.files.push_back(to_string(target.display_path()));
+    const std::string path = to_string(found.display_path);
+    // At its path is another file by now, or none: the mapped one is opened through the mapping.
+    if (is_mapping_link(found.path.file))
+      list_.files.push_back({.path = path,
+                             .typed = to_string(found.path),
+                             .note = "no longer at this path; the mapped file is probed"});
+    else
+      list_.files.push_back({.path = path, .typed = path});
     if (const auto notes = target.static_notes()) add_static(**notes, file);
     if (const auto symbols = list_symbols(*target.image(), SymbolFilter())) add(*symbols, file);
     if (list_.candidates.size() == before) list_.files.pop_back();
@@ -109,14 +114,17 @@ private:
   live::PickerList& list_;
 };
 
-// Opens each file that has code.
-Result<void> visit_explored(const ExploreLine& line,
-                            const std::function<void(const Target&)>& visit) {
+// Opens each file that has code. Returns warnings of the files that cannot be opened.
+Result<std::vector<std::string>>
+visit_explored(const ExploreLine& line,
+               const std::function<void(const TargetFile&, const Target&)>& visit) {
   Result<std::vector<TargetFile>> files;
+  std::vector<std::string> warnings;
   if (line.command.empty()) {
     auto targets = find_targets("*", line.options);
     if (!targets) return fail(std::move(targets).error());
     files = std::move(targets->files);
+    warnings = std::move(targets->warnings);
   } else {
     files = find_files_of_program(line.command.front());
   }
@@ -125,9 +133,9 @@ Result<void> visit_explored(const ExploreLine& line,
     auto target = Target::open(file, "*", line.options);
     if (!target || target->image() == nullptr) continue;
     target->complete_symbols();
-    visit(*target);
+    visit(file, *target);
   }
-  return {};
+  return warnings;
 }
 
 Error without_candidates(const ExploreLine& line) {
@@ -135,12 +143,13 @@ Error without_candidates(const ExploreLine& line) {
           line.subject() + ": nothing can be probed by name: its files have no symbols"};
 }
 
-Result<live::PickerList> gather(const ExploreLine& line) {
+Result<live::PickerList> gather(const ExploreLine& line, Output& messages) {
   live::PickerList list;
   Candidates candidates(list);
-  if (auto visited = visit_explored(line, [&](const Target& target) { candidates.add(target); });
-      !visited)
-    return fail(std::move(visited).error());
+  const auto skipped = visit_explored(
+      line, [&](const TargetFile& file, const Target& target) { candidates.add(file, target); });
+  if (!skipped) return fail(skipped.error());
+  for (const std::string& warning : *skipped) messages.warn(warning);
   if (list.candidates.empty()) return fail(without_candidates(line));
   const auto probes =
       static_cast<std::size_t>(std::ranges::count_if(list.candidates, &live::Candidate::is_static));
@@ -148,13 +157,16 @@ Result<live::PickerList> gather(const ExploreLine& line) {
                            counted(list.candidates.size() - probes, "function", "functions"),
                            counted(list.files.size(), "file", "files"),
                            counted(probes, "static probe", "static probes"));
+  if (!skipped->empty())
+    list.title += fmt::format(", {} skipped", counted(skipped->size(), "file", "files"));
   return list;
 }
 
 // Without a terminal: the records of `usdt list` and of `list-symbols`, file by file.
 void list_all(const ExploreLine& line, Output& output) {
   bool any = false;
-  const auto visited = visit_explored(line, [&](const Target& target) {
+  const auto skipped = visit_explored(line, [&](const TargetFile& found, const Target& target) {
+    output.warn_once(found.warnings);
     const std::string file = to_string(target.display_path());
     if (const auto points = target.static_probes("*:*"))
       for (const ProbePoint& point : *points)
@@ -167,8 +179,9 @@ void list_all(const ExploreLine& line, Output& output) {
     for_each_record(*target.image(), file, *real_path, *symbols, ListFilter(),
                     [&](const SymbolRecord& record) { output.write(record); });
   });
-  if (!visited)
-    output.fail(visited.error());
+  if (skipped) output.warn_once(*skipped);
+  if (!skipped)
+    output.fail(skipped.error());
   else if (!any)
     output.fail(without_candidates(line));
 }
@@ -186,13 +199,13 @@ std::vector<std::string> words_of(const live::PickerList& list, const live::Choi
       !std::ranges::all_of(choice, [&](std::size_t each) { return list.candidates[each].has_end; }))
     words.emplace_back("--entry");
   for (const std::string& each : line.processes) words.insert(words.end(), {"-p", each});
-  const std::string& target = list.files[first.file];
+  const std::string& target = list.files[first.file].typed;
   words.push_back(target);
   for (const std::size_t each : choice) {
     const live::Candidate& candidate = list.candidates[each];
     const bool is_there = candidate.file == first.file;
     words.push_back(is_there ? candidate.typed
-                             : list.files[candidate.file] + ":" + candidate.typed);
+                             : list.files[candidate.file].typed + ":" + candidate.typed);
   }
   if (!line.command.empty()) {
     words.emplace_back("--");
@@ -276,12 +289,13 @@ ExitCode run_explore(std::span<const std::string_view> arguments, Workstation& w
     list_all(line, **output);
     return finish(**output);
   }
-  auto list = gather(line);
+  Output messages(STDOUT_FILENO, output_options(common));
+  auto list = gather(line, messages);
   if (!list) return finish_with(list.error(), common);
   const auto words = pick(std::move(*list), line, output_options(common).colour);
   if (!words) return finish_with(words.error(), common);
-  if (words->empty()) return ExitCode::done;
-  Output(STDOUT_FILENO, output_options(common)).requested_status(text_of(*words));
+  if (words->empty()) return ExitCode::interrupted;
+  messages.requested_status(text_of(*words));
   const bool is_static = words->front() == "usdt";
   const std::vector<std::string_view> chosen(words->begin() + (is_static ? 2 : 1), words->end());
   return is_static ? run_usdt_attach(chosen, workstation) : run_attach(chosen, workstation);

@@ -51,7 +51,7 @@ void Picker::search() {
   }
   std::vector<std::string> files;
   files.reserve(list_.files.size());
-  for (const std::string& each : list_.files) files.push_back(lower_case(file_name_of(each)));
+  for (const ListedFile& each : list_.files) files.push_back(lower_case(file_name_of(each.path)));
   matches_.clear();
   for (std::size_t i = 0; i < lower_.size(); ++i)
     if (std::ranges::all_of(words, [&](const std::string& word) {
@@ -143,7 +143,7 @@ Line Picker::row_of(std::size_t match, std::size_t columns) const {
   const Candidate& each = list_.candidates[index];
   std::string text = fmt::format("{} ", marked_.contains(index) ? '+' : ' ');
   if (columns >= 3 * file_columns)
-    text += to_left(printable(file_name_of(list_.files[each.file])), file_columns) + ' ';
+    text += to_left(printable(file_name_of(list_.files[each.file].path)), file_columns) + ' ';
   text += fmt::format("{} {}", each.is_static ? "usdt" : "    ", printable(each.name));
   if (!each.note.empty()) text += "  " + printable(each.note);
   const Look look = match == cursor_ ? Look::selected : each.is_static ? Look::strong : Look::plain;
@@ -179,11 +179,13 @@ Screen Picker::draw(const Size& size, std::string_view command) {
   }
   screen.resize(std::min(screen.size(), height + 2));
   screen.resize(height + 2);
-  if (step_ == Step::list && cursor_ < matches_.size())
-    screen.push_back({{.text = printable(list_.files[list_.candidates[matches_[cursor_]].file]),
-                       .look = Look::dim}});
-  else
+  if (step_ == Step::list && cursor_ < matches_.size()) {
+    const ListedFile& file = list_.files[list_.candidates[matches_[cursor_]].file];
+    const std::string note = file.note.empty() ? "" : ": " + file.note;
+    screen.push_back({{.text = printable(file.path + note), .look = Look::dim}});
+  } else {
     screen.emplace_back();
+  }
   screen.push_back({{.text = to_left(keys, columns), .look = Look::title}});
   if (screen.size() > size.rows) screen.resize(size.rows);
   for (Line& line : screen) cut(line, columns);

@@ -18,9 +18,15 @@ struct Candidate {
   bool has_end = true; // where it returns is known: it has a size
 };
 
+struct ListedFile {
+  std::string path;      // as shown, and searched
+  std::string typed;     // as attach takes it
+  std::string note = {}; // what is special about it
+};
+
 struct PickerList {
   std::string title;
-  std::vector<std::string> files; // as attach takes them
+  std::vector<ListedFile> files;
   // By file, and of each the static probes first.
   std::vector<Candidate> candidates;
   std::size_t omitted = 0; // candidates that are not in the list

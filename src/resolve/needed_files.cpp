@@ -10,6 +10,7 @@
 #include <deque>
 #include <filesystem>
 #include <fmt/format.h>
+#include <functional>
 #include <set>
 
 namespace uprobectl {
@@ -53,9 +54,9 @@ public:
     if (auto cache = MappedFile::open(paths_.loader_cache)) cache_.emplace(std::move(*cache));
   }
 
-  // `program`: of errors.
-  Result<std::optional<std::string>> find(std::string_view wanted, const std::string& program) {
-    std::string unfound;                      // the first library that was not found
+  // Visits each library that is needed, with its path, or null if no folder has it. Ends if `visit`
+  // returns false.
+  void visit(const std::function<bool(std::string_view name, const std::string* path)>& visit) {
     constexpr std::size_t max_objects = 4096; // a damaged file may need any number
     std::set<std::string, std::less<>> known;
     for (std::size_t i = 0; i < objects_.size() && i < max_objects; ++i) {
@@ -63,25 +64,13 @@ public:
       for (const std::string_view name : object.file->image().needed_libraries().names) {
         if (!known.emplace(name).second) continue;
         std::optional<FoundLibrary> found = search(name, object);
-        if (!found && can_mean_library(file_name_of(name), wanted))
-          return fail(ErrorKind::unsupported,
-                      fmt::format("'{}' needs it to start, but no folder that the loader searches "
-                                  "has it",
-                                  program));
-        if (!found && unfound.empty()) unfound = name;
-        if (!found) continue;
-        if (can_mean_library(file_name_of(name), wanted) ||
-            can_mean_library(file_name_of(found->path), wanted))
-          return std::move(found->path);
-        objects_.push_back(
-            {.file = std::move(found->file), .origin = folder_of(found->path), .loader = &object});
+        if (!visit(name, found ? &found->path : nullptr)) return;
+        if (found)
+          objects_.push_back({.file = std::move(found->file),
+                              .origin = folder_of(found->path),
+                              .loader = &object});
       }
     }
-    if (!unfound.empty())
-      return fail(ErrorKind::unsupported,
-                  fmt::format("'{}' may need it for {}, which was not found: give its path",
-                              program, unfound));
-    return std::nullopt;
   }
 
 private:
@@ -152,19 +141,7 @@ private:
   std::deque<LoadedObject> objects_; // addresses stay the same
 };
 
-} // namespace
-
-Result<std::string> find_program_file(const std::string& command) {
-  if (command.contains('/')) return command;
-  SearchPaths paths;
-  paths.program_dirs = host_search_paths().program_dirs;
-  const auto found = locate(command, paths);
-  if (found.empty()) return fail(ErrorKind::not_found, command + ": no program of this name");
-  return found.front().path;
-}
-
-Result<std::optional<std::string>> find_needed_library(const std::string& program,
-                                                       std::string_view name) {
+Result<NeededFiles> open_program(const std::string& program) {
   const auto path = find_program_file(program);
   if (!path) return fail(path.error());
   std::error_code error;
@@ -179,7 +156,57 @@ Result<std::optional<std::string>> find_needed_library(const std::string& progra
                             program));
   auto file = Binary::open(real_path.string());
   if (!file) return fail(Error(file.error()).within(program));
-  return NeededFiles(std::move(*file), real_path.parent_path().string()).find(name, program);
+  return NeededFiles(std::move(*file), real_path.parent_path().string());
+}
+
+} // namespace
+
+Result<std::string> find_program_file(const std::string& command) {
+  if (command.contains('/')) return command;
+  SearchPaths paths;
+  paths.program_dirs = host_search_paths().program_dirs;
+  const auto found = locate(command, paths);
+  if (found.empty()) return fail(ErrorKind::not_found, command + ": no program of this name");
+  return found.front().path;
+}
+
+Result<std::optional<std::string>> find_needed_library(const std::string& program,
+                                                       std::string_view wanted) {
+  auto needed = open_program(program);
+  if (!needed) return fail(std::move(needed).error());
+  std::optional<std::string> library;
+  std::string unfound; // the first library that was not found
+  bool is_missing = false;
+  needed->visit([&](std::string_view name, const std::string* path) {
+    const bool is_wanted = can_mean_library(file_name_of(name), wanted);
+    if (path == nullptr) {
+      is_missing = is_wanted;
+      if (unfound.empty()) unfound = name;
+      return !is_missing;
+    }
+    if (is_wanted || can_mean_library(file_name_of(*path), wanted)) library = *path;
+    return !library;
+  });
+  if (is_missing)
+    return fail(ErrorKind::unsupported,
+                fmt::format("'{}' needs it to start, but no folder that the loader searches has it",
+                            program));
+  if (!library && !unfound.empty())
+    return fail(ErrorKind::unsupported,
+                fmt::format("'{}' may need it for {}, which was not found: give its path", program,
+                            unfound));
+  return library;
+}
+
+Result<std::vector<std::string>> find_needed_libraries(const std::string& program) {
+  auto needed = open_program(program);
+  if (!needed) return fail(std::move(needed).error());
+  std::vector<std::string> libraries;
+  needed->visit([&](std::string_view /*name*/, const std::string* path) {
+    if (path != nullptr) libraries.push_back(*path);
+    return true;
+  });
+  return libraries;
 }
 
 } // namespace uprobectl

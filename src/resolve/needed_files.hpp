@@ -19,4 +19,8 @@ Result<std::string> find_program_file(const std::string& command);
 Result<std::optional<std::string>> find_needed_library(const std::string& program,
                                                        std::string_view name);
 
+// Returns all libraries that the program needs, in the order in which the loader maps them, without
+// those that were not found. Fails and searches as find_needed_library() does.
+Result<std::vector<std::string>> find_needed_libraries(const std::string& program);
+
 } // namespace uprobectl

@@ -321,8 +321,7 @@ Result<std::string> MappedFile::real_path() const {
     return std::string(real.get());
   }
   const auto rooted = split_process_root(path_);
-  const bool is_mapping = path_.starts_with("/proc/") && path_.contains("/map_files/");
-  if (path->ends_with(" (deleted)") || (!rooted && !is_mapping)) return path;
+  if (path->ends_with(" (deleted)") || (!rooted && !is_mapping_link(path_))) return path;
   const auto here = stat_path(*path);
   if (here && FileIdentity{here->st_dev, here->st_ino} == identity_) return path;
   return rooted ? real_path_in_root(*rooted) : path_;

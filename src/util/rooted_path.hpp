@@ -18,6 +18,11 @@ struct RootedPath {
 
 // Splits a path below /proc/PID/root. Returns nullopt for all other paths.
 std::optional<RootedPath> split_process_root(std::string_view path);
+// Whether the path is that of a mapping: /proc/PID/map_files/START-END. It opens the mapped file,
+// also if that has no other path by now.
+inline bool is_mapping_link(std::string_view path) {
+  return path.starts_with("/proc/") && path.contains("/map_files/");
+}
 
 // The next five functions follow a path below "/proc/PID/root" inside that root: with openat2(2)
 // and RESOLVE_IN_ROOT, before Linux 5.6 component by component. They follow other paths as usual.

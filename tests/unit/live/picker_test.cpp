@@ -12,7 +12,9 @@ using namespace uprobectl::live;
 namespace {
 
 PickerList some_list() {
-  PickerList list{.title = "process 7", .files = {"/lib/libshop.so", "/lib/libc.so.6"}};
+  PickerList list{.title = "process 7",
+                  .files = {{.path = "/lib/libshop.so", .typed = "/lib/libshop.so"},
+                            {.path = "/lib/libc.so.6", .typed = "/lib/libc.so.6"}}};
   const auto add = [&](std::string name, std::size_t file, bool is_static = false) {
     list.candidates.push_back({.name = name, .typed = name, .file = file, .is_static = is_static});
   };
