@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """live_view.py UPROBECTL
-attach --live in tmux at three sizes: keys, a size that changes, ctrl-z and fg, a terminal that is closed, one that takes
+attach --live in tmux at three sizes: keys, crashes, a size that changes, ctrl-z and fg, a terminal that is closed, one that takes
 no output, one whose description is missing; and many events per second, compared with the text output. Needs root.
 Prints TAP."""
 
@@ -255,6 +255,85 @@ def check_command(folder, program):
         TAP.check("what a command prints is kept, and does not tear the screen", lacking + still + missing(screen, r"^Esc back"))
 
 
+LOUD = """
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+static volatile sig_atomic_t ends;
+static void end(int signal) { ends = signal; }
+__attribute__((noinline)) void step(void) { __asm__ volatile(""); }
+void bare(void); /* without a size: where it returns is not known */
+__asm__(".text\\n.globl bare\\n.type bare, @function\\nbare: ret\\n");
+int main(void) {
+  static char text[1 << 16];
+  memset(text, 'x', sizeof(text));
+  text[sizeof(text) - 1] = '\\n';
+  signal(SIGTERM, end);
+  while (!ends) { step(); bare(); usleep(1000); }
+  for (int i = 0; i < 64; ++i)
+    if (write(1, text, sizeof(text)) < 0) return 1;
+  return write(1, "loud to the end\\n", 16) == 16 ? 0 : 1;
+}
+"""
+
+
+def scrolled(terminal):
+    """The lines of the screen and before it, as they were before they were wrapped."""
+    return terminal.call("capture-pane", "-p", "-J", "-S", "-500").split("\n")
+
+
+def check_loud_command(folder):
+    """It prints 4 MiB after SIGTERM; a pipe holds 1 MiB."""
+    loud = folder / "loud"
+    (folder / "loud.c").write_text(LOUD)
+    subprocess.run(["gcc", "-O1", "-o", loud, folder / "loud.c"], check=True)
+    with Tmux(folder, 100, 30) as terminal:
+        terminal.line(UPROBECTL, "attach", "--live", "-d", "2", loud, "step", "--", loud)
+        screen, lacking = terminal.wait_for("ready>", "probes hit", "loud to the end")
+        TAP.check("a command that prints much when it is ended is read to its end",
+                  lacking + (screen if "did not end" in "\n".join(screen) else []))
+        terminal.line("clear")
+        terminal.line(UPROBECTL, "attach", "--live", "-d", "3", loud, "step", "bare", "--", loud)
+        screen, lacking = terminal.wait_for(KEYS, "1 of 1 hit")
+        terminal.type("q")
+        still = terminal.wait_for("ready>", "probes hit")[1]
+        TAP.check("a function whose returns are not known is left out, and named", lacking + still + missing(
+            scrolled(terminal), r"^uprobectl: warning: bare is left out: .*--entry shows it"))
+        terminal.line("clear")
+        terminal.line(UPROBECTL, "attach", "--live", "-d", "3", loud, "bare", "--", loud)
+        screen, lacking = terminal.wait_for(KEYS, "1 of 1 hit", " bare")
+        terminal.type("q")
+        still = terminal.wait_for("ready>", "probes hit")[1]
+        TAP.check("and shown without latencies if there is no other", lacking + still + missing(screen, r"^ +\d+ +\d+ +- +- .* bare$") + missing(
+            scrolled(terminal), r"^uprobectl: warning: calls are shown without latencies: .*bare"))
+
+
+def check_crash(folder, program):
+    """The terminal is that of the shell again, and the process ends by the signal."""
+    for kind in [signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS]:
+        with Target(program, 500, 60) as pid:
+            child, terminal = start_in_pty(folder / "crash.run", 30, pid, program)
+            output, begin, has_modes = b"", time.monotonic(), False
+            while time.monotonic() - begin < WAIT:
+                if select.select([terminal], [], [], 0.1)[0]:
+                    try:
+                        output += os.read(terminal, 1 << 16)
+                    except OSError:  # the other end is closed
+                        break
+                if not has_modes and KEYS.encode() in output:
+                    has_modes = not termios.tcgetattr(terminal)[3] & (termios.ICANON | termios.ECHO)
+                    os.kill(child, kind)
+                if has_ended(child, 0):
+                    break
+            modes = termios.tcgetattr(terminal)[3]
+            _, status = end_in_pty(child, terminal, 1)
+        TAP.check(f"{kind.name} restores the terminal", (
+            [] if has_modes and modes & termios.ICANON and modes & termios.ECHO else [f"modes {modes:x}"]) + (
+            [] if output.rfind(b"?1049l") > output.rfind(b"?1049h") >= 0 else [repr(output[-300:])]) + (
+            [] if os.WIFSIGNALED(status) and os.WTERMSIG(status) == kind or kind == signal.SIGBUS and os.WEXITSTATUS(status) == 1 else [f"status {status}"]))
+
+
 def check_without_terminal(folder, program):
     done = subprocess.run([UPROBECTL, "attach", "--live", program, "step", "--", program, "300", "2"], capture_output=True, text=True,
                           check=False, cwd=folder)
@@ -406,6 +485,30 @@ def check_explore(folder, program):
         terminal.type("q")
         screen, still = terminal.wait_for("ready>", "probes hit")
         TAP.check("and runs it", lacking + still)
+        for keys in [("C-c",), ("Escape",)]:
+            terminal.line("clear")
+            terminal.line(UPROBECTL, "explore", "-p", pid)
+            terminal.wait_for("type to search")
+            terminal.type(*keys)
+            terminal.wait_for("ready>")
+            terminal.call("send-keys", "-l", "echo status $?")
+            terminal.type("Enter")
+            TAP.check(f"explore that is left with {keys[0]} has the exit status of other pickers", terminal.wait_for("status 130")[1])
+    gone = folder / "gone"
+    shutil.copy(program, gone)
+    with Target(gone, 500, 60) as pid, Tmux(folder, 120, 24) as terminal:
+        time.sleep(0.2)
+        gone.unlink()
+        shutil.copy("/bin/true", gone)
+        terminal.line(UPROBECTL, "explore", "-p", pid)
+        terminal.wait_for("type to search")
+        terminal.call("send-keys", "-l", "from_first")
+        screen, lacking = terminal.wait_for("the mapped file is probed", " from_first")
+        terminal.type("Enter", "Enter")
+        screen, still = terminal.wait_for(KEYS, "1 of 1 hit", " from_first")
+        terminal.type("q")
+        screen, after = terminal.wait_for("ready>", "probes hit")
+        TAP.check("explore probes the mapped file if another one is at its path by now", lacking + still + after + missing(screen, r"/map_files/"))
     listed = subprocess.run([UPROBECTL, "explore", "-j", "--", program], capture_output=True, text=True, check=False)
     names = {(record["file"], record["symbol"]) for record in map(json.loads, listed.stdout.splitlines()) if record["type"] == "symbol"}
     TAP.check("without a terminal explore lists a program and its libraries", ([] if listed.returncode == 0 else [listed.stderr]) +
@@ -434,6 +537,10 @@ def check_device(folder, program):
             screen, lacking = terminal.wait_for("ready>", "probes hit", "FUNCTION")
             TAP.check("--adb: q ends the run on the device", lacking + missing(screen, r" step$") +
                       ([] if device.agents_end_within(10) else ["an agent still runs"]))
+            terminal.line("clear")
+            terminal.line(*world.words(device, "explore", "-p", pid))
+            screen, lacking = terminal.wait_for("ready>", "cannot be searched")
+            TAP.check("--adb: explore says how to look for functions", lacking + missing(screen, r"hint: .*explore -p PID . grep", r"hint: .*attach --live"))
             done = world.run(device, "attach", "--live", "-d", "3", "-p", str(pid), program, "step")
             TAP.check("--adb: without a terminal counts are printed", ([] if done.returncode == 0 else [done.stderr]) +
                       missing([done.stderr], r"--live prints counts each second") + missing(done.stdout.split("\n"), r"^\d+\tstep$"))
@@ -459,6 +566,8 @@ def main():
         check_no_space(folder, program)
         check_end(folder, program)
         check_command(folder, program)
+        check_loud_command(folder)
+        check_crash(folder, program)
         check_without_terminal(folder, program)
         check_descriptions(folder, program)
         check_stalled(folder, program)
