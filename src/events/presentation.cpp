@@ -260,9 +260,10 @@ std::optional<Value> present_if(const Presentation& how, RawArgument& value, std
 
 double widen_float(float value) {
   std::array<char, 32> digits{};
-  const auto written = std::to_chars(digits.begin(), digits.end(), value);
+  // Not std::to_chars: its tables of powers are 126 kB.
+  const char* const end = fmt::format_to(digits.data(), "{}", value);
   double wide = value;
-  std::from_chars(digits.begin(), written.ptr, wide);
+  std::from_chars(digits.data(), end, wide);
   return wide;
 }
 
