@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "insn/decoder.hpp"
+#include "insn/packed_tables.hpp"
 
 #include <algorithm>
 #include <array>
@@ -59,6 +60,26 @@ bool is_x86_prefix(Arch arch, std::byte byte) {
   }
 }
 
+// Whether LLVM may look up the opcode in the tables that are packed (src/cli/startup.ld): those of
+// three bytes, 3DNow! and XOP, and the maps from 2 on of VEX and EVEX. May say so of others, too.
+bool needs_packed_tables(Arch arch, Bytes bytes) {
+  const auto opcode =
+      std::ranges::find_if_not(bytes, [&](std::byte byte) { return is_x86_prefix(arch, byte); });
+  if (bytes.end() - opcode < 2) return false;
+  const auto second = std::to_integer<std::uint8_t>(opcode[1]);
+  switch (std::to_integer<std::uint8_t>(opcode[0])) {
+  case 0x0f:
+    return second == 0x0f || second == 0x38 || second == 0x3a;
+  case 0x62: // EVEX, or bound
+    return (second & 0x07) > 1;
+  case 0x8f: // XOP, or pop
+  case 0xc4: // VEX of three bytes, or les
+    return (second & 0x1f) > 1;
+  default:
+    return false;
+  }
+}
+
 } // namespace
 
 Decoder::Decoder(const ArchInfo& arch, const llvm::Target& target)
@@ -92,6 +113,7 @@ std::optional<Decoder::Decoded> Decoder::decode(Bytes bytes, VirtualAddress addr
   const Bytes window = bytes.first(std::min(bytes.size(), max_x86_instruction_size));
   const llvm::ArrayRef<std::uint8_t> raw(reinterpret_cast<const std::uint8_t*>(window.data()),
                                          window.size());
+  if (arch_ != Arch::arm64 && needs_packed_tables(arch_, window)) fill_packed_tables();
   Decoded decoded;
   std::uint64_t size = 0;
   // SoftFail is an encoding that the manual calls unpredictable; it still has a size and a name.
