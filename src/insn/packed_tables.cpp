@@ -6,8 +6,8 @@
 
 #include <sys/mman.h>
 
-// Where src/cli/startup.ld places the tables, filled with zeros: whole pages. Null in programs that
-// are linked without it.
+// The tables, filled with zeros, as src/cli/startup.ld lays them out: whole pages. Null in programs
+// that are linked without it.
 extern "C" {
 [[gnu::weak]] extern std::byte uprobectl_packed_begin[];
 [[gnu::weak]] extern std::byte uprobectl_packed_end[];

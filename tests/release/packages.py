@@ -41,6 +41,8 @@ IN_ARCHIVE = ["SHA256SUMS", "share/man/man1/uprobectl.1", "share/zsh/site-functi
 IN_DEB = ["usr/share/man/man1/uprobectl.1.gz", "usr/share/zsh/vendor-completions/_uprobectl",
           "usr/share/lintian/overrides/uprobectl", "usr/share/doc/uprobectl/copyright",
           "usr/share/doc/uprobectl/changelog.gz", "usr/share/doc/uprobectl/changelog.Debian.gz"]
+# Bytes of the stripped program; docs/design/performance.md says what keeps it small.
+MAX_PROGRAM = {"x86_64": 15_000_000, "aarch64": 15_000_000}
 # What meson.build links, and where Debian has it. All else in the program belongs to the compiler or libc.
 LIBRARIES = {"LLVM": "llvm-19-dev", "libbpf": "libbpf-dev", "libelf": "libelf-dev", "zlib": "zlib1g-dev",
              "Zstandard": "libzstd-dev", "liblzma": "liblzma-dev", "fmt": "libfmt-dev", "CLI11": "libcli11-dev",
@@ -139,6 +141,9 @@ def check_archive(tap, path, top, version, emulator, folder):
     tap.check("program, man page and changelog name the same version",
               ([] if shown == f"uprobectl {version}" else [f"program: {shown}"]) +
               ([] if f".Os uprobectl {version}\n" in page else ["man page: " + page[:200]]))
+    size, limit = len(files["bin/uprobectl"]), MAX_PROGRAM[top.rsplit("-", 1)[1]]
+    tap.check("the program is as small as the documents say",
+              [f"{size} bytes, at most {limit} are allowed"] if size > limit else [])
     return files
 
 
