@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <tuple>
 
 namespace uprobectl {
 
@@ -16,6 +17,16 @@ constexpr std::size_t max_files = 1024;
 
 bool is_compiled(std::string_view path) {
   return !jar_name(path).empty() && !path.ends_with(".dex"); // ".dex" is also in other paths
+}
+
+// The names of ART's instruction sets, 64-bit first.
+std::vector<std::string> instruction_sets() {
+  std::vector<std::string> names;
+  for (const ArchInfo* const arch : all_archs())
+    if (!arch->android_isa.empty()) names.emplace_back(arch->android_isa);
+  std::ranges::sort(
+      names, {}, [](const std::string& name) { return std::tuple(!name.ends_with("64"), name); });
+  return names;
 }
 
 void add(std::vector<std::string>& files, std::string path) {
@@ -53,9 +64,7 @@ std::vector<std::string> find_compiled_files(const std::optional<std::string>& r
   std::vector<std::string> files;
   if (!root && !process_name.empty()) add_mapped(files, process_name);
   const std::string base = root.value_or("");
-  for (const ArchInfo* const arch : all_archs()) {
-    if (arch->android_isa.empty()) continue;
-    const std::string name(arch->android_isa);
+  for (const std::string& name : instruction_sets()) {
     // odrefresh compiles again after an update of a module, and replaces what the image has.
     add_folder(files, base + "/data/misc/apexdata/com.android.art/dalvik-cache/" + name);
     add_folder(files, base + "/data/dalvik-cache/" + name);
