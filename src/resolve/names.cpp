@@ -257,7 +257,8 @@ bool is_in_debug_table(const elf::Symbol& symbol) {
 
 // Adds the clones of the symbols' functions, and those of other functions of the name that exist
 // only as clones: static functions of other files.
-void add_clones(const Query& query, const RelatedSymbols& related, Symbols& symbols) {
+void add_clones(const Query& query, const RelatedSymbols& related, bool only_candidates,
+                Symbols& symbols) {
   if (related.clones.empty()) return;
   Bodies& bodies = query.code.bodies();
   std::set<Bodies::Function> known;
@@ -271,27 +272,36 @@ void add_clones(const Query& query, const RelatedSymbols& related, Symbols& symb
     if (!is_wanted(kind, query.options.clones)) continue;
     const auto function = bodies.function_of(clone);
     const bool is_other = !known.contains(function);
-    if (!is_other || (is_static && !query.only_candidates && has_no_function(bodies, function)))
+    if (!is_other || (is_static && !only_candidates && has_no_function(bodies, function)))
       symbols.push_back(clone);
   }
 }
 
+// How candidates were found, and what is searched for them.
+struct Candidates {
+  Symbols symbols;
+  // They come from a search of whole tables, so searching again for clones adds little time.
+  bool searched = true;
+  bool clones_in_debug = false; // see resolve_name()
+  // They are all functions that are meant: the name has more, in other source files.
+  bool are_all = false;
+};
+
 // Returns the bodies of the candidates' function, or with --all of all of their functions, with
-// warnings. searched: the candidates come from a search of whole tables, so searching again for
-// clones adds little time.
-Result<std::vector<ProbePoint>> chosen_points(const Query& query, Symbols candidates,
-                                              bool searched) {
+// warnings.
+Result<std::vector<ProbePoint>> chosen_points(const Query& query, Candidates found) {
+  const Symbols& candidates = found.symbols;
   const ResolveOptions& options = query.options;
   const elf::Symbol first = candidates.front();
   const bool is_method = first.table == elf::Table::oat;
   const bool with_clones = options.clones != Clones::none && !is_method;
-  const bool with_debug = options.clones == Clones::all || query.clones_in_debug ||
+  const bool with_debug = options.clones == Clones::all || found.clones_in_debug ||
                           std::ranges::any_of(candidates, is_in_debug_table);
   const bool searches_clones = with_clones && (with_debug || has_symtab(query.image));
   Symbols symbols = preferred_symbols(functions_of(query, candidates));
   if (symbols.size() > 1 && !options.all) return fail(ambiguous_name(query, symbols));
   if (symbols.size() == 1 && symbols.front().address == first.address) symbols.front() = first;
-  if (!searched && !options.thorough && !searches_clones) return make_points(query, symbols);
+  if (!found.searched && !options.thorough && !searches_clones) return make_points(query, symbols);
 
   const bool is_cxx = std::ranges::any_of(symbols, looks_mangled, &elf::Symbol::name);
   const RelatedSymbols related = find_related(query.code.bodies(), symbols,
@@ -300,7 +310,7 @@ Result<std::vector<ProbePoint>> chosen_points(const Query& query, Symbols candid
     std::ranges::copy_if(candidates, std::back_inserter(symbols), [&](const elf::Symbol& each) {
       return each.name == query.function.name || !is_cold_in(query, each);
     });
-    add_clones(query, related, symbols);
+    add_clones(query, related, found.are_all, symbols);
     const Symbols functions = preferred_symbols(functions_of(query, symbols));
     if (functions.size() > 1 && !options.all) return fail(ambiguous_name(query, functions));
     symbols = preferred_symbols(std::move(symbols));
@@ -375,7 +385,7 @@ void drop_parts(const Query& query, Symbols& symbols) {
 }
 
 // Resolves a function that exists only under other raw names: renamed or as clones.
-Result<std::vector<ProbePoint>> resolve_clones(const Query& query) {
+Result<std::vector<ProbePoint>> resolve_clones(const Query& query, bool clones_in_debug) {
   const std::string_view name = query.function.name;
   Symbols found = query.code.bodies().with_base(name, false);
   if (found.empty()) found = query.code.bodies().with_base(name, true);
@@ -392,7 +402,7 @@ Result<std::vector<ProbePoint>> resolve_clones(const Query& query) {
   }
   drop_parts(query, found);
   if (auto left_out = leave_out_clones(query, found)) return fail(std::move(*left_out));
-  return chosen_points(query, std::move(found), true);
+  return chosen_points(query, {.symbols = std::move(found), .clones_in_debug = clones_in_debug});
 }
 
 Result<std::vector<ProbePoint>> resolve_pattern(const Query& query) {
@@ -515,10 +525,10 @@ Result<ProbePoint> point_of(const Query& query, const elf::Symbol& symbol) {
 
 Result<std::vector<ProbePoint>> resolve_symbols(const Query& query, Symbols candidates) {
   if (auto left_out = leave_out_clones(query, candidates)) return fail(std::move(*left_out));
-  return chosen_points(query, std::move(candidates), true);
+  return chosen_points(query, {.symbols = std::move(candidates), .are_all = true});
 }
 
-Result<std::vector<ProbePoint>> resolve_name(const Query& query) {
+Result<std::vector<ProbePoint>> resolve_name(const Query& query, bool clones_in_debug) {
   const std::string_view name = query.function.name;
   auto exact = find_by_name(query.image, name);
   // If .symtab is damaged, exact is an error. The lookups below can still find the function.
@@ -528,7 +538,9 @@ Result<std::vector<ProbePoint>> resolve_name(const Query& query) {
     Symbols chosen = select_definitions(std::move(*exact), first.name == name);
     if (chosen.empty()) return fail(not_code(query, first));
     const bool searched = chosen.front().table != elf::Table::dynsym;
-    return chosen_points(query, std::move(chosen), searched);
+    return chosen_points(
+        query,
+        {.symbols = std::move(chosen), .searched = searched, .clones_in_debug = clones_in_debug});
   }
 
   auto demangled = find_by_demangled_name(query.image, name);
@@ -538,10 +550,12 @@ Result<std::vector<ProbePoint>> resolve_name(const Query& query) {
   if (auto left_out = leave_out_clones(query, *demangled)) return fail(std::move(*left_out));
   if (!demangled->empty() && !demangled->front().defined)
     return fail(not_code(query, demangled->front()));
-  if (!demangled->empty()) return chosen_points(query, std::move(*demangled), true);
+  if (!demangled->empty())
+    return chosen_points(query,
+                         {.symbols = std::move(*demangled), .clones_in_debug = clones_in_debug});
   if (is_name_pattern(name)) return resolve_pattern(query);
   if (!exact) return fail(Error(exact.error()).within(query.subject()));
-  return resolve_clones(query);
+  return resolve_clones(query, clones_in_debug);
 }
 
 ResolvedFunction resolve_spelling(const Query& query) {
@@ -565,7 +579,7 @@ ResolvedFunction resolve_spelling(const Query& query) {
   const Symbols symbols = preferred_symbols(functions_of(query, found.symbols));
   if (symbols.size() > 1 && !query.options.all)
     return {fail(ambiguous_spelling(query, symbols)), found.distance};
-  auto points = chosen_points(query, std::move(found.symbols), true);
+  auto points = chosen_points(query, {.symbols = std::move(found.symbols)});
   if (points && found.spelling == Spelling::unqualified) warn_about_scopes(query, *points);
   return {std::move(points), found.distance};
 }

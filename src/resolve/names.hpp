@@ -6,8 +6,10 @@
 
 namespace uprobectl {
 
-// Resolve Query::function, a name or a pattern of functions or of PLT entries.
-Result<std::vector<ProbePoint>> resolve_name(const Query& query);
+// Resolve Query::function, a name or a pattern of functions or of PLT entries. `clones_in_debug`:
+// clones are searched in debug tables although the function was not found there. That an earlier
+// query has read them must not change the answer.
+Result<std::vector<ProbePoint>> resolve_name(const Query& query, bool clones_in_debug = false);
 ResolvedFunction resolve_plt(const Query& query);
 
 // Resolves Query::function by another spelling of its name. Returns no points if there is none, or

@@ -30,11 +30,6 @@ struct Query : ResolveContext {
   ResolveOptions options = {};
   // Null unless the image is an OAT file and the FUNCTION can mean a Java method.
   const Result<art::OatFile>* methods = nullptr;
-  // Whether clones are searched in debug tables although the function was not found there. That an
-  // earlier query has read them must not change the answer.
-  bool clones_in_debug = false;
-  // The candidates are all functions that are meant: the name has more, in other source files.
-  bool only_candidates = false;
 };
 
 // Sets the members that describe the image.

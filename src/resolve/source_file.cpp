@@ -135,7 +135,6 @@ Result<std::vector<ProbePoint>> resolve_in_source_file(const Query& query,
   if (symbols->empty()) return {};
   Query in_file = query;
   in_file.function.name = named.name;
-  in_file.only_candidates = true;
   return resolve_symbols(in_file, std::move(*symbols));
 }
 

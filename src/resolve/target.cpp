@@ -103,15 +103,33 @@ bool is_unexplained(const Query& query, const Error& error) {
          error.kind == ErrorKind::not_found && error.hints.empty();
 }
 
+// Adds to an error of a name that no symbol has what the name may mean, and where else it may be.
+Error explain_missing(const Query& query, Error error) {
+  if (!is_unexplained(query, error)) return error;
+  if (query.options.suggest) error = add_suggestions(std::move(error), query);
+  if (error.kind != ErrorKind::not_found) return error; // a variable has the name
+  constexpr std::size_t max_hints = 2;
+  if (error.hints.size() < max_hints && query.code.file().debug_search().paths.empty() &&
+      query.image.debug_symbols().empty() && !has_symtab(query.image) &&
+      !art::OatFile::is_oat(query.image))
+    error = std::move(error).hint(std::string(no_symtab_hint));
+  if (!query.options.suggest) return error;
+  const auto named = split_source_file(query.function.name);
+  return named ? hint_at_source_files(query, *named, std::move(error)) : error;
+}
+
+ResolvedFunction explain_missing(const Query& query, ResolvedFunction found) {
+  if (!found.points) found.points = fail(explain_missing(query, std::move(found.points).error()));
+  return found;
+}
+
 // Resolves a name that no function has exactly, by another spelling. An exact name wins even if
-// only a debug file has it, so this comes last.
-ResolvedFunction resolve_otherwise(const Query& query, Error error) {
+// only a debug file has it, so this comes last. `missing`: the result if there is none.
+ResolvedFunction resolve_otherwise(const Query& query, ResolvedFunction missing) {
   auto points = resolve_native_method(query);
   if (!points || !points->empty()) return {std::move(points)};
   ResolvedFunction spelled = resolve_spelling(query);
-  if (!spelled.points || !spelled.points->empty()) return spelled;
-  return {
-      fail(query.options.suggest ? add_suggestions(std::move(error), query) : std::move(error))};
+  return !spelled.points || !spelled.points->empty() ? spelled : missing;
 }
 
 ResolvedFunction resolve_by_symbols(const Query& query) {
@@ -126,24 +144,12 @@ ResolvedFunction resolve_by_symbols(const Query& query) {
       std::ranges::any_of(*found.points,
                           [&](const auto& point) { return is_jump_table_entry(query, point); })) {
     file.complete_symbols(); // the function behind the entry has a local symbol
-    Query with_clones = query;
-    with_clones.clones_in_debug = true;
-    found = resolve_form(with_clones);
+    found.points = resolve_name(query, true);
   }
   if (!found.points && is_unexplained(query, found.points.error()))
-    found = resolve_otherwise(query, std::move(found.points).error());
+    found = resolve_otherwise(query, std::move(found));
   if (found.points && query.options.aliases) add_aliases(query.image, *found.points);
   if (found.points) finish_points(query, *found.points);
-  if (found.points || found.points.error().kind != ErrorKind::not_found ||
-      query.function.form == FunctionSpec::Form::plt)
-    return found;
-
-  constexpr std::size_t max_hints = 2;
-  Error& error = found.points.error();
-  if (error.hints.size() < max_hints && file.debug_search().paths.empty() &&
-      query.image.debug_symbols().empty() && !has_symtab(query.image) &&
-      !art::OatFile::is_oat(query.image))
-    error = std::move(error).hint(std::string(no_symtab_hint));
   return found;
 }
 
@@ -152,19 +158,11 @@ ResolvedFunction resolve_name_in_file(const Query& query) {
   const bool is_name = query.function.form == FunctionSpec::Form::name;
   const auto named = is_name ? split_source_file(query.function.name) : std::nullopt;
   if (!named) return resolve_by_symbols(query);
-  Query quiet = query;
-  quiet.options.suggest = false;
-  ResolvedFunction found = resolve_by_symbols(quiet);
+  ResolvedFunction found = resolve_by_symbols(query);
   if (found.points || found.points.error().kind != ErrorKind::not_found) return found;
   query.code.file().complete_symbols();
   auto in_file = resolve_in_source_file(query, *named);
-  if (in_file && in_file->empty()) {
-    if (!query.options.suggest) return found;
-    found = resolve_by_symbols(query);
-    if (!found.points)
-      found.points = fail(hint_at_source_files(query, *named, std::move(found.points).error()));
-    return found;
-  }
+  if (in_file && in_file->empty()) return found;
   if (in_file && query.options.aliases) add_aliases(query.image, *in_file);
   if (in_file) finish_points(query, *in_file);
   return {std::move(in_file), found.distance};
@@ -176,7 +174,6 @@ ResolvedFunction resolve_deduplicated(const Query& query, std::string_view metho
   const std::string name = std::string(method) + " [DEDUPED]";
   Query shared = query;
   shared.function.name = name;
-  shared.options.suggest = false;
   ResolvedFunction found = resolve_by_symbols(shared);
   if (found.points)
     found.points->front().warnings.push_back(
@@ -198,7 +195,6 @@ ResolvedFunction resolve_method_symbol(const Query& query) {
   if (name != query.function.name) {
     Query named = query;
     named.function.name = name;
-    named.options.suggest = false;
     symbols = resolve_by_symbols(named);
     if (is_found(symbols)) return symbols;
   }
@@ -225,7 +221,7 @@ ResolvedFunction resolve_line_query(const Query& query) {
                         shell_word(query.function.name)};
         return {fail(std::move(*error)), functions.distance};
       }
-    if (!functions.points) return functions;
+    if (!functions.points) return explain_missing(named, std::move(functions));
   } else if (const auto exact = find_by_name(query.image, named.function.name);
              exact && !exact->empty()) {
     return resolve_by_symbols(named); // a symbol that looks like a line
@@ -260,19 +256,13 @@ ResolvedFunction resolve_query(const Query& query) {
   return symbols;
 }
 
-// With the inlined copies if they are requested: their debug information is inflated while symbols
-// are searched, and similar names are searched only if nothing is found.
+// Resolves anything but lines, with the inlined copies if they are requested: their debug
+// information is inflated while symbols are searched.
 ResolvedFunction resolve_with_inlined(const Query& query) {
   const FunctionSpec& function = query.function;
-  if (!query.options.inlined || function.form != FunctionSpec::Form::name || function.plus)
-    return with_inlined(query, resolve_query(query));
-  if (const auto& info = query.debug_info()) dwarf::prefetch_inlined(*info);
-  Query quiet = query;
-  quiet.options.suggest = false;
-  ResolvedFunction found = with_inlined(quiet, resolve_query(quiet));
-  const bool suggests = query.options.suggest && !found.points && !found.distance &&
-                        found.points.error().kind == ErrorKind::not_found;
-  return suggests ? resolve_query(query) : found;
+  if (query.options.inlined && function.form == FunctionSpec::Form::name && !function.plus)
+    if (const auto& info = query.debug_info()) dwarf::prefetch_inlined(*info);
+  return explain_missing(query, with_inlined(query, resolve_query(query)));
 }
 
 } // namespace
