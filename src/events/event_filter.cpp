@@ -4,6 +4,7 @@
 #include "events/built_in_variables.hpp"
 #include "events/readings.hpp"
 #include "events/span_conditions.hpp"
+#include "util/text.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -212,7 +213,23 @@ Result<void> EventFilter::add_span_point(std::uint32_t probe, const PointDescrip
   return added;
 }
 
-Result<void> EventFilter::add_point(std::uint32_t probe, const PointDescription& description) {
+void EventFilter::add_point(std::uint32_t probe, const PointDescription& description,
+                            std::string_view name) {
+  auto added = compile_point(probe, description);
+  if (added)
+    has_compared_points_ = true;
+  else if (++points_without_ == 1)
+    problem_ = std::move(added).error().within(name);
+}
+
+Result<std::string> EventFilter::check(std::string_view what) const {
+  if (!problem_) return std::string();
+  if (!has_compared_points_) return fail(*problem_);
+  return fmt::format(fmt::runtime(what), counted(points_without_, "function", "functions")) + ": " +
+         problem_->message;
+}
+
+Result<void> EventFilter::compile_point(std::uint32_t probe, const PointDescription& description) {
   if (description.is_of_spans()) return add_span_point(probe, description);
   Point point{.pairs_calls = description.pairs_calls, .terms = {}, .conjuncts = {}};
   for (const ConditionSpec& spec : filter_->terms) {

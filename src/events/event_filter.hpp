@@ -24,9 +24,13 @@ public:
   // Borrows the filter. Fails with `usage` if a pattern is too complex.
   static Result<EventFilter> make(const Filter& filter, const Run& run);
 
-  // Compiles the conditions for the events of a point. Fails as attach does, or with `not_found` if
-  // a value was not saved: then no event of the point matches.
-  Result<void> add_point(std::uint32_t probe, const PointDescription& description);
+  // Compiles the conditions for the events of a point. If it has not what they compare, no event of
+  // it matches; check() says so with the point's name.
+  void add_point(std::uint32_t probe, const PointDescription& description, std::string_view name);
+  // Call it when all points are added. Fails if none has what is compared: as attach does, or with
+  // `not_found` if a value was not saved. Otherwise returns a warning of those that have not, or
+  // nothing. `what`: "hits of {} do not match", where {} becomes their number.
+  Result<std::string> check(std::string_view what) const;
 
   Decision decide(const Event& event) const;
   // Whether it depends on what is known at the return: of an entry decide() ignores that.
@@ -62,6 +66,7 @@ private:
   ConditionResult<Term> compile_value(const ConditionSpec& spec, NamedValue named) const;
   ConditionResult<Term> compile_built_in(const ConditionSpec& spec, filter_subject subject,
                                          const PointDescription& point) const;
+  Result<void> compile_point(std::uint32_t probe, const PointDescription& description);
   Result<void> add_span_point(std::uint32_t probe, const PointDescription& description);
   Result<std::vector<Term>> compile_end(bool at_end, const PointDescription& point) const;
   Decision decide_span(const Event& event) const;
@@ -80,6 +85,9 @@ private:
   std::vector<ConditionTexts> texts_;                   // by term
   std::vector<std::optional<ConditionSpec>> end_specs_; // by term: see condition_at_end()
   std::map<std::uint32_t, Point> points_;
+  std::size_t points_without_ = 0; // what is compared
+  bool has_compared_points_ = false;
+  std::optional<Error> problem_; // of the first point without
 };
 
 } // namespace uprobectl

@@ -261,17 +261,18 @@ private:
   // Compiles --root-if for the functions whose calls may be roots.
   Result<void> prepare_root_condition() {
     if (!request_.graph || request_.graph->root_filter.expressions.empty()) return {};
-    auto made = RootCondition::make(request_.graph->root_filter, host_arch, true);
-    if (made) {
-      root_condition_ = std::move(*made);
-      for (const Probe& probe : resolved_.probes)
-        if (request_.graph->roots.empty() ? probe.is_recorded : probe.is_graph_root)
-          if (auto described = program_.describe(probe))
-            root_condition_->add_point(probe.point, static_cast<std::uint32_t>(probe.number),
-                                       std::move(*described));
+    auto made = EventFilter::make(request_.graph->root_filter, {.is_live = true});
+    if (!made) return fail(std::move(made).error());
+    root_condition_ = std::move(*made);
+    for (const Probe& probe : resolved_.probes) {
+      if (request_.graph->roots.empty() ? !probe.is_recorded : !probe.is_graph_root) continue;
+      auto described = program_.describe(probe);
+      if (!described) continue;
+      described->pairs_calls = true;
+      root_condition_->add_point(static_cast<std::uint32_t>(probe.number), *described,
+                                 display_name(probe.point));
     }
-    const auto checked =
-        made ? root_condition_->check() : Result<std::string>(std::unexpected(made.error()));
+    const auto checked = root_condition_->check(roots_without_values);
     if (!checked) return fail(checked.error());
     if (!checked->empty()) output_.warn(*checked);
     return {};
@@ -722,7 +723,7 @@ private:
   Output& output_;
   ResolvedProbes resolved_;
   std::vector<pid_t> named_pids_; // of the filter and of its names
-  std::optional<RootCondition> root_condition_;
+  std::optional<EventFilter> root_condition_;
   std::unique_ptr<SystemTrace> system_trace_;
   std::optional<Result<KernelFeatures>> features_;
   Mechanism mechanism_ = Mechanism::multi; // set before the probes are attached

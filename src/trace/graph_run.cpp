@@ -24,31 +24,8 @@ std::optional<std::uint32_t> find_parent(std::uint32_t pid) {
 
 } // namespace
 
-Result<RootCondition> RootCondition::make(const Filter& filter, Arch arch, bool is_live) {
-  // A root is decided when its entry and its return are known.
-  auto made = EventFilter::make(filter, {.nests_calls = false, .arch = arch, .is_live = is_live});
-  if (!made) return fail(std::move(made).error());
-  return RootCondition(std::move(*made));
-}
-
-void RootCondition::add_point(const ProbePoint& point, std::uint32_t probe,
-                              PointDescription description) {
-  ++points_;
-  description.pairs_calls = true;
-  auto added = filter_.add_point(probe, description);
-  if (!added && ++points_without_ == 1)
-    problem_ = std::move(added).error().within(display_name(point));
-}
-
-Result<std::string> RootCondition::check() const {
-  if (!problem_) return std::string();
-  if (points_without_ == points_) return fail(*problem_);
-  return fmt::format("no tree is shown whose root is one of {}: {}",
-                     counted(points_without_, "function", "functions"), problem_->message);
-}
-
-RootTrees::Decision RootCondition::decide(const Event& entry, const Event* exit,
-                                          std::optional<std::uint64_t> latency_ns) const {
+RootTrees::Decision decide_root(const EventFilter& condition, const Event& entry, const Event* exit,
+                                std::optional<std::uint64_t> latency_ns) {
   // The event of a paired call.
   Event call = exit != nullptr ? *exit : entry;
   if (exit != nullptr) {
@@ -62,21 +39,14 @@ RootTrees::Decision RootCondition::decide(const Event& entry, const Event* exit,
       call.typed_arguments->insert(call.typed_arguments->end(), entry.typed_arguments->begin(),
                                    entry.typed_arguments->end());
   }
-  switch (filter_.decide(call)) {
-  case EventFilter::Decision::fails:
-    return RootTrees::Decision::fails;
-  case EventFilter::Decision::undecided:
-    return RootTrees::Decision::unknown;
-  case EventFilter::Decision::holds:
-    break;
-  }
-  const bool needs_return = exit == nullptr && filter_.needs_return(call.probe);
-  return needs_return ? RootTrees::Decision::unknown : RootTrees::Decision::holds;
+  const RootTrees::Decision decision = condition.decide(call);
+  const bool waits = decision == RootTrees::Decision::holds && exit == nullptr &&
+                     condition.needs_return(call.probe);
+  return waits ? RootTrees::Decision::undecided : decision;
 }
 
 GraphRun::GraphRun(const GraphSpec& spec, std::set<std::uint32_t> roots,
-                   const RootCondition* root_condition, bool by_uretprobe, bool json,
-                   Output& output)
+                   const EventFilter* root_condition, bool by_uretprobe, bool json, Output& output)
     : spec_(spec), output_(output), json_(json), copy_(output),
       filter_(std::move(roots), spec.depth) {
   tree_.add(copy_);
@@ -93,7 +63,7 @@ GraphRun::GraphRun(const GraphSpec& spec, std::set<std::uint32_t> roots,
     if (root_condition != nullptr)
       condition = [root_condition](const Event& entry, const Event* exit,
                                    std::optional<std::uint64_t> latency_ns) {
-        return root_condition->decide(entry, exit, latency_ns);
+        return decide_root(*root_condition, entry, exit, latency_ns);
       };
     filter_.add(trees_.emplace(spec.root_min_latency, std::move(condition)));
     trees_->set_write_some([this] { write_some(); });

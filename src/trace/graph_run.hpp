@@ -13,36 +13,19 @@
 
 namespace uprobectl {
 
-// Decides by the condition of a root whether its tree is shown.
-class RootCondition {
-public:
-  // Borrows the filter. Fails with `usage` if a pattern is too complex.
-  static Result<RootCondition> make(const Filter& filter, Arch arch, bool is_live);
-
-  // Compiles the condition for the calls of a point, which may be roots. Otherwise none of its
-  // calls fulfils it.
-  void add_point(const ProbePoint& point, std::uint32_t probe, PointDescription description);
-  // Fails if no point has what is compared. Otherwise returns what is to be said of those that have
-  // not; empty: nothing.
-  Result<std::string> check() const;
-  RootTrees::Decision decide(const Event& entry, const Event* exit,
-                             std::optional<std::uint64_t> latency_ns) const;
-
-private:
-  explicit RootCondition(EventFilter filter) : filter_(std::move(filter)) {}
-
-  EventFilter filter_;
-  std::size_t points_ = 0;
-  std::size_t points_without_ = 0; // what is compared
-  std::optional<Error> problem_;   // of the first of them
-};
+// Decides by the condition of a root whether its tree is shown. The filter's points were added with
+// PointDescription::pairs_calls: a root is decided when its entry and its return are known.
+inline constexpr std::string_view roots_without_values =
+    "no tree is shown whose root is one of {}"; // for EventFilter::check()
+RootTrees::Decision decide_root(const EventFilter& condition, const Event& entry, const Event* exit,
+                                std::optional<std::uint64_t> latency_ns);
 
 class GraphRun final : public EventSink {
 public:
   // `roots`: numbers of probes. `root_condition`: of GraphSpec::root_filter, if it has expressions.
   // Borrows all but the roots. Gives the recorder what replay() needs.
-  GraphRun(const GraphSpec& spec, std::set<std::uint32_t> roots,
-           const RootCondition* root_condition, bool by_uretprobe, bool json, Output& output);
+  GraphRun(const GraphSpec& spec, std::set<std::uint32_t> roots, const EventFilter* root_condition,
+           bool by_uretprobe, bool json, Output& output);
   void set_jumps_to(CallTree::JumpsTo jumps_to) { tree_.set_jumps_to(std::move(jumps_to)); }
 
   // Borrowed. It receives the calls that the options select.

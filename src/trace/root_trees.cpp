@@ -196,7 +196,7 @@ RootTrees::Decision RootTrees::decide(const Tree& tree, const OpenCall& root, Ca
   const bool has_most = end == CallEnd::returned || end == CallEnd::no_return_seen;
   Decision decision = least >= min_ns_             ? Decision::holds
                       : has_most && most < min_ns_ ? Decision::fails
-                                                   : Decision::unknown;
+                                                   : Decision::undecided;
   if (!condition_ || decision == Decision::fails) return decision;
   read(tree, [&](const CallChange& /*change*/, const Event* entry) {
     const auto latency = exit != nullptr ? std::optional(most) : std::nullopt;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "events/call_tree.hpp"
+#include "events/event_filter.hpp"
 #include "output/records.hpp"
 #include "saved/fields.hpp"
 
@@ -35,7 +36,7 @@ public:
   // Processes that were forked below roots which have ended: their roots that are remembered.
   static constexpr std::size_t max_ended_roots = std::size_t{1} << 16;
 
-  enum class Decision : std::uint8_t { holds, fails, unknown };
+  using Decision = EventFilter::Decision;
   // `exit` is null, and `latency_ns` nullopt, if the root has not returned.
   using Condition = std::function<Decision(const Event& entry, const Event* exit,
                                            std::optional<std::uint64_t> latency_ns)>;

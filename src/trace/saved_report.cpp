@@ -114,13 +114,7 @@ public:
     has_points_ = true;
     pairs_calls_ |= record.description.pairs_calls;
     if (root_condition_) waiting_roots_.push_back(record);
-    if (!filter_) return;
-    auto added = filter_->add_point(record.probe, record.description);
-    if (added) {
-      has_compared_points_ = true;
-    } else if (++points_without_values_ == 1) {
-      filter_problem_ = std::move(added).error().within(display_name(*record.point));
-    }
+    if (filter_) filter_->add_point(record.probe, record.description, display_name(*record.point));
   }
 
   void write(const RecordTypesRecord& record) override {
@@ -394,11 +388,11 @@ private:
   // What names mean, when all points are known.
   Result<void> check_names() {
     if (filter_ && !has_points_) return without_types();
-    if (filter_problem_ && !has_compared_points_) return fail(*filter_problem_);
-    if (filter_problem_ && !std::exchange(has_warned_of_points_, true))
-      output_.warn(fmt::format("events of {} do not match: {}",
-                               counted(points_without_values_, "function", "functions"),
-                               filter_problem_->message));
+    if (filter_) {
+      const auto checked = filter_->check("events of {} do not match");
+      if (!checked) return fail(checked.error());
+      if (!checked->empty()) output_.warn(*checked);
+    }
     const bool has_pairs = pairs_calls_ || graph_spec_;
     if (has_points_ && !has_pairs && !option_for_latencies().empty()) return without_latencies();
     for (const GroupValue& each : counted_.groups.by)
@@ -516,7 +510,7 @@ private:
         if (auto added = add_filter(graph_spec_->root_filter, text, {}, "--root-if"); !added)
           return fail(std::move(added).error().within("--root-if of the run"));
     if (!graph_spec_->root_filter.expressions.empty()) {
-      auto made = RootCondition::make(graph_spec_->root_filter, arch, false);
+      auto made = EventFilter::make(graph_spec_->root_filter, {.arch = arch});
       if (!made) return fail(std::move(made).error());
       root_condition_ = std::move(*made);
     }
@@ -530,11 +524,13 @@ private:
   }
   void set_root_points() {
     if (!root_condition_) return;
-    for (ProbedRecord& each : waiting_roots_)
-      if (roots_.empty() || roots_.contains(each.probe))
-        root_condition_->add_point(*each.point, each.probe, std::move(each.description));
+    for (ProbedRecord& each : waiting_roots_) {
+      if (!roots_.empty() && !roots_.contains(each.probe)) continue;
+      each.description.pairs_calls = true;
+      root_condition_->add_point(each.probe, each.description, display_name(*each.point));
+    }
     waiting_roots_.clear();
-    const auto checked = root_condition_->check();
+    const auto checked = root_condition_->check(roots_without_values);
     if (!checked)
       problem_ = checked.error();
     else if (!checked->empty())
@@ -664,10 +660,6 @@ private:
   bool has_stacks_ = false;                                      // events do
   StackCompleteness completeness_ = StackCompleteness::complete; // of the last stack
   bool has_points_ = false;                                      // what events have is known
-  bool has_compared_points_ = false;
-  std::size_t points_without_values_ = 0; // that --if compares
-  std::optional<Error> filter_problem_;   // of the first of them
-  bool has_warned_of_points_ = false;
   bool pairs_calls_ = false;
   std::uint64_t undecided_ = 0;
   bool has_reported_undecided_ = false;
@@ -680,7 +672,7 @@ private:
   Result<void> totals_written_;
   std::optional<GraphSpec> graph_spec_; // if calls are shown as they nest
   std::set<std::uint32_t> roots_;       // numbers of probes
-  std::optional<RootCondition> root_condition_;
+  std::optional<EventFilter> root_condition_;
   std::vector<ProbedRecord> waiting_roots_; // until it is known which are roots
   std::optional<GraphRun> graph_;
   std::vector<CallChange> waiting_changes_;                      // of the next event

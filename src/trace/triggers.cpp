@@ -2,9 +2,6 @@
 #include "trace/triggers.hpp"
 
 #include "output/format.hpp"
-#include "util/text.hpp"
-
-#include <fmt/format.h>
 
 namespace uprobectl {
 
@@ -32,22 +29,15 @@ void EventTriggers::add_probe(const Probe& probe, const PointDescription& descri
     if ((probe.bounds & ENDS_WAITING) != 0) functions_.emplace(number, display_name(probe.point));
     return;
   }
-  for (Condition& each : conditions_) {
-    auto added = each.evaluated.add_point(number, description);
-    if (added)
-      ++each.probes;
-    else if (++each.without == 1)
-      each.problem = std::move(added).error().within(display_name(probe.point));
-  }
+  for (Condition& each : conditions_)
+    each.evaluated.add_point(number, description, display_name(probe.point));
 }
 
 Result<void> EventTriggers::check() const {
   for (const Condition& each : conditions_) {
-    if (!each.problem) continue;
-    if (each.probes == 0) return fail(*each.problem);
-    output_->warn_once(fmt::format("hits of {} are not triggers: {}",
-                                   counted(each.without, "function", "functions"),
-                                   each.problem->message));
+    const auto checked = each.evaluated.check("hits of {} are not triggers");
+    if (!checked) return fail(checked.error());
+    if (!checked->empty()) output_->warn_once(*checked);
   }
   return {};
 }

@@ -32,9 +32,6 @@ private:
   struct Condition {
     const Filter* filter = nullptr;
     EventFilter evaluated;
-    std::size_t probes = 0;            // that have its values
-    std::size_t without = 0;           // that do not
-    std::optional<Error> problem = {}; // of the first of them
   };
   Output* output_;
   std::vector<Condition> conditions_;

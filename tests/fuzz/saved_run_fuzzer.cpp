@@ -29,7 +29,7 @@ public:
   void write(const AttachedRecord& record) override { write_both(record); }
   void write(const ProbedRecord& record) override {
     values_.describe(record.probe, record.description);
-    if (filter_) static_cast<void>(filter_->add_point(record.probe, record.description));
+    if (filter_) filter_->add_point(record.probe, record.description, "f");
   }
   void write(const RecordTypesRecord& record) override {
     if (records_) static_cast<void>(records_->check(record.types));

@@ -64,7 +64,8 @@ Decision decide(std::string_view condition, const Event& event,
   REQUIRE(filter);
   auto made = EventFilter::make(*filter, {});
   REQUIRE(made);
-  const auto added = made->add_point(0, description);
+  made->add_point(0, description, "f");
+  const auto added = made->check("{}");
   INFO((added ? "" : added.error().message));
   REQUIRE(added);
   return made->decide(event);
@@ -79,7 +80,8 @@ std::string filter_error(std::string_view condition, bool nests_calls = false) {
   REQUIRE(filter);
   auto made = EventFilter::make(*filter, {.nests_calls = nests_calls});
   REQUIRE(made);
-  const auto added = made->add_point(0, point());
+  made->add_point(0, point(), "f");
+  const auto added = made->check("{}");
   return added ? "" : added.error().message;
 }
 
@@ -171,7 +173,8 @@ TEST_CASE("parts of values of events are compared") {
   REQUIRE(beyond);
   auto made = EventFilter::make(*beyond, {});
   REQUIRE(made);
-  const auto added = made->add_point(0, array);
+  made->add_point(0, array, "f");
+  const auto added = made->check("{}");
   REQUIRE_FALSE(added);
   CHECK_THAT(added.error().message, Contains("short[4] has 4 elements"));
   CHECK(made->decide(elements) == Decision::fails);
@@ -254,7 +257,8 @@ TEST_CASE("failures and errno of saved calls are compared") {
     REQUIRE(filter);
     auto made = EventFilter::make(*filter, {});
     REQUIRE(made);
-    REQUIRE(made->add_point(0, described));
+    made->add_point(0, described, "f");
+    REQUIRE(made->check("{}"));
     return made->decide(event);
   };
   const Event missing = call(true, 2);
@@ -274,7 +278,8 @@ TEST_CASE("failures and errno of saved calls are compared") {
   described.knows_errno = false;
   const auto filter = parse_filter("errno == 2");
   auto made = EventFilter::make(*filter, {});
-  const auto added = made->add_point(0, described);
+  made->add_point(0, described, "f");
+  const auto added = made->check("{}");
   REQUIRE(!added);
   CHECK_THAT(added.error().message, Contains("'errno' was not saved"));
 }

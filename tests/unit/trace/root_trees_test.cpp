@@ -163,7 +163,7 @@ TEST_CASE("a root without a return is decided if its duration is known") {
   }
   SECTION("the condition needs a return") {
     Run run(0, [](const Event&, const Event* exit, std::optional<std::uint64_t>) {
-      return exit != nullptr ? RootTrees::Decision::holds : RootTrees::Decision::unknown;
+      return exit != nullptr ? RootTrees::Decision::holds : RootTrees::Decision::undecided;
     });
     Thread one(run.tree, 1);
     one.enter('a', stack).enter('c', stack + 64).leave('c', stack + 64);
