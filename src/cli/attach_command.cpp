@@ -444,12 +444,10 @@ std::string prepare_live(AttachLine& line) {
 
 Result<std::unique_ptr<live::View>> make_view(const AttachLine& line,
                                               const AttachRequest& request) {
-  const CaptureSpec& capture = request.capture;
-  const bool walks = capture.stack != StackWalk::none && capture.stack != StackWalk::caller;
   return live::View::make({.title = request.title,
                            .duration = request.limits.duration,
                            .hits_are_counted = request.aggregates.counts,
-                           .has_stacks = walks || capture.count_stacks,
+                           .has_stacks = request.capture.has_whole_stacks(),
                            .has_command = !request.processes.command.empty(),
                            .messages = output_options(line.common)});
 }

@@ -50,9 +50,7 @@ saved::RunHeader make_header(const AttachRequest& request) {
           .command = run.title,
           .sends_events = run.sends_events,
           // A map of the user's program may carry stacks.
-          .has_stacks = (capture.stack != StackWalk::none && capture.stack != StackWalk::caller) ||
-                        capture.count_stacks || capture.groups.has(BY_STACK) ||
-                        request.program.has_value(),
+          .has_stacks = capture.has_whole_stacks() || request.program.has_value(),
           .weighs_time = run.timed,
           .graph = make_graph_header(request),
           .value_unit = run.value_unit,

@@ -298,9 +298,7 @@ private:
     unsigned flags = 0;
     if (capture_.stack == StackWalk::frame_data && probed.code.kind != CodeKind::native_32)
       flags |= COPY_STACK;
-    const bool asks_for_stacks =
-        capture_.count_stacks || capture_.groups.has(BY_STACK) || capture_.stack != StackWalk::none;
-    if (asks_for_stacks && (is_entry(*probed.point) || probed.has_return_address))
+    if (capture_.asks_for_stacks() && (is_entry(*probed.point) || probed.has_return_address))
       flags |= AT_FUNCTION_START;
     if (is_by_goroutine(*probed.point, probed.code)) flags |= BY_GOROUTINE;
     if (values.has_six_registers()) flags |= SIX_ARGUMENTS;

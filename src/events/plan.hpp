@@ -28,7 +28,7 @@ constexpr std::size_t max_whole_functions = 64;
 // How the user stack of a hit is walked.
 enum class StackWalk {
   none,
-  caller,         // only the return address, known at a function's entry and exits
+  caller,         // only the return address, known until a function has a frame, and at its exits
   frame_pointers, // by the kernel
   frame_data,     // by call frame information, from copied registers and stack bytes
   longest_wait,   // the same, not of the hit but of the longest wait of a call
@@ -114,6 +114,11 @@ struct CaptureSpec {
     return measured.has_value() || weight.has_value() || !groups.by.empty() ||
            !filter.terms.empty();
   }
+  // Whether hits have stacks, or of them only the caller.
+  bool asks_for_stacks() const {
+    return stack != StackWalk::none || count_stacks || groups.has(BY_STACK);
+  }
+  bool has_whole_stacks() const { return asks_for_stacks() && stack != StackWalk::caller; }
   // Whether errno is compared or counted by.
   bool asks_for_errno() const;
   // Whether spans are counted or measured by their values, which is done with their events.

@@ -70,9 +70,8 @@ std::vector<CapturePoint> make_capture_points(std::span<const Probe> probes,
 
 void find_return_addresses(std::span<CapturePoint> points, const CaptureSpec& capture,
                            BinaryCache& binaries) {
-  const bool walks = capture.count_stacks || capture.groups.has(BY_STACK) ||
-                     capture.stack == StackWalk::frame_pointers;
-  if (!walks) return;
+  const bool copies = copies_stacks(capture.stack) && !capture.groups.has(BY_STACK);
+  if (copies || !capture.asks_for_stacks()) return;
   for (CapturePoint& each : points)
     if (each.point->static_probe || each.point->symbol_offset != 0)
       each.has_return_address = binaries.of(*each.point).has_return_address(*each.point);

@@ -13,7 +13,8 @@ namespace uprobectl {
 std::vector<CapturePoint> make_capture_points(std::span<const Probe> probes,
                                               const CaptureSpec& capture, BinaryCache& binaries);
 
-// Finds points inside of functions that have no frame yet: frame pointers miss the caller there.
+// Finds points inside of functions that have no frame yet: frame pointers miss the caller there,
+// and only there --caller knows it.
 void find_return_addresses(std::span<CapturePoint> points, const CaptureSpec& capture,
                            BinaryCache& binaries);
 

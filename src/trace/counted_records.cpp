@@ -8,7 +8,7 @@ namespace uprobectl {
 TotalsSpec record_totals(const AttachRequest& request) {
   const CaptureSpec& capture = request.capture;
   TotalsSpec totals{.aggregates = request.aggregates, .groups = capture.groups, .by_arrival = true};
-  if ((capture.stack != StackWalk::none || capture.count_stacks) && totals.groups.by.empty())
+  if (capture.asks_for_stacks() && totals.groups.by.empty())
     totals.groups.by.push_back({.text = "stack", .built_in = BY_STACK});
   totals.measured = capture.measured;
   return totals;

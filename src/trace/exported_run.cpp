@@ -29,8 +29,7 @@ ExportedRun describe_exported_run(const AttachRequest& request) {
           .value_unit = value_unit(request),
           .view = request.stacks.view,
           .sends_calls = request.graph.has_value(),
-          .sends_stacks =
-              capture.stack != StackWalk::none || capture.count_stacks || groups.has(BY_STACK),
+          .sends_stacks = capture.asks_for_stacks(),
           .only_callers = capture.stack == StackWalk::caller,
           .sends_events = capture.send_events,
           .sends_latencies = request.aggregates.histograms && capture.measured_time};

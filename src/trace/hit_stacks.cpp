@@ -342,8 +342,7 @@ void HitStacks::report_not_saved(const Error& why) const {
 
 Result<std::vector<StackRequest>> choose_stream_stacks(std::span<const UserMap> maps,
                                                        const CaptureSpec& capture, Output& output) {
-  const bool requested =
-      capture.stack != StackWalk::none || capture.count_stacks || capture.groups.has(BY_STACK);
+  const bool requested = capture.asks_for_stacks();
   const StackRequest usual = capture.stack == StackWalk::frame_pointers || capture.count_stacks
                                  ? StackRequest{.bytes = 0, .frame_pointers = true}
                                  : StackRequest{.bytes = capture.stack_bytes};

@@ -248,9 +248,8 @@ bool TypedProbes::lacks_named(const dwarf::FunctionInfo& function, const Argumen
 // prologue. Stacks and registers are not.
 bool TypedProbes::needs_only_parameters(const dwarf::FunctionInfo& function,
                                         const ArgumentList* list) const {
-  const bool reads_entry = capture_.caller || capture_.registers || capture_.count_stacks ||
-                           capture_.nest_calls || capture_.groups.has(BY_STACK) ||
-                           capture_.stack != StackWalk::none;
+  const bool reads_entry =
+      capture_.caller || capture_.registers || capture_.nest_calls || capture_.asks_for_stacks();
   if (!phases_.entry || phases_.exit || reads_entry) return false;
   if (list != nullptr && !list->arguments.empty()) return false;
   const auto compares_caller = [&](const ConditionSpec& each) {

@@ -46,6 +46,7 @@ shape_scenarios() {
   scenario '--stack=fp has the direct caller, too' walks_ways
   scenario '--stack=fp through a perf buffer' walks_ways --buffer perf
   scenario '--stack=fp has the caller where a function has no frame yet' walks_before_frame
+  scenario '--caller names the caller where a function has no frame yet' names_caller_before_frame
   scenario '--stack=fp of a static probe on the first byte of a function has the caller' \
     walks_static_probe
   scenario '--stack=fp of a program has the direct caller at a function, too' \
@@ -240,6 +241,12 @@ walks_before_frame() {
   "$UPROBECTL" attach -d 120 --stack=fp "$FIXTURES/ways" ways_late+4 -- "$FIXTURES/ways" 3 late >out 2>err ||
     fail "attach fails: $(cat err)"
   expect_chains '3 ways_late<ways_before<main'
+}
+
+names_caller_before_frame() {
+  "$UPROBECTL" attach -j -d 120 --caller "$FIXTURES/ways" ways_late+4 -- "$FIXTURES/ways" 3 late >out 2>err ||
+    fail "attach fails: $(cat err)"
+  expect_equal 'callers of ways_late' 3 "$(records event | grep -c '"caller":{"index":1,[^}]*"symbol":"ways_before"')"
 }
 
 # The program has no frame pointers, so only the caller is known.
