@@ -203,9 +203,10 @@ Result<AttachedProbes> attach_probes(std::span<const pid_t> pids, bool keep_goin
     attacher.find_refused(sites, refused);
     if (refused.empty())
       return fail(std::move(attachment).error()); // each half succeeded: there are too many sites
-    const bool is_bound = std::ranges::any_of(
-        refused, [&](const RefusedSite& each) { return resolved.probes[each.probe].bounds != 0; });
-    if (!keep_going || is_bound) return fail(std::move(refused.front().error));
+    const bool is_required = std::ranges::any_of(refused, [&](const RefusedSite& each) {
+      return resolved.probes[each.probe].is_required();
+    });
+    if (!keep_going || is_required) return fail(std::move(refused.front().error));
     remove_refused(refused, resolved, output);
     if (std::ranges::none_of(resolved.probes, &Probe::is_recorded))
       return fail(ErrorKind::unsupported, "the kernel rejected all probes");

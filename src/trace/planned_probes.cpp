@@ -107,7 +107,7 @@ public:
     prototypes_ = std::move(capture.prototypes);
     const auto has_failed = [&](const TargetedFunction& named) {
       return std::ranges::any_of(resolved.failures, [&](const ProbeFailure& failure) {
-        return !failure.is_bound && failure.function == named.function &&
+        return !failure.is_required && failure.function == named.function &&
                failure.target == named.target;
       });
     };

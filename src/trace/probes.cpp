@@ -396,8 +396,7 @@ private:
          .function = function,
          .error = explain_target(std::move(error), {probe_request.target, function},
                                  selection_.target, probe_request.static_probes),
-         .is_bound = probe_request.bounds != 0 || probe_request.graph_roots ||
-                     !probe_request.roles.empty()});
+         .is_required = probe_request.is_required()});
   }
 
   void add_points(const ProbeRequest& probe_request, const std::string& function,
@@ -594,7 +593,7 @@ private:
         resolved_.failures.push_back({.target = point.binary->target,
                                       .function = point.request,
                                       .error = std::move(skipped.error),
-                                      .is_bound = resolved_.probes[first].bounds != 0});
+                                      .is_required = resolved_.probes[first].is_required()});
         continue;
       }
       output_.detail("skipped: " + skipped.error.message);
@@ -699,7 +698,7 @@ Result<void> check_failures(std::size_t functions, const ProbeSelection& selecti
   if (resolved.failures.empty()) return {};
   const bool goes_on = selection.keep_going &&
                        std::ranges::any_of(resolved.probes, &Probe::is_recorded) &&
-                       std::ranges::none_of(resolved.failures, &ProbeFailure::is_bound);
+                       std::ranges::none_of(resolved.failures, &ProbeFailure::is_required);
   // A FUNCTION can fail in several files of a TARGET, each with its own error, and in the same way
   // for several programs.
   std::set<std::pair<std::string_view, std::string_view>> failed;
@@ -717,7 +716,7 @@ Result<void> check_failures(std::size_t functions, const ProbeSelection& selecti
   Error error{ErrorKind::not_found,
               fmt::format("{} of {} {} cannot be probed, so nothing was attached", failed.size(),
                           functions, selection.static_probes ? "static probes" : "functions")};
-  const bool needs_all = std::ranges::any_of(resolved.failures, &ProbeFailure::is_bound);
+  const bool needs_all = std::ranges::any_of(resolved.failures, &ProbeFailure::is_required);
   if (needs_all || resolved.probes.empty()) return fail(std::move(error));
   return fail(std::move(error).hint("attach the others with --keep-going"));
 }

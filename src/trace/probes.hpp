@@ -33,6 +33,9 @@ struct ProbeRequest {
   bool graph_roots = false;  // the functions are those of GraphSpec::roots
   std::vector<SpanRole> roles = {};
   bool is_optional = false; // a FUNCTION that does not exist is not a failure
+
+  // As Probe::is_required().
+  bool is_required() const { return bounds != 0 || graph_roots || !roles.empty(); }
 };
 
 // Returns a request like `model` for the functions of each TARGET, in the order of the TARGETs.
@@ -123,6 +126,9 @@ struct Probe {
   UnhitFacts facts = {};
 
   bool is_first() const { return first == number; }
+  // Whether the run means something else without it, so it cannot go on: it starts or stops the
+  // recording, is a trigger of --until, or a root or the end of a span.
+  bool is_required() const { return bounds != 0 || is_graph_root || !roles.empty(); }
 };
 
 // A list of probes that numbers them by their order.
@@ -164,7 +170,7 @@ struct ProbeFailure {
   std::string target;   // as typed
   std::string function; // as typed
   Error error;
-  bool is_bound = false; // it starts or stops the recording, so the run cannot go on without it
+  bool is_required = false; // see Probe::is_required()
 };
 
 // The probes of a run, and the FUNCTIONs that failed.

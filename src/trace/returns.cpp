@@ -260,7 +260,7 @@ public:
       resolved_.failures.push_back({.target = point.binary->target,
                                     .function = point.request,
                                     .error = std::move(why),
-                                    .is_bound = probe.bounds != 0});
+                                    .is_required = probe.is_required()});
       return;
     }
     output_.detail(why.message);
