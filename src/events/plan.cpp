@@ -128,12 +128,11 @@ public:
     plan.reading_count = static_cast<std::uint32_t>(values->readings().size());
     if (auto added = add_roles(probed.roles, keys, plan); !added)
       return fail(std::move(added).error());
-    if (probed.roles.empty() || has_role(probed, false))
-      if (auto added = add_filters(offered, *values, probed, plan, filters); !added)
+    for (const bool at_end : {false, true}) {
+      if (probed.roles.empty() ? at_end : !has_role(probed, at_end)) continue;
+      if (auto added = add_filters(at_end, offered, *values, probed, plan, filters); !added)
         return fail(std::move(added).error());
-    if (has_role(probed, true))
-      if (auto added = add_end_filters(offered, *values, probed, plan, filters); !added)
-        return fail(std::move(added).error());
+    }
     if (capture_.measured && capture_.spans.empty()) {
       const auto measured = offered.summed(*capture_.measured);
       if (!measured) return fail(Error(measured.error()).within("--measure"));
@@ -338,32 +337,20 @@ private:
     });
   }
 
-  Result<void> add_filters(const PointValues& offered, const ValuePlan& values,
+  // Compiles the conditions of a point; `at_end`: those about the end of spans.
+  Result<void> add_filters(bool at_end, const PointValues& offered, const ValuePlan& values,
                            const CapturePoint& probed, capture_plan& plan,
                            FilterCompiler& filters) const {
-    const auto added =
-        compile_filters(capture_.filter.expressions, false, offered, values, probed, plan, filters);
+    const auto& expressions = at_end ? capture_.end_conditions : capture_.filter.expressions;
+    const auto added = compile_filters(expressions, at_end, offered, values, probed, plan, filters);
     if (!added) return fail(added.error());
-    std::ranges::copy(*added, plan.filters);
-    if (has_role(probed, false, true) && plan.filters[PHASE_RETURN] != 0)
-      return fail(
-          Error{ErrorKind::usage, "--if: a span begins at the entry, where the result is not known"}
-              .hint("write FROM%return, to begin it where the function returns"));
-    return {};
-  }
-
-  Result<void> add_end_filters(const PointValues& offered, const ValuePlan& values,
-                               const CapturePoint& probed, capture_plan& plan,
-                               FilterCompiler& filters) const {
-    const auto added =
-        compile_filters(capture_.end_conditions, true, offered, values, probed, plan, filters);
-    if (!added) return fail(added.error());
-    std::ranges::copy(*added, plan.end_filters);
-    if (has_role(probed, true, true) && plan.end_filters[PHASE_RETURN] != 0)
-      return fail(
-          Error{ErrorKind::usage, "--if: a span ends at the entry, where the result is not known"}
-              .hint("write TO%return, to end it where the function returns"));
-    return {};
+    std::ranges::copy(*added, at_end ? plan.end_filters : plan.filters);
+    if (!has_role(probed, at_end, true) || (*added)[PHASE_RETURN] == 0) return {};
+    return fail(Error{ErrorKind::usage,
+                      fmt::format("--if: a span {} at the entry, where the result is not known",
+                                  at_end ? "ends" : "begins")}
+                    .hint(at_end ? "write TO%return, to end it where the function returns"
+                                 : "write FROM%return, to begin it where the function returns"));
   }
 
   const CaptureSpec& capture_;

@@ -367,7 +367,7 @@ private:
     if (*mechanism == Mechanism::session)
       if (auto checked = check_session(); !checked) return fail(std::move(checked).error());
     const CaptureSpec& capture = request_.capture;
-    const bool sees_entries = !request_.program && (capture.on_entry || capture.pair_calls);
+    const bool sees_entries = !request_.program && phases_of(capture).entry;
     if (const auto notice = trampoline_notice(resolved_, *mechanism, sees_entries))
       output_.notice(*notice);
     std::vector<pid_t> tasks = processes.choose_link_tasks();
@@ -624,8 +624,23 @@ private:
     program_.count_hits(probes);
     add_up_hits(probes);
     if (request_.capture.entry_decides) report_left_out();
-    report(processes, loop, results,
-           {end - start_, stopped, command_end, outcome.ending, code_watch.incomplete()});
+    report(processes,
+           {.probes = probes,
+            .pids = {},
+            .only_counted = !request_.program && !request_.capture.send_events,
+            .results = results,
+            .totals = loop.totals(),
+            .window = loop.window_totals(),
+            .duration = end - start_,
+            .detached_cleanly = stopped,
+            .command_end = command_end,
+            .binaries = &binaries_,
+            .incomplete = code_watch.incomplete(),
+            .limits = request_.capture.limits,
+            .copies_stacks = request_.capture.stack != StackWalk::frame_pointers &&
+                             request_.capture.stack != StackWalk::caller,
+            .unwinds_stacks = !request_.capture.raw_stacks},
+           outcome.ending != AttachOutcome::Ending::output_closed);
     if (results.stacks != nullptr)
       report_stacks(*results.stacks, request_.capture, request_.stacks, output_);
     report_without_stack(results.without_stack, !request_.spans.empty(), output_);
@@ -644,15 +659,8 @@ private:
     return outcome;
   }
 
-  struct RunStop {
-    std::chrono::nanoseconds duration;
-    bool cleanly = false;
-    std::optional<ChildEnd> command_end;
-    AttachOutcome::Ending ending = AttachOutcome::Ending::duration;
-    std::map<std::size_t, std::string> incomplete; // see CodeWatch
-  };
-  void report(const FilteredProcesses& processes, const RunLoop& loop,
-              const ProgramResults& results, const RunStop& stop) {
+  // Adds what is known of the processes, and of the cost of hits.
+  void report(const FilteredProcesses& processes, RunEnd end, bool measures_cost) {
     const std::vector<pid_t> known = processes.known_pids();
     Probes& probes = resolved_.probes;
     add_surveys(probes, history_->surveys(known, false));
@@ -663,30 +671,15 @@ private:
     else if (processes.excludes_children())
       for (Probe& probe : probes)
         probe.facts.children = std::move(descendants[probe.number].executable);
-    const bool no_process = known.empty() && !processes.is_system_wide();
-    RunEnd end{.probes = probes,
-               .pids = known,
-               .no_process_reason = no_process ? processes.explain_no_process() : std::string(),
-               .only_counted = !request_.program && !request_.capture.send_events,
-               .results = results,
-               .totals = loop.totals(),
-               .window = loop.window_totals(),
-               .duration = stop.duration,
-               .detached_cleanly = stop.cleanly,
-               .command_end = stop.command_end,
-               .follows_children = !processes.excludes_children(),
-               .binaries = &binaries_,
-               .incomplete = stop.incomplete,
-               .limits = request_.capture.limits,
-               .copies_stacks = request_.capture.stack != StackWalk::frame_pointers &&
-                                request_.capture.stack != StackWalk::caller,
-               .unwinds_stacks = !request_.capture.raw_stacks};
+    end.pids = known;
+    if (known.empty() && !processes.is_system_wide())
+      end.no_process_reason = processes.explain_no_process();
+    end.follows_children = !processes.excludes_children();
     if (processes.were_too_many())
       output_.warn(fmt::format("there were more than {} target processes at a time: further ones "
                                "were not traced",
                                ProcessSet::max_members));
-    if (stop.ending != AttachOutcome::Ending::output_closed)
-      end.cost = program_.measure_cost(CostOf::hit);
+    if (measures_cost) end.cost = program_.measure_cost(CostOf::hit);
     report_end(end, output_);
   }
 

@@ -78,9 +78,6 @@ private:
   Output& output_;
 };
 
-bool records_entries(const CaptureSpec& capture) { return capture.on_entry || capture.pair_calls; }
-bool probes_returns(const CaptureSpec& capture) { return capture.on_return || capture.pair_calls; }
-
 class BuiltinSource final : public ProbeProgram {
 public:
   BuiltinSource(const AttachRequest& request, BinaryCache& binaries, Exports& exports,
@@ -187,11 +184,11 @@ public:
 
   void add_to(std::vector<pollfd>& polled) const override {
     polled.push_back({.fd = program_->poll_fd(), .events = POLLIN, .revents = 0});
-    parts_.add_to(polled);
+    parts_.each(&RunPart::add_to, polled);
   }
   bool drain(const Visit& visit) override {
     loader_.look_at_test();
-    parts_.update(RunPart::Time::clock::now());
+    parts_.each(&RunPart::update, RunPart::Time::clock::now());
     const bool more = program_->drain([&](Bytes record) { return take(record, visit); });
     parts_.warn();
     return more;
@@ -206,7 +203,7 @@ public:
                                 {loss_reasons::corrupt, corrupt_},
                                 {loss_reasons::undecided, program_->lost(LOST_UNDECIDED)},
                                 {loss_reasons::unmapped, program_->lost(LOST_UNMAPPED)}};
-    parts_.add_losses(losses);
+    parts_.each(&RunPart::add_losses, losses);
     return losses;
   }
   std::uint64_t discard() override {
@@ -254,10 +251,10 @@ public:
     if ((environment_.filters & (FILTER_BY_USER | FILTER_BY_CGROUP)) != 0) return std::nullopt;
     return measure_hits(*program_, mechanism_, probes_);
   }
-  void report_aggregates(RunPart::Time now) override { parts_.report(now); }
+  void report_aggregates(RunPart::Time now) override { parts_.each(&RunPart::report, now); }
   ProgramResults finish() override {
     ProgramResults results{.has_started = program_->recording_has_started()};
-    parts_.finish(results);
+    parts_.each(&RunPart::finish, results);
     return results;
   }
 
@@ -323,7 +320,7 @@ private:
     const TargetOptions& where = request_.probes.target_options;
     const bool has_spans = !request_.spans.empty();
     const bool has_groups = !capture.groups.by.empty() && !has_spans;
-    const bool at_exits = probes_returns(capture) && !by_uretprobe();
+    const bool at_exits = phases_of(capture).exit && !by_uretprobe();
     if (triggers_) parts_.add(std::move(triggers_));
     parts_.add<NamespaceIds>();
     std::unique_ptr<HitStacks> stacks;
@@ -372,12 +369,12 @@ private:
   }
 
   bool by_uretprobe() const {
-    return request_.probes.return_at == ReturnAt::trampoline && probes_returns(request_.capture);
+    return request_.probes.return_at == ReturnAt::trampoline && phases_of(request_.capture).exit;
   }
 
   bool take(Bytes record, const Visit& visit) {
     if (const auto pid = process_with_new_stack(record)) {
-      parts_.add_process(static_cast<pid_t>(*pid));
+      parts_.each(&RunPart::add_process, static_cast<pid_t>(*pid));
       return true;
     }
     auto event = plan_.decode(record);
@@ -410,7 +407,7 @@ private:
     for (const Probe& probe : probes_) {
       const std::uint32_t bounds = probe.bounds & ~static_cast<std::uint32_t>(ENDS_WAITING);
       const bool hides_entry =
-          bounds != 0 && (!probe.is_recorded || !records_entries(request_.capture));
+          bounds != 0 && (!probe.is_recorded || !phases_of(request_.capture).entry);
       loaded.push_back({.plan = plan_.probe_plan(probe.number),
                         .shared_offset = mechanism_ == Mechanism::tracefs
                                              ? uprobe_offset(probe.point)
@@ -451,8 +448,8 @@ std::vector<ProbeRequest> builtin_probe_requests(const AttachRequest& request) {
     std::ranges::move(split_by_target(functions, model), std::back_inserter(requests));
   };
   if (request.spans.empty())
-    add(selection.functions, {.on_entry = records_entries(request.capture),
-                              .on_return = probes_returns(request.capture)});
+    add(selection.functions, {.on_entry = phases_of(request.capture).entry,
+                              .on_return = phases_of(request.capture).exit});
   add(selection.start_on, {.bounds = STARTS_RECORDING});
   add(selection.stop_on, {.bounds = STOPS_RECORDING});
   add(selection.until, {.bounds = ENDS_WAITING}); // each with a probe of its own

@@ -5,6 +5,7 @@
 
 #include "trace/event_source.hpp"
 
+#include <functional>
 #include <memory>
 #include <utility>
 
@@ -58,7 +59,7 @@ public:
   virtual void finish(ProgramResults& /*results*/) {}
 };
 
-// The parts of an event source. Each function calls that of all parts.
+// The parts of an event source, in their order.
 class RunParts {
 public:
   template <typename Part, typename... Arguments>
@@ -70,35 +71,21 @@ public:
   }
   void add(std::unique_ptr<RunPart> part) { parts_.push_back(std::move(part)); }
 
-  void add_to(std::vector<pollfd>& polled) const {
-    for (const auto& part : parts_) part->add_to(polled);
-  }
-  void update(RunPart::Time now) {
-    for (const auto& part : parts_) part->update(now);
-  }
-  void add_process(pid_t pid) {
-    for (const auto& part : parts_) part->add_process(pid);
+  // Calls the function of each part: each(&RunPart::update, now).
+  template <typename Function, typename... Arguments>
+  void each(Function function, Arguments&&... arguments) const {
+    for (const auto& part : parts_) std::invoke(function, *part, arguments...);
   }
   void take(Bytes record, Event& event) {
     for (const auto& part : parts_)
       if (!part->take(record, event)) return;
   }
-  void warn() {
-    if (is_stopped_) return;
-    for (const auto& part : parts_) part->warn();
-  }
-  void add_losses(std::vector<Loss>& losses) const {
-    for (const auto& part : parts_) part->add_losses(losses);
-  }
-  void report(RunPart::Time now) {
-    for (const auto& part : parts_) part->report(now);
+  void warn() const {
+    if (!is_stopped_) each(&RunPart::warn);
   }
   void stop() {
     is_stopped_ = true;
-    for (const auto& part : parts_) part->stop();
-  }
-  void finish(ProgramResults& results) {
-    for (const auto& part : parts_) part->finish(results);
+    each(&RunPart::stop);
   }
 
 private:

@@ -88,10 +88,10 @@ public:
   void add_to(std::vector<pollfd>& polled) const override {
     for (const int fd : streams_->poll_fds())
       polled.push_back({.fd = fd, .events = POLLIN, .revents = 0});
-    parts_.add_to(polled);
+    parts_.each(&RunPart::add_to, polled);
   }
   bool drain(const Visit& visit) override {
-    parts_.update(RunPart::Time::clock::now());
+    parts_.each(&RunPart::update, RunPart::Time::clock::now());
     const auto one = [&](std::size_t map, Bytes sent) { return take(map, sent, visit); };
     const bool more = streams_->drain(one);
     parts_.warn();
@@ -116,7 +116,7 @@ public:
   }
 
   void count_hits(std::span<Probe> probes) const override { runs_->count_hits(probes, info_); }
-  void report_aggregates(RunPart::Time now) override { parts_.report(now); }
+  void report_aggregates(RunPart::Time now) override { parts_.each(&RunPart::report, now); }
   ProgramResults finish() override;
 
 private:
@@ -339,7 +339,7 @@ ProgramResults UserSource::finish() {
   // Records that cannot be decoded are shown raw.
   ProgramResults results{.uncounted_losses = explain_uncounted_losses(maps_, lost_),
                          .corrupt = decoder_->unknown_layouts()};
-  parts_.finish(results);
+  parts_.each(&RunPart::finish, results);
   values_->report_unused();
   if (selection_) selection_->report_unknown();
   return results;

@@ -56,7 +56,7 @@ TEST_CASE("parts of a run warn until it stops, and report afterwards") {
   parts.warn();
   parts.stop();
   parts.warn();
-  parts.report({});
+  parts.each(&RunPart::report, RunPart::Time());
   CHECK(calls == std::vector<std::string>{"a warn", "bb warn", "a stop", "bb stop", "a report",
                                           "bb report"});
 }
@@ -67,12 +67,12 @@ TEST_CASE("parts of a run add their losses and results to those before") {
   parts.add<NotedPart>("a", calls);
   parts.add<NotedPart>("bb", calls);
   std::vector<Loss> losses = {{.reason = loss_reasons::corrupt, .count = 9}};
-  parts.add_losses(losses);
+  parts.each(&RunPart::add_losses, losses);
   REQUIRE(losses.size() == 3);
   CHECK(losses[0].count == 9);
   CHECK(losses[1].count == 1);
   CHECK(losses[2].count == 2);
   ProgramResults results;
-  parts.finish(results);
+  parts.each(&RunPart::finish, results);
   CHECK(results.without_stack == 3);
 }
