@@ -410,7 +410,7 @@ void give_to_workstation(AttachOptions& options, CommonOptions& common) {
   common.json = false;
   common.output.reset();
   common.exports.clear();
-  common.copies_messages = true;
+  common.records_messages = true;
 }
 
 // What --live asks for besides. Without a terminal counts are printed, and the result says so. The

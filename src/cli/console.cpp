@@ -35,7 +35,7 @@ constexpr std::string_view version_text = "uprobectl " UPROBECTL_VERSION "\n"
 
 OutputOptions output_options(const CommonOptions& options) {
   OutputOptions made{.json = options.json, .colour = uses_colour(options)};
-  made.copies_messages = options.copies_messages;
+  made.records_messages = options.records_messages;
   made.workstation = options.workstation;
   if (options.verbose) made.level = Output::Level::verbose;
   if (options.quiet) made.level = Output::Level::quiet;
@@ -153,10 +153,10 @@ std::expected<Arguments, ExitCode> parse_or_finish(OptionParser& parser,
 }
 
 Result<std::unique_ptr<Output>> open_output(const CommonOptions& options, TextStyle style,
-                                            bool only_copied) {
+                                            bool only_recorded) {
   Workstation& workstation = *options.workstation;
   OutputOptions made = output_options(options);
-  made.only_copied = only_copied;
+  made.only_recorded = only_recorded;
   UniqueFd file;
   std::function<UniqueFd()> reopen; // another machine opens it only once
   if (options.output) {

@@ -42,9 +42,9 @@ struct CommonOptions {
   std::optional<std::string> colour;
   bool debuginfod = false; // of the commands with bind_debug_options()
   DeviceArguments devices = {};
-  bool private_output = false;  // create -o with mode 0600: records may contain process memory
-  bool copies_messages = false; // see OutputOptions
-  bool takes_exports = false;   // -o may be repeated, and may name an export
+  bool private_output = false;   // create -o with mode 0600: records may contain process memory
+  bool records_messages = false; // see OutputOptions
+  bool takes_exports = false;    // -o may be repeated, and may name an export
 };
 void bind_common_options(OptionParser& parser, CommonOptions& options);
 
@@ -94,9 +94,9 @@ OutputOptions output_options(const CommonOptions& options);
 
 // Opens the output of a run: stdout, or the file of --output, which is truncated. Sets the fields
 // of the style that the options determine.
-// `only_copied`: see OutputOptions.
+// `only_recorded`: see OutputOptions.
 Result<std::unique_ptr<Output>> open_output(const CommonOptions& options, TextStyle style = {},
-                                            bool only_copied = false);
+                                            bool only_recorded = false);
 
 // Writes the pending output. Returns ExitCode::failed if anything failed, including writing.
 ExitCode finish(Output& output);

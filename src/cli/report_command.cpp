@@ -120,13 +120,13 @@ ExitCode run_report(std::span<const std::string_view> arguments, Workstation& wo
     request.live_view = [&view](const saved::RunHeader& header) {
       view->begin(header.command, header.has_stacks);
     };
-    common.copies_messages = true;
+    common.records_messages = true;
   }
   const bool is_shown = live && !common.output;
   if (is_shown) common.output = "/dev/null";
   const auto output = open_output(common, {}, is_shown);
   if (!output) return finish_with(output.error(), common);
-  if (view) (*output)->copy_to(*view);
+  if (view) (*output)->add_recorder(*view);
   const DebugFetching fetching(common.debuginfod, **output);
   if (const auto reported = report_saved_run(request, **output); !reported)
     (*output)->fail(reported.error(), request.path);

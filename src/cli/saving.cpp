@@ -92,7 +92,7 @@ Result<SavedOutput> SavedOutput::open(const OptionParser& parser, const CommonOp
     made.buffer_ = std::make_unique<OutputBuffer>(made.file_.get());
   }
   CommonOptions options = common;
-  options.copies_messages = common.copies_messages || view;
+  options.records_messages = common.records_messages || view;
   const bool is_shown = view && !common.output;
   // What the terminal is not needed for goes on when it is closed.
   if (is_shown) options.output = "/dev/null";
@@ -100,14 +100,13 @@ Result<SavedOutput> SavedOutput::open(const OptionParser& parser, const CommonOp
   if (!output) return fail(std::move(output).error());
   made.output_ = std::move(*output);
   made.view_ = std::move(view);
-  if (made.view_) made.output_->copy_to(*made.view_);
-  if (!save) return made;
-  OutputBuffer& buffer = to_stdout ? made.output_->buffer() : *made.buffer_;
-  made.writer_ = std::make_unique<saved::RunWriter>(buffer, !to_stdout, header);
-  if (made.view_)
-    made.view_->pass_on(*made.writer_);
-  else
-    made.output_->copy_to(*made.writer_);
+  if (save) {
+    OutputBuffer& buffer = to_stdout ? made.output_->buffer() : *made.buffer_;
+    made.writer_ = std::make_unique<saved::RunWriter>(buffer, !to_stdout, header);
+    made.output_->add_recorder(*made.writer_);
+  }
+  // It ends last: a terminal may take no output.
+  if (made.view_) made.output_->add_recorder(*made.view_);
   return made;
 }
 

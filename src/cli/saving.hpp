@@ -13,7 +13,7 @@ saved::RunHeader make_header(const AttachRequest& request);
 // Of the run of a task file; `title` is the command line.
 saved::RunHeader make_task_header(std::string title);
 
-// The output of a run, and its copy in a file.
+// The output of a run, and the file that saves it.
 class SavedOutput {
 public:
   // Opens the output, and the file of --save if there is one, which begins with the header.

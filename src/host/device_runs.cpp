@@ -55,7 +55,7 @@ std::string message_text(OutputOptions options, const std::function<void(Output&
   return read_memory_file(file);
 }
 
-std::string json_text(const std::function<void(RecordFormatter&)>& write) {
+std::string json_text(const std::function<void(Recorder&)>& write) {
   OutputBuffer buffer(-1);
   buffer.disable_auto_flush();
   write(*make_json_formatter(buffer));
@@ -278,7 +278,7 @@ void Runs::report(const std::string& serial, const Error& error) {
   if (!run_.json || !run_.record_files.empty()) return;
   MarkedLines lines(records_, LineMark::device, serial, StreamContent::json);
   static_cast<void>(lines.add(
-      json_text([&](RecordFormatter& formatter) { formatter.write(ErrorRecord{{}, {}, error}); })));
+      json_text([&](Recorder& formatter) { formatter.write(ErrorRecord{{}, {}, error}); })));
 }
 
 void Runs::write_summary(const std::vector<Outcome>& outcomes) {
@@ -301,7 +301,7 @@ void Runs::write_summary(const std::vector<Outcome>& outcomes) {
         fmt::format("; failed on {}: {}", summary.failed.size(), fmt::join(summary.failed, ", "));
   messages_.write(message_text(output_options_, [&](Output& out) { out.status(text); }));
   if (run_.json && run_.record_files.empty())
-    records_.write(json_text([&](RecordFormatter& formatter) { formatter.write(summary); }));
+    records_.write(json_text([&](Recorder& formatter) { formatter.write(summary); }));
 }
 
 int Runs::finish(const std::vector<Outcome>& outcomes) {

@@ -25,8 +25,8 @@ constexpr std::size_t max_messages = 500;
 constexpr int max_names = 100; // of files, in a second
 
 OutputOptions without_records(OutputOptions options) {
-  options.only_copied = true;
-  options.copies_messages = false;
+  options.only_recorded = true;
+  options.records_messages = false;
   options.workstation = &this_machine();
   return options;
 }
@@ -71,75 +71,20 @@ std::uint64_t View::now_ns() const {
   return clock_ns(CLOCK_MONOTONIC) + static_cast<std::uint64_t>(clock_difference_ns_);
 }
 
-void View::write(const AttachedRecord& record) {
+void View::take(const AttachedRecord& record) {
   if (!std::exchange(is_attached_, true)) model_.begin(record.clocks);
   set_time(record.clocks.monotonic_ns);
-  pass(record);
 }
 
-void View::write(const Event& event) {
-  model_.add(event);
-  pass(event);
-}
-
-void View::write(const CountRecord& record) {
-  model_.add(record);
-  pass(record);
-}
-
-void View::write(const HistogramRecord& record) {
-  model_.add(record);
-  pass(record);
-}
-
-void View::write(const LostRecord& record) {
-  model_.add(record);
-  pass(record);
-}
-
-void View::write(const ClockRecord& record) {
+void View::take(const ClockRecord& record) {
   model_.set_clocks(record.clocks);
   set_time(record.clocks.monotonic_ns);
   has_ended_ = has_ended_ || record.at_end;
-  pass(record);
 }
 
-void View::write(const SummaryRecord& record) {
+void View::take(const SummaryRecord& record) {
   has_ended_ = true;
   model_.end_after(record.duration_ns);
-  pass(record);
-}
-
-void View::write(const ProbedRecord& record) {
-  model_.add(record);
-  pass(record);
-}
-
-void View::write(const ErrorRecord& record) {
-  take({.text = record.error.message, .error = record.error});
-  pass(record);
-}
-
-void View::write(const MessageRecord& message) {
-  take({.kind = message.kind, .text = std::string(message.text)});
-  pass(message);
-}
-
-void View::flush_rows() {
-  if (next_ != nullptr) next_->flush_rows();
-}
-
-// Without a terminal, the output writes them.
-std::vector<std::string> View::take_warnings() {
-  if (next_ == nullptr) return {};
-  if (!terminal_) return next_->take_warnings();
-  take_warnings_of_next();
-  return {};
-}
-
-void View::take_warnings_of_next() {
-  for (std::string& text : next_->take_warnings())
-    take({.kind = MessageRecord::Kind::warning, .text = std::move(text)});
 }
 
 // Detaching takes up to minutes, which are not a part of the run.
@@ -149,7 +94,7 @@ void View::note_recording_end() {
 }
 
 // Messages would tear the screen.
-void View::take(Message message) {
+void View::keep(Message message) {
   if (!terminal_) return print(message);
   using Kind = MessageRecord::Kind;
   const bool is_hidden = (message.kind == Kind::detail && !messages_.is_verbose()) ||
@@ -166,7 +111,7 @@ void View::take(Message message) {
 }
 
 void View::print(const Message& message) {
-  if (!message.kind) return messages_.fail_uncopied(message.error);
+  if (!message.kind) return messages_.fail_unrecorded(message.error);
   switch (*message.kind) {
   case MessageRecord::Kind::detail:
     return messages_.detail(message.text);
@@ -228,7 +173,7 @@ void View::write_file() {
     written = fail(system_error(all.error(), "cannot write " + path));
     ::unlink(path.c_str()); // a part of it
   }
-  if (written) return take({.kind = MessageRecord::Kind::status, .text = "written to " + path});
+  if (written) return keep({.kind = MessageRecord::Kind::status, .text = "written to " + path});
   is_warning_ = true;
   last_message_ = written.error().message;
 }
@@ -284,16 +229,6 @@ bool View::is_in_background() const {
 }
 
 Result<void> View::flush() {
-  if (next_ != nullptr)
-    if (auto flushed = next_->flush(); !flushed) {
-      // The output reports it when the view is over; the run goes on.
-      passing_error_ = std::move(flushed).error();
-      if (terminal_) take_warnings_of_next();
-      last_message_ = passing_error_->message;
-      is_warning_ = true;
-      next_ = nullptr;
-    }
-  if (is_closed_ && passing_error_) return fail(*std::exchange(passing_error_, std::nullopt));
   if (is_closed_ || !is_attached_) return {};
   if (!terminal_ && is_in_background()) return {}; // it is opened with `fg`
   if (!terminal_) {
@@ -365,12 +300,6 @@ void View::close() {
   for (const Message& each : kept_) print(each);
   kept_.clear();
   if (omitted_messages_ > 0) messages_.warn(fmt::format("and {} more messages", omitted_messages_));
-}
-
-// What is saved ends first: a terminal may take no output.
-void View::end() {
-  if (next_ != nullptr) next_->end();
-  close();
 }
 
 } // namespace uprobectl::live

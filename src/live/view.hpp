@@ -24,13 +24,11 @@ struct ViewRequest {
   OutputOptions messages = {};
 };
 
-// The records also go to another recorder. The terminal is taken over with the first flush() after
-// the probes are attached, and restored by end(). Then the table of the functions is printed, and
-// the messages.
-class View final : public RunRecorder {
+// Counts the records that it receives, and shows what it has counted. The terminal is taken over
+// with the first flush() after the probes are attached, and restored by end(). Then the table of
+// the functions is printed, and the messages.
+class View final : public Recorder {
 public:
-  using RunRecorder::write;
-
   static Result<std::unique_ptr<View>> make(ViewRequest request);
   View(const View&) = delete;
   View& operator=(const View&) = delete;
@@ -41,40 +39,17 @@ public:
     request_.title = std::move(title);
     request_.has_stacks = has_stacks;
   }
-  // Borrows it.
-  void pass_on(RunRecorder& next) { next_ = &next; }
   // Where a command writes to, stdout and stderr; nullopt without one.
   std::optional<int> command_fd() const {
     return command_ ? std::optional(command_->write_fd()) : std::nullopt;
   }
 
-  void write(const AttachedRecord& record) override;
-  void write(const Event& event) override;
-  void write(const CountRecord& record) override;
-  void write(const HistogramRecord& record) override;
-  void write(const MapEntryRecord& record) override { pass(record); }
-  void write(const ProbeRecord& record) override { pass(record); }
-  void write(const LostRecord& record) override;
-  void write(const TriggerRecord& record) override { pass(record); }
-  void write(const SpanSummaryRecord& record) override { pass(record); }
-  void write(const ClockRecord& record) override;
-  void write(const SummaryRecord& record) override;
-  void write(const ErrorRecord& record) override;
-  void write(const StackSample& sample) override { pass(sample); }
-  void write(const RawStackSample& sample) override { pass(sample); }
-  void write(const unwind::ProcessMappings& mappings) override { pass(mappings); }
-  void write(const unwind::FileParts& parts) override { pass(parts); }
-  void write(const unwind::KeptParts& parts) override { pass(parts); }
-  void write(const MessageRecord& message) override;
-  void write(const CallChange& change) override { pass(change); }
-  void write(const ProcessNameRecord& record) override { pass(record); }
-  void write(const ProbedRecord& record) override;
-  void write(const RecordTypesRecord& record) override { pass(record); }
-  void flush_rows() override;
+  void write(const Record& record) override {
+    record.visit([this](const auto& each) { take(each); });
+  }
   // Draws, and acts on keys and on ctrl-z.
   Result<void> flush() override;
-  std::vector<std::string> take_warnings() override;
-  void end() override;
+  void end() override { close(); }
   void note_recording_end() override;
   bool wants_end() const override {
     return wants_end_ || (request_.ends_with_terminal && terminal_ && terminal_->is_gone());
@@ -91,13 +66,24 @@ private:
   };
 
   View(ViewRequest request, std::unique_ptr<CommandLines> command);
-  void pass(const auto& record) {
-    if (next_ != nullptr) next_->write(record);
+  void take(const auto& /*record*/) {}
+  void take(const AttachedRecord& record);
+  void take(const Event& event) { model_.add(event); }
+  void take(const CountRecord& record) { model_.add(record); }
+  void take(const HistogramRecord& record) { model_.add(record); }
+  void take(const LostRecord& record) { model_.add(record); }
+  void take(const ProbedRecord& record) { model_.add(record); }
+  void take(const ClockRecord& record);
+  void take(const SummaryRecord& record);
+  void take(const ErrorRecord& record) {
+    keep({.text = record.error.message, .error = record.error});
+  }
+  void take(const MessageRecord& message) {
+    keep({.kind = message.kind, .text = std::string(message.text)});
   }
   void set_time(std::uint64_t time_ns);
   std::uint64_t now_ns() const;
-  void take(Message message);
-  void take_warnings_of_next();
+  void keep(Message message);
   void print(const Message& message);
   bool press_keys();
   void act(Action action);
@@ -111,7 +97,6 @@ private:
   RunStatus status() const;
 
   ViewRequest request_;
-  RunRecorder* next_ = nullptr;
   std::unique_ptr<CommandLines> command_; // null without a command
   LastLines printed_;                     // by the command, as it is shown
   Output messages_;
@@ -136,7 +121,6 @@ private:
   bool is_warning_ = false;
   std::vector<Message> kept_; // while there is a terminal
   std::uint64_t omitted_messages_ = 0;
-  std::optional<Error> passing_error_;
 };
 
 } // namespace uprobectl::live

@@ -144,14 +144,15 @@ void Exports::begin(ExportedRun run) {
   for (const auto& each : exports_) each->begin(run_);
 }
 
-void Exports::take(const Event& event) {
-  if (event.sample != nullptr) take(*event.sample);
-  if (run_.sends_calls) return;
-  for (const auto& each : exports_) each->add_event(event);
-}
-
-void Exports::take(const LostRecord& lost) {
-  for (const auto& each : exports_) each->add_loss(lost);
+void Exports::write(const Record& record) {
+  if (const auto* const event = record.find<Event>()) {
+    if (event->sample != nullptr) write(*event->sample);
+    if (run_.sends_calls) return;
+  } else if (const auto* const sample = record.find<StackSample>()) {
+    hits_ += sample->hits;
+    if (run_.value_unit && !sample->value) unweighed_ += sample->hits;
+  }
+  for (const auto& each : exports_) each->write(record);
 }
 
 void Exports::opened(const OpenCall& call, const Event& entry) {
@@ -160,28 +161,6 @@ void Exports::opened(const OpenCall& call, const Event& entry) {
 
 void Exports::closed(const OpenCall& call, CallEnd end, std::uint64_t end_ns, const Event* exit) {
   for (const auto& each : exports_) each->closed(call, end, end_ns, exit);
-}
-
-void Exports::take(const StackSample& sample) {
-  hits_ += sample.hits;
-  if (run_.value_unit && !sample.value) unweighed_ += sample.hits;
-  for (const auto& each : exports_) each->add_sample(sample);
-}
-
-void Exports::take(const CountRecord& count) {
-  for (const auto& each : exports_) each->add_count(count);
-}
-
-void Exports::take(const HistogramRecord& histogram) {
-  for (const auto& each : exports_) each->add_histogram(histogram);
-}
-
-void Exports::take(const SpanSummaryRecord& spans) {
-  for (const auto& each : exports_) each->add_spans(spans);
-}
-
-void Exports::note_clocks(const ClockReading& clocks) {
-  for (const auto& each : exports_) each->add_clocks(clocks);
 }
 
 // perfetto/trace/trace.proto: a Trace is a sequence of fields 1, `packet`.
@@ -199,8 +178,9 @@ std::uint64_t Exports::add_trace(Bytes trace) {
   return at;
 }
 
-void Exports::flush() {
-  for (const auto& each : exports_) each->flush();
+Result<void> Exports::flush() {
+  for (const auto& each : exports_) static_cast<void>(each->flush());
+  return {};
 }
 
 std::vector<Error> Exports::finish(ExportedEnd end) {

@@ -5,8 +5,8 @@
 #pragma once
 
 #include "events/call_tree.hpp"
-#include "output/event_sink.hpp"
 #include "output/flame_graph.hpp"
+#include "output/records.hpp"
 #include "util/workstation.hpp"
 
 #include <functional>
@@ -66,36 +66,19 @@ struct ExportedEnd {
   ClockReading time;
 };
 
-// One file. All pointers and references are valid until the call returns.
-class Export {
+// One file.
+class Export : public Recorder, public CallVisitor {
 public:
-  Export() = default;
-  Export(const Export&) = delete;
-  Export& operator=(const Export&) = delete;
-  virtual ~Export() = default;
-
   // Called first. `run` is valid as long as the export.
   virtual void begin(const ExportedRun& run) = 0;
-  virtual void add_event(const Event& /*event*/) {}
-  virtual void add_loss(const LostRecord& /*lost*/) {}
-  virtual void opened(const OpenCall& /*call*/, const Event& /*entry*/) {}
-  virtual void closed(const OpenCall& /*call*/, CallEnd /*end*/, std::uint64_t /*end_ns*/,
-                      const Event* /*exit*/) {}
-  virtual void add_sample(const StackSample& /*sample*/) {}
-  virtual void add_count(const CountRecord& /*count*/) {}
-  virtual void add_histogram(const HistogramRecord& /*histogram*/) {}
-  virtual void add_spans(const SpanSummaryRecord& /*spans*/) {}
-  virtual void add_clocks(const ClockReading& /*clocks*/) {}
-  // A packet of another Perfetto trace, with its tag and length.
+  // A packet of another Perfetto trace, with its tag and length. Valid until the call returns.
   virtual void add_packet(std::string_view /*packet*/) {}
-  // Writes what is ready without waiting for a reader.
-  virtual void flush() {}
   // Writes the rest. The error has the path; of several the first one.
   virtual Result<void> finish(const ExportedEnd& end) = 0;
 };
 
 // All exports of a run.
-class Exports final : public EventSink, public CallVisitor {
+class Exports final : public Recorder, public CallVisitor {
 public:
   // Opens the files, or checks that they can be written, so that a bad path fails before anything
   // is attached.
@@ -107,20 +90,15 @@ public:
 
   // Call it before all of the following.
   void begin(ExportedRun run);
-  void take(const Event& event) override;
-  void take(const LostRecord& lost) override;
+  // An event may have its stack sample. Counts and histograms are those since the last call.
+  void write(const Record& record) override;
   void opened(const OpenCall& call, const Event& entry) override;
   void closed(const OpenCall& call, CallEnd end, std::uint64_t end_ns, const Event* exit) override;
-  void take(const StackSample& sample);
-  // Counted or measured since the last call.
-  void take(const CountRecord& count);
-  void take(const HistogramRecord& histogram);
-  void take(const SpanSummaryRecord& spans);
-  void note_clocks(const ClockReading& clocks) override;
   // Adds the packets of a Perfetto trace, until one is not complete, to the files in this format.
   // Returns their size.
   std::uint64_t add_trace(Bytes trace);
-  void flush(); // call it often: writes what is ready without waiting for a reader
+  // Writes what is ready without waiting for a reader. finish() returns the errors.
+  Result<void> flush() override;
   // Writes the rest. Returns the errors of all files, or not_found if no hit had the value that
   // stacks weigh.
   std::vector<Error> finish(ExportedEnd end);

@@ -6,6 +6,7 @@
 #include "output/report_frame.hpp"
 
 #include <array>
+#include <tuple>
 
 namespace uprobectl {
 
@@ -24,60 +25,70 @@ std::string_view to_string(wait_cause cause) {
 
 namespace {
 
-class JsonFormatter final : public RecordFormatter {
+// The `type` of records that are described.
+template <typename T>
+struct Named {
+  std::string_view name;
+};
+constexpr std::tuple record_names = {Named<ProbePoint>{"match"},
+                                     Named<StaticProbeRecord>{"usdt"},
+                                     Named<SymbolRecord>{"symbol"},
+                                     Named<LibraryRecord>{"library"},
+                                     Named<SourceLineRecord>{"source_line"},
+                                     Named<Finding>{"drift"},
+                                     Named<Verdict>{"verify_summary"},
+                                     Named<InstalledProbe>{"installed_probe"},
+                                     Named<Pin>{"pinned"},
+                                     Named<Check>{"check"},
+                                     Named<CallSummaryRecord>{"call_summary"},
+                                     Named<CallEdgeRecord>{"call_edge"},
+                                     Named<GraphTreesRecord>{"graph_trees"},
+                                     Named<SpanSummaryRecord>{"span_summary"},
+                                     Named<CountRecord>{"count"},
+                                     Named<HistogramRecord>{"histogram"},
+                                     Named<ProbeRecord>{"probe"},
+                                     Named<MapEntryRecord>{"map_entry"},
+                                     Named<LostRecord>{"lost"},
+                                     Named<TriggerRecord>{"trigger"},
+                                     Named<SummaryRecord>{"summary"},
+                                     Named<ErrorRecord>{"error"},
+                                     Named<DeviceRecord>{"device"},
+                                     Named<DevicesSummaryRecord>{"devices_summary"}};
+
+class JsonFormatter final : public Recorder {
 public:
   explicit JsonFormatter(OutputBuffer& out) : out_(out), line_(out.draft()) {}
 
-  void write(const ProbePoint& point) override { write_described("match", point); }
-  void write(const StaticProbeRecord& listed) override { write_described("usdt", listed); }
-  void write(const ProgramPointRecord& placed) override {
+  void write(const Record& record) override {
+    record.visit([this](const auto& each) { take(each); });
+  }
+
+private:
+  template <typename T>
+  void take(const T& record) {
+    write_described(std::get<Named<T>>(record_names).name, record);
+  }
+  void take(const OnlyRecorded auto& /*record*/) {}
+
+  void take(const ProgramPointRecord& placed) {
     const ProbePoint& point = *placed.point;
     if (point.static_probe)
       write_described("usdt", StaticProbeRecord{.point = &point}, placed);
     else
       write_described("match", point, placed);
   }
-  void write(const SymbolRecord& listed) override { write_described("symbol", listed); }
-  void write(const LibraryRecord& listed) override { write_described("library", listed); }
-  void write(const SourceLineRecord& listed) override { write_described("source_line", listed); }
-  void write(const Finding& finding) override { write_described("drift", finding); }
-  void write(const Verdict& verdict) override { write_described("verify_summary", verdict); }
-  void write(const InstalledProbe& probe) override { write_described("installed_probe", probe); }
-  void write(const Pin& pin) override { write_described("pinned", pin); }
-  void write(const Check& check) override { write_described("check", check); }
-  void write(const CallSummaryRecord& summary) override {
-    write_described("call_summary", summary);
-  }
-  void write(const CallEdgeRecord& edge) override { write_described("call_edge", edge); }
-  void write(const GraphTreesRecord& trees) override { write_described("graph_trees", trees); }
-  void write(const SpanSummaryRecord& summary) override {
-    write_described("span_summary", summary);
-  }
-  void write(const CountRecord& count) override { write_described("count", count); }
-  void write(const HistogramRecord& measured) override { write_described("histogram", measured); }
-  void write(const ProbeRecord& probe) override { write_described("probe", probe); }
-  void write(const MapEntryRecord& entry) override { write_described("map_entry", entry); }
-  void write(const LostRecord& lost) override { write_described("lost", lost); }
-  void write(const TriggerRecord& trigger) override { write_described("trigger", trigger); }
-  void write(const SummaryRecord& summary) override { write_described("summary", summary); }
-  void write(const ErrorRecord& failure) override { write_described("error", failure); }
-  void write(const DeviceRecord& device) override { write_described("device", device); }
-  void write(const DevicesSummaryRecord& summary) override {
-    write_described("devices_summary", summary);
-  }
-
-  void write(const AttachedRecord& attached) override {
+  void take(const AttachedRecord& attached) {
     clocks_ = attached.clocks;
     write_described("attached", attached);
   }
   // Only where the clocks went on differently from each other since the previous ones.
-  void write(const ClockRecord& read) override {
+  void take(const ClockRecord& read) {
     if (!read.jump && std::abs(read.clocks.drift_since(clocks_)) < min_drift_ns) return;
     clocks_ = read.clocks;
     write_described("clocks", read);
   }
 
-  void write(const Event& event) override {
+  void take(const Event& event) {
     if (event.span != nullptr) {
       JsonRecord record(line_, "span");
       describe_span(record, event);
@@ -91,35 +102,32 @@ public:
     }
     out_.end_event();
   }
-  void write(const CallRecord& line) override {
+  void take(const CallRecord& line) {
     if (line.entry != nullptr) write_event(*line.entry, &line);
     if (line.exit != nullptr) write_event(*line.exit, &line);
     const bool has_returned = line.kind == CallRecord::Kind::opened || line.exit != nullptr;
     if (!has_returned) write_described("call_end", line);
   }
 
-  void write(const ArgumentsRecord& listed) override {
+  void take(const ArgumentsRecord& listed) {
     JsonRecord record(line_, "arguments");
     describe_location(record, *listed.point);
     record.key("symbol", listed.point->symbol);
     append_json_arguments(record, listed);
     finish(record);
   }
-  void write(const FrameRecord& frame) override {
+  void take(const FrameRecord& frame) {
     JsonRecord record(line_, "frame");
     record.key("index", frame.index);
     append_json_frame(line_, *frame.frame);
     finish(record);
   }
-  void write(const ReportFrameRecord& frame) override {
+  void take(const ReportFrameRecord& frame) {
     JsonRecord record(line_, "frame");
     append_json_report_frame(record, frame);
     finish(record);
   }
 
-  void flush_rows() override {}
-
-private:
   void write_event(const Event& event, const CallRecord* line) {
     JsonRecord record(line_, "event");
     describe_event(record, event, line);
@@ -143,7 +151,7 @@ private:
 
 } // namespace
 
-std::unique_ptr<RecordFormatter> make_json_formatter(OutputBuffer& out) {
+std::unique_ptr<Recorder> make_json_formatter(OutputBuffer& out) {
   return std::make_unique<JsonFormatter>(out);
 }
 

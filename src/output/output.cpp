@@ -229,10 +229,10 @@ bool OutputBuffer::flush_within(std::chrono::milliseconds stall_timeout,
 Output::Output(int records, const OutputOptions& options)
     : progress_(options.messages, options.level != Level::quiet &&
                                       options.workstation->is_terminal(options.messages)),
-      buffer_(records), formatter_(options.only_copied ? nullptr
-                                   : options.json      ? make_json_formatter(buffer_)
+      buffer_(records), formatter_(options.only_recorded ? nullptr
+                                   : options.json        ? make_json_formatter(buffer_)
                                                   : make_text_formatter(buffer_, options.style)),
-      copies_messages_(options.copies_messages), colour_(options.colour), level_(options.level),
+      records_messages_(options.records_messages), colour_(options.colour), level_(options.level),
       workstation_(*options.workstation), json_(options.json) {
   if (options.workstation->is_terminal(records))
     buffer_.set_before_write([this] { progress_.clear(); });
@@ -264,10 +264,10 @@ void Output::fail(const Error& error, std::optional<std::string> target,
   failed_ = true;
   const Error typed = as_typed(error, workstation_.command_options());
   write(ErrorRecord{std::move(target), std::move(request), typed});
-  if (!copies_messages_ || copy_ == nullptr) message(typed);
+  if (!are_messages_recorded()) message(typed);
 }
 
-void Output::fail_uncopied(const Error& error) {
+void Output::fail_unrecorded(const Error& error) {
   failed_ = true;
   const Error typed = as_typed(error, workstation_.command_options());
   if (formatter_) formatter_->write(ErrorRecord{{}, {}, typed});
@@ -296,23 +296,35 @@ void Output::report_shortage() {
 
 void Output::flush_rows() {
   if (formatter_) formatter_->flush_rows();
-  if (copy_ != nullptr) copy_->flush_rows();
+  for (Recorder* const each : recorders_) each->flush_rows();
 }
 
-void Output::flush_copy() {
-  if (copy_ == nullptr) return;
-  auto flushed = copy_->flush();
-  if (level_ != Level::quiet)
-    for (const std::string& text : copy_->take_warnings()) write_notice(text);
-  if (!flushed) {
-    copy_ = nullptr;
+void Output::flush_recorders() {
+  for (std::size_t i = 0; i < recorders_.size();) {
+    Recorder& recorder = *recorders_[i];
+    const auto flushed = recorder.flush();
+    for (const std::string& text : recorder.take_warnings()) warn_of(recorder, text);
+    if (flushed) {
+      ++i;
+      continue;
+    }
+    recorders_.erase(recorders_.begin() + static_cast<std::ptrdiff_t>(i));
     fail(flushed.error());
   }
 }
 
-bool Output::copy_message(MessageRecord::Kind kind, std::string_view text) {
-  write_copy(MessageRecord{.kind = kind, .text = text});
-  return copies_messages_ && copy_ != nullptr;
+// A saved run does not have what was said of its own file.
+void Output::warn_of(const Recorder& recorder, std::string_view text) {
+  if (level_ == Level::quiet) return;
+  if (!records_messages_ || recorders_.size() == 1) return write_notice(text);
+  for (Recorder* const each : recorders_)
+    if (each != &recorder)
+      each->write(MessageRecord{.kind = MessageRecord::Kind::warning, .text = text});
+}
+
+bool Output::record_message(MessageRecord::Kind kind, std::string_view text) {
+  record(MessageRecord{.kind = kind, .text = text});
+  return are_messages_recorded();
 }
 
 void Output::flush() {
@@ -323,9 +335,9 @@ void Output::flush() {
 void Output::finish() {
   flush();
   report_repeated();
-  if (copy_ != nullptr) copy_->end();
-  flush_copy();
-  copy_ = nullptr;
+  for (Recorder* const each : recorders_) each->end();
+  flush_recorders();
+  recorders_.clear();
   buffer_.flush();
   if (!buffer_.error()) return;
   failed_ = true;
@@ -343,7 +355,7 @@ void Output::message(const Error& error) {
 }
 
 void Output::warn(std::string_view text) {
-  if (copy_message(MessageRecord::Kind::warning, text)) return;
+  if (record_message(MessageRecord::Kind::warning, text)) return;
   if (level_ != Level::quiet) write_notice(text);
 }
 
@@ -414,7 +426,7 @@ void Output::report_repeated() {
 }
 
 void Output::notice(std::string_view text) {
-  if (copy_message(MessageRecord::Kind::notice, text)) return;
+  if (record_message(MessageRecord::Kind::notice, text)) return;
   write_notice(text);
 }
 
@@ -425,12 +437,12 @@ void Output::write_notice(std::string_view text) {
 }
 
 void Output::status(std::string_view text) {
-  if (copy_message(MessageRecord::Kind::status, text)) return;
+  if (record_message(MessageRecord::Kind::status, text)) return;
   write_status(text);
 }
 
 void Output::requested_status(std::string_view text) {
-  if (copy_message(MessageRecord::Kind::status, text)) return;
+  if (record_message(MessageRecord::Kind::status, text)) return;
   write_status(text, true);
 }
 
@@ -442,7 +454,7 @@ void Output::write_status(std::string_view text, bool even_quiet) {
 }
 
 void Output::detail(std::string_view text) {
-  if (copy_message(MessageRecord::Kind::detail, text)) return;
+  if (record_message(MessageRecord::Kind::detail, text)) return;
   if (level_ == Level::verbose) write_status(text);
 }
 

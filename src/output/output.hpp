@@ -6,6 +6,7 @@
 #include "output/records.hpp"
 #include "util/workstation.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <deque>
 #include <functional>
@@ -97,9 +98,9 @@ struct OutputOptions {
   enum class Level { quiet, normal, verbose };
 
   bool json = false;
-  bool only_copied = false;     // write no records: a copy of them is the output
-  bool copies_messages = false; // write no messages either that the copy gets
-  TextStyle style = {};         // of records as text
+  bool only_recorded = false;    // write no records: what recorders make of them is the output
+  bool records_messages = false; // write no messages either that recorders get
+  TextStyle style = {};          // of records as text
   int messages = STDERR_FILENO;
   bool colour = false; // of messages
   Level level = Level::normal;
@@ -118,27 +119,27 @@ public:
   Output& operator=(const Output&) = delete;
   ~Output() { report_repeated(); }
 
-  void write(const auto& record) {
+  void write(const Record& record) {
     if (formatter_) formatter_->write(record);
-    if constexpr (requires { copy_->write(record); }) write_copy(record);
+    this->record(record);
   }
-  // Gives a record to the copy only.
-  void write_copy(const auto& record) {
-    if (copy_ != nullptr) copy_->write(record);
+  // Gives a record to the recorders only.
+  void record(const Record& record) {
+    for (Recorder* const each : recorders_) each->write(record);
   }
-  bool is_copied() const { return copy_ != nullptr; }
-  // Also gives everything that the run writes to `copy`, which it borrows.
-  void copy_to(RunRecorder& copy) { copy_ = &copy; }
-  // Reports a failure of the copy once.
-  void flush_copy();
+  bool is_recorded() const { return !recorders_.empty(); }
+  // Also gives everything that the run writes to the recorder, which it borrows.
+  void add_recorder(Recorder& recorder) { recorders_.push_back(&recorder); }
+  // Reports a failure of a recorder once.
+  void flush_recorders();
   void note_recording_end() {
-    if (copy_ != nullptr) copy_->note_recording_end();
+    for (Recorder* const each : recorders_) each->note_recording_end();
   }
-  // Whether the user has asked the recorder to end the run.
-  bool copy_wants_end() const { return copy_ != nullptr && copy_->wants_end(); }
-  // Adds descriptors that become readable when flush_copy() should be called.
-  void add_copy_to(std::vector<pollfd>& polled) const {
-    if (copy_ != nullptr) copy_->add_to(polled);
+  // Whether the user has asked a recorder to end the run.
+  bool wants_end() const { return std::ranges::any_of(recorders_, &Recorder::wants_end); }
+  // Adds descriptors that become readable when flush_recorders() should be called.
+  void add_recorders_to(std::vector<pollfd>& polled) const {
+    for (const Recorder* const each : recorders_) each->add_to(polled);
   }
   void write_text(std::string_view text) { buffer_.append(text); }
   // Writes rows that were held back for alignment.
@@ -157,21 +158,23 @@ public:
   // Reports a failure: "uprobectl: error: …" with its hints below, and an `error` record.
   void fail(const Error& error, std::optional<std::string> target = std::nullopt,
             std::optional<std::string> request = std::nullopt);
-  // The same, but the copy does not get it: `report` finds this failure again.
-  void fail_uncopied(const Error& error);
+  // The same, but recorders do not get it: `report` finds this failure again.
+  void fail_unrecorded(const Error& error);
   bool has_failed() const { return failed_; } // after finish() including write errors
 
   void warn(std::string_view text);   // not when quiet
   void notice(std::string_view text); // a warning that is shown even when quiet
   void status(std::string_view text); // such as the summary; not when quiet
-  // As status(), for what matters only while the run goes on: it is not copied.
+  // As status(), for what matters only while the run goes on: it is not recorded.
   void announce(std::string_view text) { write_status(text); }
   void requested_status(std::string_view text);       // as status(), but when quiet, too
   void detail(std::string_view text);                 // only when verbose
   ProgressLine& progress_line() { return progress_; } // see Progress
-  // Whether the copy shows this progress; empty: none.
-  bool copy_shows(std::string_view progress) {
-    return copies_messages_ && copy_ != nullptr && copy_->show_progress(progress);
+  // Whether a recorder shows this progress; empty: none.
+  bool recorder_shows(std::string_view progress) {
+    return records_messages_ && std::ranges::any_of(recorders_, [&](Recorder* recorder) {
+             return recorder->show_progress(progress);
+           });
   }
   bool is_verbose() const { return level_ == Level::verbose; }
   bool is_json() const { return json_; }
@@ -204,17 +207,20 @@ private:
   void message(const Error& error);
   void write_notice(std::string_view text);
   void write_status(std::string_view text, bool even_quiet = false);
-  // Returns whether the message is only copied.
-  bool copy_message(MessageRecord::Kind kind, std::string_view text);
+  void warn_of(const Recorder& recorder, std::string_view text);
+  // Whether recorders write the messages.
+  bool are_messages_recorded() const { return records_messages_ && is_recorded(); }
+  // Returns whether the message is only recorded.
+  bool record_message(MessageRecord::Kind kind, std::string_view text);
 
   UniqueFd file_;
   std::function<UniqueFd()> open_again_; // may be empty
   bool has_reported_shortage_ = false;
   ProgressLine progress_; // on the descriptor of messages
   OutputBuffer buffer_;
-  std::unique_ptr<RecordFormatter> formatter_; // null if records are only copied
-  RunRecorder* copy_ = nullptr;
-  bool copies_messages_ = false;
+  std::unique_ptr<Recorder> formatter_; // null if records are only recorded
+  std::vector<Recorder*> recorders_;    // what they write is flushed and ended in this order
+  bool records_messages_ = false;
   bool failed_ = false;
 
   bool colour_;

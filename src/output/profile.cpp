@@ -94,7 +94,11 @@ const std::string& Profile::find_name(const ProbePoint& point) {
   return name;
 }
 
-void Profile::add_event(const Event& event) {
+void Profile::write(const Record& record) {
+  record.visit([this](const auto& each) { take(each); });
+}
+
+void Profile::take(const Event& event) {
   if (run_->sends_calls || run_->sends_stacks || event.stack != nullptr) return;
   PathFrame frame{.name = "record", .point = event.point};
   if (event.point != nullptr)
@@ -118,7 +122,7 @@ void Profile::closed(const OpenCall& call, CallEnd /*end*/, std::uint64_t end_ns
   add_path(frames, {.hits = 1, .measured = duration - std::min(duration, call.children_ns)});
 }
 
-void Profile::add_sample(const StackSample& sample) {
+void Profile::take(const StackSample& sample) {
   if (run_->sends_calls || (run_->value_unit && !sample.value)) return;
   add_stack(sample,
             {.hits = sample.hits, .measured = run_->value_unit ? sample.value : sample.latency_ns});
@@ -130,12 +134,12 @@ void Profile::add_aggregate(const ProbePoint& point, const SampleWeight& weight)
   add_path({&frame, 1}, weight);
 }
 
-void Profile::add_count(const CountRecord& count) {
+void Profile::take(const CountRecord& count) {
   if (!run_->sends_latencies && count.stack == nullptr && count.point != nullptr)
     add_aggregate(*count.point, {.hits = count.count});
 }
 
-void Profile::add_histogram(const HistogramRecord& histogram) {
+void Profile::take(const HistogramRecord& histogram) {
   if (run_->sends_latencies && histogram.point != nullptr)
     add_aggregate(*histogram.point,
                   {.hits = histogram.histogram.count,

@@ -36,12 +36,9 @@ public:
   explicit Profile(ReplacedFile file) : file_(std::move(file)) {}
 
   void begin(const ExportedRun& run) override { run_ = &run; }
-  void add_event(const Event& event) override;
+  void write(const Record& record) override;
   void opened(const OpenCall& call, const Event& entry) override;
   void closed(const OpenCall& call, CallEnd end, std::uint64_t end_ns, const Event* exit) override;
-  void add_sample(const StackSample& sample) override;
-  void add_count(const CountRecord& count) override;
-  void add_histogram(const HistogramRecord& histogram) override;
   Result<void> finish(const ExportedEnd& end) override;
 
 protected:
@@ -57,6 +54,11 @@ private:
   virtual void add_path(std::span<const PathFrame> path, const SampleWeight& weight) = 0;
   virtual Result<std::string> content(const ExportedEnd& end) = 0;
 
+  void take(const auto& /*record*/) {}
+  void take(const Event& event);
+  void take(const StackSample& sample);
+  void take(const CountRecord& count);
+  void take(const HistogramRecord& histogram);
   const std::string& find_name(const ProbePoint& point);
   void add_aggregate(const ProbePoint& point, const SampleWeight& weight);
 

@@ -78,7 +78,7 @@ private:
   const std::string_view unit_; // a literal
   std::atomic<std::size_t> done_ = 0;
   const ProgressLine::Clock::time_point start_ = ProgressLine::Clock::now();
-  const bool is_copied_; // the output's copy shows it
+  const bool is_recorded_; // a recorder shows it
 };
 
 } // namespace uprobectl

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The records of the output format (docs/json-output.md) that no other module defines, and the
-// interface of their text and JSON formatters.
+// interface of all that receives records.
 #pragma once
 
 #include "bpf/pin.hpp"
@@ -17,7 +17,9 @@
 #include "uprobectl/resolve.hpp"
 #include "uprobectl/unwind.hpp"
 
+#include <concepts>
 #include <poll.h>
+#include <variant>
 
 namespace uprobectl {
 
@@ -25,6 +27,9 @@ namespace symbolize {
 struct ReportedFrame;
 }
 class OutputBuffer;
+
+template <typename T, typename... Types>
+concept IsOneOf = (std::same_as<T, Types> || ...);
 
 std::string_view to_string(EventKind kind);   // "entry", "return", "usdt", "record", "wait"
 std::string_view to_string(ExitKind kind);    // "return", "tail_call"
@@ -400,47 +405,71 @@ struct CallChange {
   bool has_event = false;    // the next event is its entry or exit
 };
 
-// Receives the records of a run of attach in their order.
-class RunRecordReceiver {
+// What a run says besides its output, for recorders: formatters do not write it.
+template <typename T>
+concept OnlyRecorded = IsOneOf<T, StackSample, RawStackSample, unwind::ProcessMappings,
+                               unwind::FileParts, unwind::KeptParts, MessageRecord, CallChange,
+                               ProcessNameRecord, ProbedRecord, RecordTypesRecord>;
+
+// One of all records. Borrows it.
+class Record {
+  template <typename... T>
+  struct Types {
+    using Pointer = std::variant<const T*...>;
+    template <typename U>
+    static constexpr bool include = IsOneOf<U, T...>;
+  };
+  using All =
+      Types<Event, AttachedRecord, CountRecord, HistogramRecord, MapEntryRecord, ProbeRecord,
+            LostRecord, TriggerRecord, SpanSummaryRecord, ClockRecord, SummaryRecord, ErrorRecord,
+            StackSample, RawStackSample, unwind::ProcessMappings, unwind::FileParts,
+            unwind::KeptParts, MessageRecord, CallChange, ProcessNameRecord, ProbedRecord,
+            RecordTypesRecord, ProbePoint, StaticProbeRecord, ProgramPointRecord, ArgumentsRecord,
+            SymbolRecord, LibraryRecord, SourceLineRecord, Finding, Verdict, InstalledProbe, Pin,
+            Check, CallRecord, GraphTreesRecord, CallSummaryRecord, CallEdgeRecord, FrameRecord,
+            ReportFrameRecord, DeviceRecord, DevicesSummaryRecord>;
+
 public:
-  RunRecordReceiver() = default;
-  RunRecordReceiver(const RunRecordReceiver&) = delete;
-  RunRecordReceiver& operator=(const RunRecordReceiver&) = delete;
-  virtual ~RunRecordReceiver() = default;
-  virtual void write(const AttachedRecord& record) = 0;
-  // The event, and what it borrows, is valid until the call returns.
-  virtual void write(const Event& event) = 0;
-  virtual void write(const CountRecord& record) = 0;
-  virtual void write(const HistogramRecord& record) = 0;
-  virtual void write(const MapEntryRecord& record) = 0;
-  virtual void write(const ProbeRecord& record) = 0;
-  virtual void write(const LostRecord& record) = 0;
-  virtual void write(const TriggerRecord& record) = 0;
-  virtual void write(const SpanSummaryRecord& record) = 0;
-  virtual void write(const ClockRecord& record) = 0;
-  virtual void write(const SummaryRecord& record) = 0;
-  virtual void write(const ErrorRecord& record) = 0;
-  // Writes rows that were held back for alignment.
-  virtual void flush_rows() = 0;
+  template <typename T>
+    requires All::include<T>
+  Record(const T& record) : record_(&record) {} // NOLINT(google-explicit-constructor)
+
+  // Calls the visitor with the record.
+  void visit(const auto& visitor) const {
+    std::visit([&](const auto* record) { visitor(*record); }, record_);
+  }
+  // Returns null if it is of another type.
+  template <typename T>
+  const T* find() const {
+    const auto* const record = std::get_if<const T*>(&record_);
+    return record != nullptr ? *record : nullptr;
+  }
+
+private:
+  All::Pointer record_;
 };
 
-// Receives a copy of everything that a run writes: also stacks, messages, and events that the
-// output does not show.
-class RunRecorder : public RunRecordReceiver {
+// Receives records in their order: a formatter, or what a run has besides its output, such as
+// exports, the live view and the writer of a saved run. The events of a run are in the order in
+// which they were read: that of each CPU, not that of Event::time_ns.
+class Recorder {
 public:
-  using RunRecordReceiver::write;
-  virtual void write(const StackSample& sample) = 0;
-  virtual void write(const RawStackSample& sample) = 0;
-  virtual void write(const unwind::ProcessMappings& mappings) = 0;
-  virtual void write(const unwind::FileParts& parts) = 0;
-  virtual void write(const unwind::KeptParts& parts) = 0;
-  virtual void write(const MessageRecord& message) = 0;
-  virtual void write(const CallChange& change) = 0;
-  virtual void write(const ProcessNameRecord& record) = 0;
-  virtual void write(const ProbedRecord& record) = 0;
-  virtual void write(const RecordTypesRecord& record) = 0;
-  // Called at least every 50 ms while events are read. After an error the copy gets nothing more.
-  virtual Result<void> flush() = 0;
+  Recorder() = default;
+  Recorder(const Recorder&) = delete;
+  Recorder& operator=(const Recorder&) = delete;
+  virtual ~Recorder() = default;
+
+  // The record, and what it borrows, is valid until the call returns.
+  virtual void write(const Record& record) = 0;
+  // Writes rows that were held back for alignment.
+  virtual void flush_rows() {}
+  // Whether the last event belongs to a call that was left out, so that it is not one of the run.
+  virtual bool leaves_out() const { return false; }
+  // Called at least each poll_timeout while a run lasts. `now_ns`: CLOCK_MONOTONIC.
+  virtual void advance(std::uint64_t /*now_ns*/) {}
+  // Called at least every 50 ms while events are read. After an error the recorder of an output
+  // gets nothing more.
+  virtual Result<void> flush() { return {}; }
   // The run records nothing more. What was recorded may still come, and detaching may take long.
   virtual void note_recording_end() {}
   // Whether the user has asked it to end the run. Known after flush().
@@ -449,37 +478,10 @@ public:
   virtual bool show_progress(std::string_view /*text*/) { return false; }
   // Adds descriptors that become readable when flush() should be called.
   virtual void add_to(std::vector<pollfd>& /*polled*/) const {}
-  // Returns what is to be said of the copy, since the last call.
+  // Returns what is to be said of what it writes, since the last call.
   virtual std::vector<std::string> take_warnings() { return {}; }
   // The run is over.
-  virtual void end() = 0;
-};
-
-// Writes records as text or JSON. The text formatter ignores `probe`, `summary` and `error`
-// records, because messages on stderr report them.
-class RecordFormatter : public RunRecordReceiver {
-public:
-  using RunRecordReceiver::write;
-  virtual void write(const ProbePoint& point) = 0;         // `match`
-  virtual void write(const StaticProbeRecord& record) = 0; // `usdt`
-  virtual void write(const ProgramPointRecord& record) = 0;
-  virtual void write(const ArgumentsRecord& record) = 0;
-  virtual void write(const SymbolRecord& record) = 0;
-  virtual void write(const LibraryRecord& record) = 0;
-  virtual void write(const SourceLineRecord& record) = 0;
-  virtual void write(const Finding& finding) = 0;
-  virtual void write(const Verdict& verdict) = 0;
-  virtual void write(const InstalledProbe& probe) = 0;
-  virtual void write(const Pin& pin) = 0;
-  virtual void write(const Check& check) = 0;
-  virtual void write(const CallRecord& record) = 0;
-  virtual void write(const GraphTreesRecord& record) = 0;
-  virtual void write(const CallSummaryRecord& record) = 0;
-  virtual void write(const CallEdgeRecord& record) = 0;
-  virtual void write(const FrameRecord& record) = 0;
-  virtual void write(const ReportFrameRecord& record) = 0;
-  virtual void write(const DeviceRecord& record) = 0;
-  virtual void write(const DevicesSummaryRecord& record) = 0;
+  virtual void end() {}
 };
 
 // Options of the text formatter.
@@ -493,7 +495,9 @@ struct TextStyle {
   bool instruction = false; // match: show the probed instruction; implied by verbose
 };
 
-std::unique_ptr<RecordFormatter> make_text_formatter(OutputBuffer& out, const TextStyle& style);
-std::unique_ptr<RecordFormatter> make_json_formatter(OutputBuffer& out);
+// Write records as text or JSON. The text has no `probe`, `summary` and `error` records, because
+// messages on stderr report them.
+std::unique_ptr<Recorder> make_text_formatter(OutputBuffer& out, const TextStyle& style);
+std::unique_ptr<Recorder> make_json_formatter(OutputBuffer& out);
 
 } // namespace uprobectl

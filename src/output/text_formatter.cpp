@@ -44,15 +44,19 @@ std::string joined_names(const std::vector<std::string>& names) {
 
 constexpr std::size_t tab_width = 8; // of source text
 
-class TextFormatter final : public RecordFormatter {
+class TextFormatter final : public Recorder {
 public:
   TextFormatter(OutputBuffer& out, const TextStyle& style)
       : out_(out), style_(style), table_(out, style.aligned) {}
 
-  void write(const ProbePoint& point) override { write_point(point, nullptr); }
-  void write(const StaticProbeRecord& listed) override { write_static(listed, nullptr); }
+  void write(const Record& record) override {
+    record.visit([this](const auto& each) { take(each); });
+  }
+  void take(const OnlyRecorded auto& /*record*/) {}
+  void take(const ProbePoint& point) { write_point(point, nullptr); }
+  void take(const StaticProbeRecord& listed) { write_static(listed, nullptr); }
 
-  void write(const ProgramPointRecord& placed) override {
+  void take(const ProgramPointRecord& placed) {
     if (!placed.point->static_probe) return write_point(*placed.point, &placed);
     write_static({.point = placed.point, .target = {}}, &placed);
   }
@@ -108,11 +112,9 @@ public:
     table_.row(columns.cells());
   }
 
-  void write(const ArgumentsRecord& listed) override {
-    out_.append(function_arguments_text(listed));
-  }
+  void take(const ArgumentsRecord& listed) { out_.append(function_arguments_text(listed)); }
 
-  void write(const SymbolRecord& listed) override {
+  void take(const SymbolRecord& listed) {
     header({"OFFSET", "ADDRESS", "SIZE", "BIND", "KIND", "NAME",
             listed.target.empty() ? "" : "TARGET"});
     const elf::Symbol& symbol = listed.symbol;
@@ -128,7 +130,7 @@ public:
                 to_string(symbol.binding), to_string(symbol_kind(symbol)), name, listed.target});
   }
 
-  void write(const LibraryRecord& listed) override {
+  void take(const LibraryRecord& listed) {
     header(
         {"OFFSET", "SIZE", "COMPRESSION", "ALIGNMENT", "MACHINE", "PROBEABLE", "ENTRY", "REASON"});
     const ArchiveLibrary& library = listed.library;
@@ -138,7 +140,7 @@ public:
                 library.probeable ? "yes" : "no", library.entry, library.reason.value_or("")});
   }
 
-  void write(const SourceLineRecord& listed) override {
+  void take(const SourceLineRecord& listed) {
     header({"LINE", "PROBEABLE", "TEXT"});
     std::string text;
     for (const char c : listed.text.value_or(""))
@@ -149,14 +151,14 @@ public:
     table_.row({std::to_string(listed.line), listed.probeable ? "*" : "", text});
   }
 
-  void write(const Finding& finding) override {
+  void take(const Finding& finding) {
     header({"CHANGE", "RECORDED", "FOUND", "TARGET", "SYMBOL"});
     table_.row({to_string(finding.change), finding.recorded.value_or("-"),
                 finding.found.value_or("-"), finding.library(), name_of(finding)});
   }
-  void write(const Verdict& /*verdict*/) override {} // a message says it
+  void take(const Verdict& /*verdict*/) {} // a message says it
 
-  void write(const InstalledProbe& probe) override {
+  void take(const InstalledProbe& probe) {
     header({"OFFSET", "FILE", "SYMBOL", "KIND", "MECHANISM", "HELD_BY", "PROGRAM", "NOTE"});
     std::string holders;
     for (const ProbeHolder& holder : probe.holders)
@@ -170,22 +172,22 @@ public:
                 holders.empty() ? "-" : holders, probe.program.value_or("-"), note});
   }
 
-  void write(const Pin& pin) override {
+  void take(const Pin& pin) {
     header({"KIND", "NAME", "PATH", "SECTION"});
     table_.row({pin.kind, pin.name, pin.path, pin.section.value_or("")});
   }
 
-  void write(const Check& check) override {
+  void take(const Check& check) {
     header({"NAME", "OK", "REASON", "FIX"});
     table_.row({check.name, check.ok ? "yes" : "no", check.reason, check.fix.value_or("")});
   }
 
-  void write(const AttachedRecord& record) override {
+  void take(const AttachedRecord& record) {
     clock_ = WallClock(record.clocks.monotonic_ns, record.clocks.realtime_ns);
     shown_day_ = clock_.day(record.clocks.monotonic_ns);
   }
 
-  void write(const ClockRecord& record) override {
+  void take(const ClockRecord& record) {
     const ClockReading& clocks = record.clocks;
     if (record.jump) {
       day_may_go_back_ = true;
@@ -196,7 +198,7 @@ public:
     clock_.set(clocks.monotonic_ns, clocks.realtime_ns);
   }
 
-  void write(const LostRecord& record) override {
+  void take(const LostRecord& record) {
     if (record.reason == over_max_events_reason) return;
     const auto known = std::ranges::find(remarks_, record.reason, &Remark::text);
     if (known != remarks_.end())
@@ -208,7 +210,7 @@ public:
                   .lost = record.count});
   }
 
-  void write(const TriggerRecord& record) override {
+  void take(const TriggerRecord& record) {
     begin_event(record.time_ns);
     line_.clear();
     const bool is_timed = record.time_ns != 0;
@@ -228,7 +230,7 @@ public:
     out_.append(line_);
   }
 
-  void write(const Event& event) override {
+  void take(const Event& event) {
     begin_event(event.time_ns);
     line_.clear();
     if (event.span != nullptr) {
@@ -281,7 +283,7 @@ public:
     out_.end_event();
   }
 
-  void write(const CallRecord& record) override {
+  void take(const CallRecord& record) {
     if (style_.header && !std::exchange(header_written_, true))
       out_.append(style_.aligned ? "TIME             TID      COMM             DURATION  CALLS\n"
                                  : "TIME\tPID\tTID\tCOMM\tDURATION\tCALLS\n");
@@ -322,14 +324,14 @@ public:
     for (int i = 0; i < (record.entry != nullptr) + (record.exit != nullptr); ++i) out_.end_event();
   }
 
-  void write(const GraphTreesRecord& /*record*/) override {} // messages on stderr say it
-  void write(const CallSummaryRecord& record) override {
+  void take(const GraphTreesRecord& /*record*/) {} // messages on stderr say it
+  void take(const CallSummaryRecord& record) {
     if (record.is_first) begin_table(summary_columns(record));
     const auto cells = summary_cells(record, names_.name(*record.function->point));
     table_.row(std::vector<std::string_view>(cells.begin(), cells.end()));
   }
 
-  void write(const CallEdgeRecord& record) override {
+  void take(const CallEdgeRecord& record) {
     const CallEdge& edge = *record.edge;
     if (record.is_first) begin_table({"CALLS", "TOTAL", "CALLER", "CALLEE"});
     table_.row({std::to_string(edge.calls), short_duration(edge.total_ns),
@@ -337,7 +339,7 @@ public:
                 names_.name(*edge.callee)});
   }
 
-  void write(const MapEntryRecord& entry) override {
+  void take(const MapEntryRecord& entry) {
     if (entry.is_interval) begin_interval(entry.time_ns, true);
     header({"MAP", "KEY", "VALUE", "SUM"});
     std::string key;
@@ -355,7 +357,7 @@ public:
   }
 
   // COUNT [SUM AVERAGE] [VALUE… | PID COMM] FUNCTION [STACK]
-  void write(const CountRecord& record) override {
+  void take(const CountRecord& record) {
     shows_counts_ = has_count_rows_ = true;
     begin_interval(record.time_ns, record.is_interval);
     std::vector<std::string> names = {"COUNT"};
@@ -410,16 +412,16 @@ public:
     return record.span.empty() ? names_.name(*record.point) : std::string(record.span);
   }
 
-  void write(const FrameRecord& record) override {
+  void take(const FrameRecord& record) {
     header({"INDEX", "PC", "FRAME"});
     std::string text;
     append_printable(text, display_frame(*record.frame));
     table_.row({std::to_string(record.index), hex(record.frame->pc), text});
   }
 
-  void write(const ReportFrameRecord&) override {}
+  void take(const ReportFrameRecord&) {}
 
-  void write(const HistogramRecord& record) override {
+  void take(const HistogramRecord& record) {
     begin_interval(record.time_ns, record.is_interval);
     const bool is_sent = record.point == nullptr; // by a user's program
     const std::string name = measured_name(record);
@@ -446,18 +448,18 @@ public:
     if (std::exchange(has_count_rows_, false)) add_lost_rows();
     table_.flush();
   }
-  void write(const ProbeRecord&) override {}
-  void write(const SpanSummaryRecord&) override {}
-  void write(const SummaryRecord&) override {
+  void take(const ProbeRecord&) {}
+  void take(const SpanSummaryRecord&) {}
+  void take(const SummaryRecord&) {
     if (has_events_) write_remarks(UINT64_MAX, shows_calls_);
     if (!shows_counts_) return;
     add_lost_rows();
     table_.flush();
   }
-  void write(const ErrorRecord&) override {}
-  void write(const DevicesSummaryRecord&) override {}
+  void take(const ErrorRecord&) {}
+  void take(const DevicesSummaryRecord&) {}
 
-  void write(const DeviceRecord& device) override {
+  void take(const DeviceRecord& device) {
     header({"SERIAL", "STATE", "MODEL", "ANDROID", "KERNEL", "ABI", "ROOT", "ATTACH", "REASON"});
     const auto shown = [](const std::optional<std::string>& text) { return text.value_or("-"); };
     table_.row({device.serial, device.state, shown(device.model), shown(device.android),
@@ -784,7 +786,7 @@ private:
 
 } // namespace
 
-std::unique_ptr<RecordFormatter> make_text_formatter(OutputBuffer& out, const TextStyle& style) {
+std::unique_ptr<Recorder> make_text_formatter(OutputBuffer& out, const TextStyle& style) {
   return std::make_unique<TextFormatter>(out, style);
 }
 

@@ -92,7 +92,13 @@ public:
     add_clocks(run.start);
   }
 
-  void add_event(const Event& event) override {
+  void write(const Record& record) override {
+    record.visit([this](const auto& each) { take(each); });
+  }
+
+  void take(const auto& /*record*/) {}
+
+  void take(const Event& event) {
     if (event.time_ns != 0) last_ns_ = std::max(last_ns_, event.time_ns);
     if (event.kind == EventKind::wait) return add_wait(event);
     std::vector<DataMember> values = argument_values(event);
@@ -181,7 +187,7 @@ public:
     file_.end_piece();
   }
 
-  void add_loss(const LostRecord& lost) override {
+  void take(const LostRecord& lost) {
     if (encoder_->loss(file_.draft(), lost)) return file_.end_piece();
     const std::vector<DataMember> values = {
         {.name = "count", .value = {.value = lost.count}},
@@ -231,12 +237,12 @@ public:
     file_.end_piece();
   }
 
-  void add_sample(const StackSample& sample) override {
+  void take(const StackSample& sample) {
     encoder_->stack(file_.draft(), sample);
     file_.end_piece();
   }
 
-  void add_count(const CountRecord& count) override {
+  void take(const CountRecord& count) {
     const bool is_of_function = count.span.empty() && count.point != nullptr;
     const std::string counted = is_of_function       ? find_name(*count.point)
                                 : count.span.empty() ? std::string(count.map)
@@ -260,7 +266,7 @@ public:
                   static_cast<std::int64_t>(count.count));
   }
 
-  void add_histogram(const HistogramRecord& record) override {
+  void take(const HistogramRecord& record) {
     if (record.histogram.count == 0) return;
     const std::string_view measured = record.point == nullptr ? record.map
                                       : record.span.empty()
@@ -280,12 +286,14 @@ public:
     }
   }
 
-  void add_spans(const SpanSummaryRecord& spans) override {
+  void take(const SpanSummaryRecord& spans) {
     encoder_->spans(file_.draft(), {.name = spans.name, .category = {}}, spans);
     file_.end_piece();
   }
 
-  void add_clocks(const ClockReading& clocks) override {
+  void take(const ClockRecord& read) { add_clocks(read.clocks); }
+
+  void add_clocks(const ClockReading& clocks) {
     last_ns_ = std::max(last_ns_, clocks.monotonic_ns);
     encoder_->clocks(file_.draft(), clocks);
     file_.end_piece();
@@ -298,7 +306,10 @@ public:
     if (file_.draft().size() >= max_waiting_packets) file_.drain();
   }
 
-  void flush() override { file_.flush(); }
+  Result<void> flush() override {
+    file_.flush();
+    return {};
+  }
 
   Result<void> finish(const ExportedEnd& end) override {
     add_clocks(end.time);

@@ -15,16 +15,8 @@
 namespace uprobectl::saved {
 
 // Receives the records of a saved run. Its flush() is not called.
-class RunReplay : public RunRecorder {
+class RunReplay : public Recorder {
 public:
-  using RunRecorder::write;
-  // RunReader unwinds the stacks.
-  void write(const RawStackSample& /*sample*/) final {}
-  void write(const unwind::ProcessMappings& /*mappings*/) final {}
-  void write(const unwind::FileParts& /*parts*/) final {}
-  void write(const unwind::KeptParts& /*parts*/) final {}
-  void write(const ProbedRecord& /*record*/) override {}
-  void write(const RecordTypesRecord& /*record*/) override {}
   // The first call. An error ends the reading.
   virtual Result<void> begin(const RunHeader& header) = 0;
   // Called after each record: an error ends the reading.

@@ -93,14 +93,14 @@ void RunWriter::number_enumerations(ValueType& type) {
   for (ValueType& each : type.element) number_enumerations(each);
 }
 
-void RunWriter::write(const ProbedRecord& record) {
+void RunWriter::take(const ProbedRecord& record) {
   ProbedRecord numbered = record;
   for (PointValue& each : numbered.description.values) number_enumerations(each.type);
   write_chunk(ChunkKind::probed,
               OfProbe<const ProbedRecord&>{number_probe(record.point), numbered});
 }
 
-void RunWriter::write(const RecordTypesRecord& record) {
+void RunWriter::take(const RecordTypesRecord& record) {
   RecordTypesRecord numbered = record;
   for (ValueType& each : numbered.types) number_enumerations(each);
   write_chunk(ChunkKind::record_types, numbered);
@@ -191,7 +191,7 @@ void RunWriter::number(const unwind::Stack& stack, SavedStack& saved) {
   saved.explanation = is_complete ? std::string() : unwind::explain_end(stack);
 }
 
-void RunWriter::write(const StackSample& sample) {
+void RunWriter::take(const StackSample& sample) {
   if (gap_) return;
   number(*sample.stack, sample_.stack);
   sample_.sample = sample;
@@ -211,7 +211,7 @@ std::uint32_t RunWriter::number_mapped_file(const Mapping& mapping) {
   return known->second;
 }
 
-void RunWriter::write(const unwind::ProcessMappings& mappings) {
+void RunWriter::take(const unwind::ProcessMappings& mappings) {
   SavedMappings saved{.number = mappings.number, .mappings = {}};
   for (const Mapping& mapping : mappings.mappings)
     saved.mappings.push_back({.start = mapping.start,
@@ -222,7 +222,7 @@ void RunWriter::write(const unwind::ProcessMappings& mappings) {
   write_chunk(ChunkKind::mappings, saved);
 }
 
-void RunWriter::write(const unwind::FileParts& parts) {
+void RunWriter::take(const unwind::FileParts& parts) {
   if (parts.parts.empty() && !parts.error) { // what follows is of another file
     mapped_files_.erase({parts.mapping.identity, parts.mapping.path});
     return;
@@ -233,7 +233,7 @@ void RunWriter::write(const unwind::FileParts& parts) {
                                                     .parts = saved_parts(parts.parts)});
 }
 
-void RunWriter::write(const unwind::KeptParts& parts) {
+void RunWriter::take(const unwind::KeptParts& parts) {
   write_chunk(ChunkKind::kept_parts, SavedKeptParts{.file = number_mapped_file(parts.mapping),
                                                     .size = parts.size,
                                                     .begin = parts.begin,
@@ -242,7 +242,7 @@ void RunWriter::write(const unwind::KeptParts& parts) {
                                                     .is_kept = parts.is_kept});
 }
 
-void RunWriter::write(const RawStackSample& sample) {
+void RunWriter::take(const RawStackSample& sample) {
   const unwind::RawStack& stack = *sample.stack;
   SavedRawStack saved{.mappings = stack.mappings,
                       .register_numbers = {},
@@ -264,7 +264,7 @@ void RunWriter::write(const RawStackSample& sample) {
   write_chunk(ChunkKind::raw_stack, saved);
 }
 
-void RunWriter::write(const Event& event) {
+void RunWriter::take(const Event& event) {
   if (gap_) {
     ++gap_->events.count;
     return;
@@ -280,53 +280,53 @@ void RunWriter::write(const Event& event) {
   out_.end_event();
 }
 
-bool RunWriter::leaves_out(bool is_interval) {
+bool RunWriter::omits(bool is_interval) {
   if (!gap_ || !is_interval) return false;
   ++gap_->counts;
   return true;
 }
 
-void RunWriter::write(const CountRecord& record) {
-  if (leaves_out(record.is_interval)) return;
+void RunWriter::take(const CountRecord& record) {
+  if (omits(record.is_interval)) return;
   SavedCount saved{.probe = number_probe(record.point), .record = record};
   if (record.by != nullptr) saved.by = *record.by;
   if (record.stack != nullptr) number(*record.stack, saved.stack.emplace());
   write_chunk(ChunkKind::count, saved);
 }
 
-void RunWriter::write(const HistogramRecord& record) {
-  if (leaves_out(record.is_interval)) return;
+void RunWriter::take(const HistogramRecord& record) {
+  if (omits(record.is_interval)) return;
   write_chunk(ChunkKind::histogram,
               OfProbe<const HistogramRecord&>{number_probe(record.point), record});
 }
 
-void RunWriter::write(const ProbeRecord& record) {
+void RunWriter::take(const ProbeRecord& record) {
   write_chunk(ChunkKind::probe_end,
               OfProbe<const ProbeRecord&>{number_probe(record.point), record});
 }
 
-void RunWriter::write(const AttachedRecord& record) { write_chunk(ChunkKind::attached, record); }
-void RunWriter::write(const MapEntryRecord& record) { write_chunk(ChunkKind::map_entry, record); }
-void RunWriter::write(const LostRecord& record) {
+void RunWriter::take(const AttachedRecord& record) { write_chunk(ChunkKind::attached, record); }
+void RunWriter::take(const MapEntryRecord& record) { write_chunk(ChunkKind::map_entry, record); }
+void RunWriter::take(const LostRecord& record) {
   if (!gap_) return write_chunk(ChunkKind::lost, record);
   const auto known = std::ranges::find(gap_->losses, record.reason, &LostRecord::reason);
   if (known == gap_->losses.end()) return gap_->losses.push_back(record);
   known->count += record.count;
   known->time_ns = record.time_ns;
 }
-void RunWriter::write(const TriggerRecord& record) {
+void RunWriter::take(const TriggerRecord& record) {
   write_chunk(ChunkKind::trigger,
               OfProbe<const TriggerRecord&>{number_probe(record.point), record});
 }
-void RunWriter::write(const SpanSummaryRecord& record) {
+void RunWriter::take(const SpanSummaryRecord& record) {
   write_chunk(ChunkKind::span_summary, record);
 }
-void RunWriter::write(const SummaryRecord& record) { write_chunk(ChunkKind::summary, record); }
-void RunWriter::write(const ErrorRecord& record) { write_chunk(ChunkKind::error, record); }
-void RunWriter::write(const MessageRecord& message) { write_chunk(ChunkKind::message, message); }
+void RunWriter::take(const SummaryRecord& record) { write_chunk(ChunkKind::summary, record); }
+void RunWriter::take(const ErrorRecord& record) { write_chunk(ChunkKind::error, record); }
+void RunWriter::take(const MessageRecord& message) { write_chunk(ChunkKind::message, message); }
 // A call whose return is left out is closed after the gap: it must not seem to run on. A call that
 // began in a gap is left out altogether.
-void RunWriter::write(const CallChange& change) {
+void RunWriter::take(const CallChange& change) {
   const std::uint64_t id = change.call.id;
   if (change.kind == CallChange::Kind::closed && unsaved_calls_.erase(id) > 0) return;
   if (!gap_)
@@ -337,10 +337,10 @@ void RunWriter::write(const CallChange& change) {
   CallChange& end = gap_->ends.emplace_back(change);
   if (std::exchange(end.has_event, false)) end.end = CallEnd::lost;
 }
-void RunWriter::write(const ProcessNameRecord& record) {
+void RunWriter::take(const ProcessNameRecord& record) {
   write_chunk(ChunkKind::process_name, record);
 }
-void RunWriter::write(const ClockRecord& record) { write_chunk(ChunkKind::clocks, record); }
+void RunWriter::take(const ClockRecord& record) { write_chunk(ChunkKind::clocks, record); }
 void RunWriter::flush_rows() { write_chunk(ChunkKind::flush_rows, Empty()); }
 
 void RunWriter::end_gap() {

@@ -12,41 +12,46 @@
 namespace uprobectl::saved {
 
 // Whatever ends the program, the file is valid up to its last whole chunk. Not thread-safe.
-class RunWriter final : public RunRecorder {
+class RunWriter final : public Recorder {
 public:
   // Writes the head and the header. Borrows the buffer. `flushes_buffer`: flush() writes it;
   // otherwise the owner of the buffer does. While there is no room for a regular file, events wait,
   // and are left out above a limit (gap_reason); anything else blocks flush().
   RunWriter(OutputBuffer& out, bool flushes_buffer, const RunHeader& header);
 
-  void write(const AttachedRecord& record) override;
-  void write(const Event& event) override;
-  void write(const CountRecord& record) override;
-  void write(const HistogramRecord& record) override;
-  void write(const MapEntryRecord& record) override;
-  void write(const ProbeRecord& record) override;
-  void write(const LostRecord& record) override;
-  void write(const TriggerRecord& record) override;
-  void write(const SpanSummaryRecord& record) override;
-  void write(const SummaryRecord& record) override;
-  void write(const ErrorRecord& record) override;
-  void write(const StackSample& sample) override;
-  void write(const RawStackSample& sample) override;
-  void write(const unwind::ProcessMappings& mappings) override;
-  void write(const unwind::FileParts& parts) override;
-  void write(const unwind::KeptParts& parts) override;
-  void write(const MessageRecord& message) override;
-  void write(const CallChange& change) override;
-  void write(const ProcessNameRecord& record) override;
-  void write(const ProbedRecord& record) override;
-  void write(const RecordTypesRecord& record) override;
-  void write(const ClockRecord& record) override;
+  void write(const Record& record) override {
+    record.visit([this](const auto& each) { take(each); });
+  }
   void flush_rows() override;
   Result<void> flush() override;
   std::vector<std::string> take_warnings() override { return std::exchange(warnings_, {}); }
   void end() override;
 
 private:
+  void take(const auto& /*record*/) {} // not saved
+  void take(const AttachedRecord& record);
+  void take(const Event& event);
+  void take(const CountRecord& record);
+  void take(const HistogramRecord& record);
+  void take(const MapEntryRecord& record);
+  void take(const ProbeRecord& record);
+  void take(const LostRecord& record);
+  void take(const TriggerRecord& record);
+  void take(const SpanSummaryRecord& record);
+  void take(const SummaryRecord& record);
+  void take(const ErrorRecord& record);
+  void take(const StackSample& sample);
+  void take(const RawStackSample& sample);
+  void take(const unwind::ProcessMappings& mappings);
+  void take(const unwind::FileParts& parts);
+  void take(const unwind::KeptParts& parts);
+  void take(const MessageRecord& message);
+  void take(const CallChange& change);
+  void take(const ProcessNameRecord& record);
+  void take(const ProbedRecord& record);
+  void take(const RecordTypesRecord& record);
+  void take(const ClockRecord& record);
+
   // A location in code, as it is numbered in the file.
   struct LocationKey {
     std::uint64_t module = 0; // its serial number; 0: none
@@ -83,7 +88,7 @@ private:
     // that were open when it began.
     std::vector<CallChange> ends = {};
   };
-  bool leaves_out(bool is_interval);
+  bool omits(bool is_interval);
   void follow_room();
   void end_gap();
 

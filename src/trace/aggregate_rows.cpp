@@ -88,7 +88,7 @@ void GroupRows::report(const GroupSpec& groups, const AggregateSpec& spec, const
     set_time(record, spec, time);
     if (groups.measured || groups.measured_time) record.sums = row.sums;
     record.sums_latency = groups.measured_time.has_value();
-    if (exports != nullptr) exports->take(record);
+    if (exports != nullptr) exports->write(record);
     output.write(record);
   }
   output.flush_rows();

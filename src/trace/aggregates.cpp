@@ -101,7 +101,7 @@ void KernelAggregates::report_histograms(const CountedTime& time) {
                        .histogram = subtract(now, before)});
     before = std::move(now);
   }
-  for (const HistogramRecord& record : records) exports_.take(record);
+  for (const HistogramRecord& record : records) exports_.write(record);
   write_histograms(std::move(records), spec_, time, output_);
 }
 
@@ -116,7 +116,7 @@ void KernelAggregates::report(Time now) {
       if (auto name = find_name_(static_cast<pid_t>(each.pid))) each.comm = std::move(*name);
     std::vector<CountRow> rows =
         capture_.count_by_process ? counts_by_process(counted) : counts_by_probe();
-    for (const CountRow& row : rows) exports_.take(row.record);
+    for (const CountRow& row : rows) exports_.write(row.record);
     write_counts(std::move(rows), spec_, time, output_);
   }
   if (spec_.histograms) report_histograms(time);
@@ -165,8 +165,8 @@ std::vector<KernelAggregates::CountedStack> KernelAggregates::take_new_stack_cou
   for (auto& [key, stack] : stacks) {
     const StackSample sample{
         .stack = &stack.stack, .completeness = stack.completeness, .hits = stack.count};
-    exports_.take(sample);
-    output_.write_copy(sample);
+    exports_.write(sample);
+    output_.record(sample);
     result.push_back(std::move(stack));
   }
   return result;

@@ -73,32 +73,32 @@ MechanismNeeds mechanism_needs(const AttachRequest& request, std::span<const pid
           .kind = program.info().kind};
 }
 
-// Gives the names of processes to the copy of an output, each before the first event of its
+// Gives the names of processes to the recorders of an output, each before the first event of its
 // process.
-class ProcessNameCopy final : public EventSink {
+class ProcessNameRecorder final : public Recorder {
 public:
-  ProcessNameCopy(const ProcessHistory& history, Output& output)
+  ProcessNameRecorder(const ProcessHistory& history, Output& output)
       : history_(history), output_(output) {}
 
-  void take(const Event& event) override {
-    if (!output_.is_copied()) return;
+  void write(const Record& record) override {
+    const auto* const event = record.find<Event>();
+    if (event == nullptr || !output_.is_recorded()) return;
     if (known_.size() >= max_known) known_.clear();
-    const auto [known, is_new] = known_.try_emplace(event.pid, false);
-    if (is_new) known->second = write(event.pid);
+    const auto [known, is_new] = known_.try_emplace(event->pid, false);
+    if (is_new) known->second = name(event->pid);
   }
-  void take(const LostRecord& /*lost*/) override {}
   // Names may be known by now.
   void finish() {
     for (const auto& [pid, has_name] : known_)
-      if (!has_name) write(pid);
+      if (!has_name) name(pid);
   }
 
 private:
   static constexpr std::size_t max_known = std::size_t{1} << 16;
 
-  bool write(std::uint32_t pid) {
+  bool name(std::uint32_t pid) {
     const auto name = history_.find_name(static_cast<pid_t>(pid));
-    if (name) output_.write_copy(ProcessNameRecord{.pid = pid, .name = *name});
+    if (name) output_.record(ProcessNameRecord{.pid = pid, .name = *name});
     return name.has_value();
   }
 
@@ -380,7 +380,7 @@ private:
     if (!attached) return fail(std::move(attached).error());
     Probes& probes = resolved_.probes;
     const bool names_processes =
-        request_.capture.count_by_process || !exports_.empty() || output_.is_copied();
+        request_.capture.count_by_process || !exports_.empty() || output_.is_recorded();
     history_.emplace(filter_, names_processes, probes);
     // Survey now: processes may end before the run does.
     if (const auto known = processes.known_pids(); !known.empty()) {
@@ -550,18 +550,18 @@ private:
                  !request_.stacks.hides_events && !request_.graph);
     if (request_.keep) loop.keep(*request_.keep);
     StoppedProcesses stopped_processes(output_);
-    if (request_.capture.stops_process) loop.add_sink(stopped_processes);
-    ProcessNameCopy names(*history_, output_);
-    loop.add_sink(names);
+    if (request_.capture.stops_process) loop.add_recorder(stopped_processes);
+    ProcessNameRecorder names(*history_, output_);
+    loop.add_recorder(names);
     std::optional<GraphRun> graph;
     if (request_.graph) {
       std::set<std::uint32_t> roots;
       for (const Probe& probe : probes)
         if (probe.is_graph_root) roots.insert(static_cast<std::uint32_t>(probe.number));
       for (const std::uint32_t root : roots)
-        output_.write_copy(
+        output_.record(
             CallChange{.kind = CallChange::Kind::root, .call = {.parent = {}, .probe = root}});
-      loop.add_sink(graph.emplace(
+      loop.add_recorder(graph.emplace(
           *request_.graph, std::move(roots), root_condition_ ? &*root_condition_ : nullptr,
           request_.probes.return_at == ReturnAt::trampoline, output_.is_json(), output_));
       graph->set_jumps_to([&probes](std::uint32_t probe, std::uint32_t callee) {
@@ -571,14 +571,13 @@ private:
       });
       if (!exports_.empty()) graph->add(exports_);
     }
-    if (!exports_.empty()) loop.add_sink(exports_);
+    if (!exports_.empty()) loop.add_recorder(exports_);
     loop.explain_losses(loss_details());
     loop.report_every(request_.aggregates.interval);
     UnhitReporter unhit_reporter(probes, program_, processes, output_, start_);
     CodeWatch code_watch(probes, processes, output_, start_);
     outcome.ending = loop.run(start_, [&](Clock::time_point now) {
       history_->update();
-      exports_.flush();
       follow_processes(processes, attached, signals);
       report_ended(processes, now);
       unhit_reporter.report(now);
@@ -650,7 +649,7 @@ private:
       system_trace_->finish(exports_, [&] { return signals.count() > before; }, output_);
     }
     const auto clocks = ClockReading::now();
-    output_.write_copy(ClockRecord{.clocks = clocks, .at_end = true});
+    output_.record(ClockRecord{.clocks = clocks, .at_end = true});
     const std::vector<Error> errors = exports_.finish(
         {.summary = flame_graph_subtitle(end - start_, results.stacks), .time = clocks});
     for (const Error& error : errors) output_.fail(error);

@@ -172,7 +172,7 @@ public:
   }
 
   Result<void> start(const HitProcesses& who) override {
-    copy_probes();
+    record_probes();
     if (auto made = make_parts(who); !made) return made;
     return program_->arm(true);
   }
@@ -359,13 +359,13 @@ private:
   }
 
   // Gives the probes to a saved run, which filters and counts by what is known of them.
-  void copy_probes() const {
-    if (!output_.is_copied()) return;
+  void record_probes() const {
+    if (!output_.is_recorded()) return;
     for (const Probe& probe : probes_)
       if (probe.is_recorded)
-        output_.write_copy(ProbedRecord{.point = &probe.point,
-                                        .probe = static_cast<std::uint32_t>(probe.number),
-                                        .description = plan_.describe(probe.number)});
+        output_.record(ProbedRecord{.point = &probe.point,
+                                    .probe = static_cast<std::uint32_t>(probe.number),
+                                    .description = plan_.describe(probe.number)});
   }
 
   bool by_uretprobe() const {

@@ -47,9 +47,9 @@ RootTrees::Decision decide_root(const EventFilter& condition, const Event& entry
 
 GraphRun::GraphRun(const GraphSpec& spec, std::set<std::uint32_t> roots,
                    const EventFilter* root_condition, bool by_uretprobe, bool json, Output& output)
-    : spec_(spec), output_(output), json_(json), copy_(output),
+    : spec_(spec), output_(output), json_(json), recorder_(output),
       filter_(std::move(roots), spec.depth) {
-  tree_.add(copy_);
+  tree_.add(recorder_);
   tree_.set_by_uretprobe(by_uretprobe);
   tree_.set_leaves_out(spec.entry_decides);
   tree_.set_find_area([this](std::uint32_t pid, std::uint64_t address, std::uint64_t time_ns) {
@@ -74,6 +74,13 @@ GraphRun::GraphRun(const GraphSpec& spec, std::set<std::uint32_t> roots,
   if (spec.reports) add(report_.emplace());
 }
 
+void GraphRun::write(const Record& record) {
+  if (const auto* const event = record.find<Event>())
+    take(*event);
+  else if (const auto* const lost = record.find<LostRecord>())
+    take(*lost);
+}
+
 void GraphRun::take(const Event& event) {
   const bool is_known = tree_.take(event);
   leaves_out_ = spec_.entry_decides && !is_known;
@@ -87,7 +94,7 @@ void GraphRun::take(const LostRecord& lost) {
 
 void GraphRun::advance(std::uint64_t now_ns) {
   if (!writer_) return;
-  output_.write_copy(CallChange{.kind = CallChange::Kind::time, .time_ns = now_ns});
+  output_.record(CallChange{.kind = CallChange::Kind::time, .time_ns = now_ns});
   writer_->advance(now_ns);
 }
 
@@ -121,21 +128,21 @@ void GraphRun::replay(const CallChange& change, const Event* event) {
   }
 }
 
-void GraphRun::CallCopy::opened(const OpenCall& call, const Event& /*entry*/) {
-  output_.write_copy(CallChange{.kind = CallChange::Kind::opened, .call = call, .has_event = true});
+void GraphRun::CallRecorder::opened(const OpenCall& call, const Event& /*entry*/) {
+  output_.record(CallChange{.kind = CallChange::Kind::opened, .call = call, .has_event = true});
 }
 
-void GraphRun::CallCopy::closed(const OpenCall& call, CallEnd end, std::uint64_t end_ns,
-                                const Event* exit) {
-  output_.write_copy(CallChange{.kind = CallChange::Kind::closed,
-                                .call = call,
-                                .end = end,
-                                .time_ns = end_ns,
-                                .has_event = exit != nullptr});
+void GraphRun::CallRecorder::closed(const OpenCall& call, CallEnd end, std::uint64_t end_ns,
+                                    const Event* exit) {
+  output_.record(CallChange{.kind = CallChange::Kind::closed,
+                            .call = call,
+                            .end = end,
+                            .time_ns = end_ns,
+                            .has_event = exit != nullptr});
 }
 
-void GraphRun::CallCopy::unmatched(const Event& /*exit*/, std::uint32_t depth) {
-  output_.write_copy(
+void GraphRun::CallRecorder::unmatched(const Event& /*exit*/, std::uint32_t depth) {
+  output_.record(
       CallChange{.kind = CallChange::Kind::unmatched, .depth = depth, .has_event = true});
 }
 
@@ -170,7 +177,7 @@ void GraphRun::write_report() {
   write_totals();
   if (!report_) return;
   const auto written = uprobectl::write_report(*report_, spec_.report, json_, output_);
-  if (!written) output_.fail_uncopied(written.error());
+  if (!written) output_.fail_unrecorded(written.error());
 }
 
 } // namespace uprobectl

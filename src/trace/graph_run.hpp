@@ -6,7 +6,6 @@
 #include "events/call_report.hpp"
 #include "events/event_filter.hpp"
 #include "output/call_graph.hpp"
-#include "output/event_sink.hpp"
 #include "trace/root_trees.hpp"
 #include "trace/stack_areas.hpp"
 #include "trace/trace.hpp"
@@ -20,7 +19,7 @@ inline constexpr std::string_view roots_without_values =
 RootTrees::Decision decide_root(const EventFilter& condition, const Event& entry, const Event* exit,
                                 std::optional<std::uint64_t> latency_ns);
 
-class GraphRun final : public EventSink {
+class GraphRun final : public Recorder {
 public:
   // `roots`: numbers of probes. `root_condition`: of GraphSpec::root_filter, if it has expressions.
   // Borrows all but the roots. Gives the recorder what replay() needs.
@@ -45,9 +44,8 @@ public:
   // one, otherwise null.
   void replay(const CallChange& change, const Event* event);
 
-  void take(const Event& event) override;
+  void write(const Record& record) override;
   bool leaves_out() const override { return leaves_out_; }
-  void take(const LostRecord& lost) override;
   void advance(std::uint64_t now_ns) override;
   // Closes the calls that are open. Call it after the last event.
   void finish(std::uint64_t now_ns);
@@ -55,13 +53,15 @@ public:
   void write_report();
 
 private:
+  void take(const Event& event);
+  void take(const LostRecord& lost);
   void write_totals();
   void write_some();
 
-  // Copies the changes before they are filtered.
-  class CallCopy final : public CallVisitor {
+  // Records the changes before they are filtered.
+  class CallRecorder final : public CallVisitor {
   public:
-    explicit CallCopy(Output& output) : output_(output) {}
+    explicit CallRecorder(Output& output) : output_(output) {}
     void opened(const OpenCall& call, const Event& entry) override;
     void closed(const OpenCall& call, CallEnd end, std::uint64_t end_ns,
                 const Event* exit) override;
@@ -77,7 +77,7 @@ private:
   Output& output_;
   bool json_;
   StackAreas areas_;
-  CallCopy copy_;
+  CallRecorder recorder_;
   CallTree tree_;
   CallFilter filter_;
   std::optional<RootTrees> trees_; // if roots decide

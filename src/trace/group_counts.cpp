@@ -51,8 +51,8 @@ GroupRows GroupCounts::take_new_rows() {
                                .completeness = row.completeness,
                                .hits = fresh.count,
                                .value = static_cast<std::int64_t>(fresh.sum) < 0 ? 0 : fresh.sum};
-      exports_.take(sample);
-      output_.write_copy(sample);
+      exports_.write(sample);
+      output_.record(sample);
     }
     rows.add(std::move(row));
   }

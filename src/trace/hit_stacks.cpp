@@ -48,18 +48,18 @@ bool has_stack_suffix(std::string_view name) {
   return false;
 }
 
-// Gives what another machine needs to unwind a stack to the copy of an output.
-class RawStackCopy final : public unwind::RawStackSink {
+// Gives what another machine needs to unwind a stack to the recorders of an output.
+class RawStackRecorder final : public unwind::RawStackSink {
 public:
-  explicit RawStackCopy(Output& output) : output_(output) {}
-  void write(const unwind::ProcessMappings& mappings) override { output_.write_copy(mappings); }
-  void write(const unwind::FileParts& parts) override { output_.write_copy(parts); }
+  explicit RawStackRecorder(Output& output) : output_(output) {}
+  void write(const unwind::ProcessMappings& mappings) override { output_.record(mappings); }
+  void write(const unwind::FileParts& parts) override { output_.record(parts); }
   bool keeps_parts() const override { return output_.workstation().serves<PartsRequest>(); }
   bool write(const unwind::KeptParts& parts) override {
     unwind::KeptParts asked = parts;
     asked.is_kept =
         static_cast<bool>(output_.workstation().request(PartsRequest{.sha256 = asked.sha256}));
-    output_.write_copy(asked);
+    output_.record(asked);
     return asked.is_kept;
   }
   void warn(const std::string& text) override { output_.warn_once(text); }
@@ -265,17 +265,17 @@ const unwind::Stack* HitStacks::find(const Event& event, const CapturedStack& ca
   const auto& weight = outputs_.weight ? outputs_.weight : capture_.groups.measured;
   if (weight) sample_.value = values_.find_weight(*weight, event);
   if (holds_samples_) return &stack_;
-  exports_.take(sample_);
-  output_.write_copy(sample_);
+  exports_.write(sample_);
+  output_.record(sample_);
   return &stack_;
 }
 
 void HitStacks::write_raw(const Event& event, const unwind::Sample& sample) {
-  RawStackCopy copy(output_);
-  const unwind::RawStack stack = processes_.collect(sample, copy);
+  RawStackRecorder recorder(output_);
+  const unwind::RawStack stack = processes_.collect(sample, recorder);
   RawStackSample raw{.stack = &stack, .latency_ns = time_of_stack(event)};
   if (outputs_.weight) raw.value = values_.find_weight(*outputs_.weight, event);
-  output_.write_copy(raw);
+  output_.record(raw);
 }
 
 unwind::Stack HitStacks::symbolize_walked(pid_t pid, std::uint64_t time_ns,

@@ -61,10 +61,10 @@ public:
 
   // Returns the stack of the event, valid until the next call. Call it with increasing event times,
   // so that each stack is resolved with what was mapped then. Returns null with
-  // CaptureSpec::raw_stacks: the copy of the output gets the stack.
+  // CaptureSpec::raw_stacks: the recorders of the output get the stack.
   const unwind::Stack* find(const Event& event, const CapturedStack& captured);
   StackCompleteness completeness() const { return completeness_; } // of the last stack
-  // From now on find() does not pass stacks to the exports and the copy: sample() has the last.
+  // From now on find() does not pass stacks to the exports and recorders: sample() has the last.
   void hold_samples() { holds_samples_ = true; }
   const StackSample* sample() const { return holds_samples_ ? &sample_ : nullptr; }
 

@@ -170,7 +170,7 @@ void RunLoop::keep(const KeepSpec& spec) {
   window_.emplace(
       spec, [this](const Event& event) { show(event); },
       [this](const TriggerRecord& trigger) {
-        shows_events_ ? output_.write(trigger) : output_.write_copy(trigger);
+        shows_events_ ? output_.write(trigger) : output_.record(trigger);
       });
 }
 
@@ -181,13 +181,13 @@ void RunLoop::show(const Event& event) {
     ++beyond_max_;
     return;
   }
-  if (event.sample != nullptr) output_.write_copy(*event.sample);
-  for (EventSink* const sink : sinks_) sink->take(event);
-  if (std::ranges::any_of(sinks_, &EventSink::leaves_out)) return;
+  if (event.sample != nullptr) output_.record(*event.sample);
+  for (Recorder* const each : recorders_) each->write(event);
+  if (std::ranges::any_of(recorders_, &Recorder::leaves_out)) return;
   if (shows_events_)
     output_.write(event);
   else
-    output_.write_copy(event);
+    output_.record(event);
   ++totals_.events;
 }
 
@@ -243,7 +243,7 @@ void RunLoop::warn_of_losses(std::vector<Loss> losses, Time now) {
 void RunLoop::follow_clocks() {
   const auto record = clocks_.look();
   if (!record) return;
-  for (EventSink* const sink : sinks_) sink->note_clocks(record->clocks);
+  for (Recorder* const each : recorders_) each->write(*record);
   output_.write(*record);
   if (record->jump) output_.warn(describe_jump(*record->jump, record->clocks));
 }
@@ -256,7 +256,7 @@ void RunLoop::report_loss(const Loss& loss) {
                         .reason = loss.reason,
                         .since_ns = nothing_lost_since_ns_,
                         .time_ns = clock_ns(CLOCK_MONOTONIC)};
-  for (EventSink* const sink : sinks_) sink->take(lost);
+  for (Recorder* const each : recorders_) each->write(lost);
   output_.write(lost);
   if (before == 0)
     totals_.losses.push_back(loss);
@@ -271,7 +271,7 @@ void RunLoop::wait(std::chrono::milliseconds timeout) {
                                 {.fd = signals_.fd(), .events = POLLIN, .revents = 0}};
   if (takes_more()) source_.add_to(polled);
   processes_.add_to(polled);
-  output_.add_copy_to(polled);
+  output_.add_recorders_to(polled);
   if (::poll(polled.data(), polled.size(), static_cast<int>(timeout.count())) <= 0) return;
   if ((polled[0].revents & (POLLERR | POLLHUP | POLLNVAL)) != 0) out_.abandon();
 }
@@ -287,16 +287,19 @@ RunLoop::Ending RunLoop::run(Time start, const std::function<void(Time)>& meanwh
     const bool more = drain();
     warn_of_losses(report_losses(), Clock::now());
     warn_of_unsubmitted();
-    for (EventSink* const sink : sinks_) sink->advance(clock_ns(CLOCK_MONOTONIC));
+    for (Recorder* const each : recorders_) {
+      each->advance(clock_ns(CLOCK_MONOTONIC));
+      static_cast<void>(each->flush());
+    }
     out_.flush_some();
     output_.report_shortage();
-    output_.flush_copy();
+    output_.flush_recorders();
     if (signals_.reopens()) output_.reopen();
 
     if (out_.closed() || out_.error()) return Ending::output_closed;
     if (is_full()) return Ending::max_events;
     if (source_.state().has_stopped) return Ending::stopped;
-    if (signals_.arrived() || output_.copy_wants_end()) return Ending::signal;
+    if (signals_.arrived() || output_.wants_end()) return Ending::signal;
     const auto now = Clock::now();
     if (!processes_.look(now)) return Ending::processes_gone;
     if (meanwhile) meanwhile(now);
@@ -369,7 +372,7 @@ std::string_view RunLoop::write_rest(std::chrono::milliseconds timeout, Time unt
     const bool was_blocked = out_.pending() > max_pending_output;
     follow_clocks();
     const bool more = drain();
-    output_.flush_copy();
+    output_.flush_recorders();
     if (!out_.flush_within(timeout, is_cancelled))
       return signals_.count() > signals_before ? loss_reasons::interrupted
              : out_.find_shortage() != nullptr ? loss_reasons::output_failed

@@ -3,7 +3,6 @@
 // by attach, usdt attach and task files.
 #pragma once
 
-#include "output/event_sink.hpp"
 #include "trace/clock_watch.hpp"
 #include "trace/event_source.hpp"
 #include "trace/event_window.hpp"
@@ -125,8 +124,9 @@ public:
       : source_(source), processes_(processes), signals_(signals), output_(output),
         out_(output.buffer()), limits_(limits), shows_events_(shows_events) {}
 
-  // Also sends each event, and each loss, to the sink, which it borrows.
-  void add_sink(EventSink& sink) { sinks_.push_back(&sink); }
+  // Also gives each event and loss, and the clocks, to the recorder, which it borrows: also events
+  // that are left out. What its flush() fails with is not reported.
+  void add_recorder(Recorder& recorder) { recorders_.push_back(&recorder); }
   void explain_losses(LossDetails details) { loss_details_ = std::move(details); }
   // Sets the interval of aggregate reports.
   void report_every(std::optional<std::chrono::nanoseconds> interval) { interval_ = interval; }
@@ -178,7 +178,7 @@ private:
   Output& output_;
   OutputBuffer& out_;
   RunLimits limits_;
-  std::vector<EventSink*> sinks_;
+  std::vector<Recorder*> recorders_;
   std::optional<std::chrono::nanoseconds> interval_;
   bool shows_events_;
   RunTotals totals_;

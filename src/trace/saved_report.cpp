@@ -52,7 +52,6 @@ private:
 // Writes the records of a saved run to an output.
 class Report final : public saved::RunReplay {
 public:
-  using RunReplay::write;
   Report(const ReportRequest& request, Output& output)
       : request_(request), output_(output), counted_(asked_totals(request, false)),
         totals_of_calls_(begin_totals(),
@@ -107,189 +106,11 @@ public:
     return {};
   }
 
-  void write(const ProbedRecord& record) override {
-    totals_->add_point(*record.point, record.probe);
-    output_.write_copy(record);
-    values_.describe(record.probe, record.description, display_name(*record.point));
-    has_points_ = true;
-    pairs_calls_ |= record.description.pairs_calls;
-    if (root_condition_) waiting_roots_.push_back(record);
-    if (filter_) filter_->add_point(record.probe, record.description, display_name(*record.point));
-  }
-
-  void write(const RecordTypesRecord& record) override {
-    if (!record_types_) record_types_.emplace(); // each task has such a record
-    record_types_->insert(record_types_->end(), record.types.begin(), record.types.end());
-  }
-
-  void write(const AttachedRecord& record) override {
-    const bool is_first = first_ns_ == 0; // each task has such a record
-    if (is_first && !problem_) {
-      const bool has_records = !record.program.empty() && record.program != "builtin";
-      if (auto checked = has_records ? check_records() : check_names(); !checked)
-        problem_ = std::move(checked).error();
-    }
-    if (problem_) return;
-    if (is_first) {
-      first_ns_ = record.clocks.monotonic_ns;
-      totals_->begin(first_ns_);
-    }
-    exported_.start = record.clocks;
-    begin_exports();
-    output_.write(record);
-  }
-
-  void write(const ProcessNameRecord& record) override {
-    if (process_names_.size() >= max_process_names) process_names_.clear();
-    process_names_[record.pid] = record.name;
-  }
-
-  void write(const ClockRecord& record) override {
-    if (record.at_end) {
-      end_clocks_ = record.clocks;
-      report_raw_stacks();
-      return;
-    }
-    begin_exports();
-    if (!has_reported_totals_) totals_->advance(record.clocks.monotonic_ns, output_);
-    exports_->note_clocks(record.clocks);
-    output_.write(record);
-  }
-
-  void write(const CallChange& change) override {
-    if (!graph_spec_) return;
-    if (change.kind == CallChange::Kind::root)
-      roots_.insert(change.call.probe);
-    else if (change.has_event || !waiting_changes_.empty())
-      waiting_changes_.push_back(change);
-    else
-      replay(change, nullptr);
-  }
-
-  void write(const Event& event) override {
-    replay_waiting(event);
-    ++events_;
-    last_ns_ = std::max(last_ns_, event.time_ns);
-    if (event.latency_ns) has_latencies_ = true;
-    if (event.waiting_ns || event.waited_ns) has_waits_ = true;
-    if (event.caused_ns || event.waited_causes_ns) has_causes_ = true;
-    if (event.stack != nullptr) has_stacks_ = true;
-    if (counted_.aggregates.interval && event.record != nullptr && event.time_ns == 0) {
-      problem_ = refuse("--interval", "its records have no time").error();
-      return;
-    }
-    if (event.kind == EventKind::wait && request_.min_latency) {
-      problem_ = refuse("--min-latency", "its waits are apart from the calls: --if 'slept > 1ms' "
-                                         "compares them")
-                     .error();
-      return;
-    }
-    const bool is_shown = shows(event);
-    if (is_shown && waiting_) take_waiting_stack(event);
-    waiting_.reset();
-    if (!is_shown) return;
-    ++shown_;
-    begin_exports();
-    if (graph_spec_) return; // its calls are shown, counted and exported
-    exports_->take(event);
-    if (computes_totals()) {
-      totals_->add(event, completeness_);
-      totals_->advance(event.time_ns, output_);
-    } else if (!request_.hides_events) {
-      output_.write(event);
-    }
-  }
-
-  // The event follows that decides whether the stack is shown.
-  void write(const StackSample& sample) override {
-    completeness_ = sample.completeness;
-    begin_exports();
-    if (is_filtered() || request_.weight)
-      waiting_ = sample;
-    else
-      take_stack(sample);
-  }
-
-  void write(const SummaryRecord& record) override {
-    summary_ = record;
-    report_undecided(first_ns_ + record.duration_ns);
-    report_totals(first_ns_ + record.duration_ns);
-    report_unknown();
-    write_waiting_probes();
-    SummaryRecord shown = record;
-    shown.events -= std::min(shown.events, unsaved_);
-    if (shown.lost) *shown.lost += unsaved_ + undecided_;
-    if (is_selecting()) shown.events = graph_spec_ ? shown_of_calls_ : shown_;
-    if (record.stacks && is_filtered()) shown.stacks = stacks_.all;
-    if (record.stacks && (is_filtered() || raw_stacks_)) {
-      shown.stacks_truncated = stacks_.truncated;
-      shown.stacks_failed = stacks_.failed;
-    }
-    output_.write(shown);
-    result_follows_ =
-        is_selecting() && (shown.events != record.events || shown.lost != record.lost);
-  }
-
-  void write(const CountRecord& record) override {
-    begin_exports();
-    exports_->take(record);
-    output_.write(record);
-  }
-  void write(const HistogramRecord& record) override {
-    begin_exports();
-    exports_->take(record);
-    output_.write(record);
-  }
-  void write(const MapEntryRecord& record) override { output_.write(record); }
-  // The rows of counts precede them, and need the end of the run. What borrows the chunk, of task
-  // files, cannot wait.
-  void write(const ProbeRecord& record) override {
-    if (computes_totals() && !record.task && !has_reported_totals_)
-      waiting_probes_.push_back(record);
-    else
-      output_.write(record);
-  }
-  void write(const TriggerRecord& record) override {
-    if (!computes_totals() && !request_.hides_events) output_.write(record);
-  }
-  void write(const SpanSummaryRecord& record) override {
-    begin_exports();
-    exports_->take(record);
-    output_.write(record);
-  }
-  void write(const LostRecord& record) override {
-    if (record.reason == saved::gap_reason) {
-      unsaved_ += record.count;
-      output_.warn(fmt::format("{} missing: {}", counted(record.count, "event is", "events are"),
-                               saved::gap_reason));
-    }
-    begin_exports();
-    exports_->take(record);
-    output_.write(record);
-  }
-  void write(const ErrorRecord& record) override {
-    output_.fail(record.error, record.target, record.request);
-  }
-  void write(const MessageRecord& message) override {
-    // Of all events: it contradicts what is shown.
-    if (message.kind == MessageRecord::Kind::status && std::exchange(result_follows_, false))
-      return;
-    output_.buffer().flush(); // as the run did
-    switch (message.kind) {
-    case MessageRecord::Kind::detail:
-      return output_.detail(message.text);
-    case MessageRecord::Kind::status:
-      return output_.status(message.text);
-    case MessageRecord::Kind::warning:
-      return output_.warn(message.text);
-    case MessageRecord::Kind::notice:
-      return output_.notice(message.text);
-    }
+  void write(const Record& record) override {
+    record.visit([this](const auto& each) { take(each); });
   }
   const Error* problem() const override { return problem_ ? &*problem_ : nullptr; }
   void flush_rows() override { output_.flush_rows(); }
-  Result<void> flush() override { return {}; }
-  void end() override {}
 
   // Writes the files.
   Result<void> finish() {
@@ -325,6 +146,188 @@ public:
   }
 
 private:
+  void take(const auto& /*record*/) {} // RunReader unwinds raw stacks
+
+  void take(const ProbedRecord& record) {
+    totals_->add_point(*record.point, record.probe);
+    output_.record(record);
+    values_.describe(record.probe, record.description, display_name(*record.point));
+    has_points_ = true;
+    pairs_calls_ |= record.description.pairs_calls;
+    if (root_condition_) waiting_roots_.push_back(record);
+    if (filter_) filter_->add_point(record.probe, record.description, display_name(*record.point));
+  }
+
+  void take(const RecordTypesRecord& record) {
+    if (!record_types_) record_types_.emplace(); // each task has such a record
+    record_types_->insert(record_types_->end(), record.types.begin(), record.types.end());
+  }
+
+  void take(const AttachedRecord& record) {
+    const bool is_first = first_ns_ == 0; // each task has such a record
+    if (is_first && !problem_) {
+      const bool has_records = !record.program.empty() && record.program != "builtin";
+      if (auto checked = has_records ? check_records() : check_names(); !checked)
+        problem_ = std::move(checked).error();
+    }
+    if (problem_) return;
+    if (is_first) {
+      first_ns_ = record.clocks.monotonic_ns;
+      totals_->begin(first_ns_);
+    }
+    exported_.start = record.clocks;
+    begin_exports();
+    output_.write(record);
+  }
+
+  void take(const ProcessNameRecord& record) {
+    if (process_names_.size() >= max_process_names) process_names_.clear();
+    process_names_[record.pid] = record.name;
+  }
+
+  void take(const ClockRecord& record) {
+    if (record.at_end) {
+      end_clocks_ = record.clocks;
+      report_raw_stacks();
+      return;
+    }
+    begin_exports();
+    if (!has_reported_totals_) totals_->advance(record.clocks.monotonic_ns, output_);
+    exports_->write(record);
+    output_.write(record);
+  }
+
+  void take(const CallChange& change) {
+    if (!graph_spec_) return;
+    if (change.kind == CallChange::Kind::root)
+      roots_.insert(change.call.probe);
+    else if (change.has_event || !waiting_changes_.empty())
+      waiting_changes_.push_back(change);
+    else
+      replay(change, nullptr);
+  }
+
+  void take(const Event& event) {
+    replay_waiting(event);
+    ++events_;
+    last_ns_ = std::max(last_ns_, event.time_ns);
+    if (event.latency_ns) has_latencies_ = true;
+    if (event.waiting_ns || event.waited_ns) has_waits_ = true;
+    if (event.caused_ns || event.waited_causes_ns) has_causes_ = true;
+    if (event.stack != nullptr) has_stacks_ = true;
+    if (counted_.aggregates.interval && event.record != nullptr && event.time_ns == 0) {
+      problem_ = refuse("--interval", "its records have no time").error();
+      return;
+    }
+    if (event.kind == EventKind::wait && request_.min_latency) {
+      problem_ = refuse("--min-latency", "its waits are apart from the calls: --if 'slept > 1ms' "
+                                         "compares them")
+                     .error();
+      return;
+    }
+    const bool is_shown = shows(event);
+    if (is_shown && waiting_) take_waiting_stack(event);
+    waiting_.reset();
+    if (!is_shown) return;
+    ++shown_;
+    begin_exports();
+    if (graph_spec_) return; // its calls are shown, counted and exported
+    exports_->write(event);
+    if (computes_totals()) {
+      totals_->add(event, completeness_);
+      totals_->advance(event.time_ns, output_);
+    } else if (!request_.hides_events) {
+      output_.write(event);
+    }
+  }
+
+  // The event follows that decides whether the stack is shown.
+  void take(const StackSample& sample) {
+    completeness_ = sample.completeness;
+    begin_exports();
+    if (is_filtered() || request_.weight)
+      waiting_ = sample;
+    else
+      take_stack(sample);
+  }
+
+  void take(const SummaryRecord& record) {
+    summary_ = record;
+    report_undecided(first_ns_ + record.duration_ns);
+    report_totals(first_ns_ + record.duration_ns);
+    report_unknown();
+    write_waiting_probes();
+    SummaryRecord shown = record;
+    shown.events -= std::min(shown.events, unsaved_);
+    if (shown.lost) *shown.lost += unsaved_ + undecided_;
+    if (is_selecting()) shown.events = graph_spec_ ? shown_of_calls_ : shown_;
+    if (record.stacks && is_filtered()) shown.stacks = stacks_.all;
+    if (record.stacks && (is_filtered() || raw_stacks_)) {
+      shown.stacks_truncated = stacks_.truncated;
+      shown.stacks_failed = stacks_.failed;
+    }
+    output_.write(shown);
+    result_follows_ =
+        is_selecting() && (shown.events != record.events || shown.lost != record.lost);
+  }
+
+  void take(const CountRecord& record) {
+    begin_exports();
+    exports_->write(record);
+    output_.write(record);
+  }
+  void take(const HistogramRecord& record) {
+    begin_exports();
+    exports_->write(record);
+    output_.write(record);
+  }
+  void take(const MapEntryRecord& record) { output_.write(record); }
+  // The rows of counts precede them, and need the end of the run. What borrows the chunk, of task
+  // files, cannot wait.
+  void take(const ProbeRecord& record) {
+    if (computes_totals() && !record.task && !has_reported_totals_)
+      waiting_probes_.push_back(record);
+    else
+      output_.write(record);
+  }
+  void take(const TriggerRecord& record) {
+    if (!computes_totals() && !request_.hides_events) output_.write(record);
+  }
+  void take(const SpanSummaryRecord& record) {
+    begin_exports();
+    exports_->write(record);
+    output_.write(record);
+  }
+  void take(const LostRecord& record) {
+    if (record.reason == saved::gap_reason) {
+      unsaved_ += record.count;
+      output_.warn(fmt::format("{} missing: {}", counted(record.count, "event is", "events are"),
+                               saved::gap_reason));
+    }
+    begin_exports();
+    exports_->write(record);
+    output_.write(record);
+  }
+  void take(const ErrorRecord& record) {
+    output_.fail(record.error, record.target, record.request);
+  }
+  void take(const MessageRecord& message) {
+    // Of all events: it contradicts what is shown.
+    if (message.kind == MessageRecord::Kind::status && std::exchange(result_follows_, false))
+      return;
+    output_.buffer().flush(); // as the run did
+    switch (message.kind) {
+    case MessageRecord::Kind::detail:
+      return output_.detail(message.text);
+    case MessageRecord::Kind::status:
+      return output_.status(message.text);
+    case MessageRecord::Kind::warning:
+      return output_.warn(message.text);
+    case MessageRecord::Kind::notice:
+      return output_.notice(message.text);
+    }
+  }
+
   static std::unexpected<Error> refuse(std::string_view option, std::string_view reason) {
     return fail(ErrorKind::unsupported,
                 fmt::format("{} cannot be answered from this run: {}", option, reason));
@@ -469,7 +472,7 @@ private:
       stacks_.failure = sample.failure;
     if (raw_stacks_ && raw_stacks_->source_lines && !stacks_.has_source_lines)
       stacks_.has_source_lines = has_source_lines(*sample.stack);
-    exports_->take(sample);
+    exports_->write(sample);
   }
 
   void report_unknown() {
@@ -483,7 +486,7 @@ private:
                           .reason = loss_reasons::undecided,
                           .since_ns = first_ns_,
                           .time_ns = now_ns};
-    exports_->take(lost);
+    exports_->write(lost);
     output_.write(lost);
     output_.warn(fmt::format("{} lost: {}", counted(undecided_, "event", "events"),
                              loss_reasons::undecided));
@@ -694,8 +697,8 @@ Result<void> report_saved_run(const ReportRequest& request, Output& output) {
   std::function<bool()> meanwhile;
   if (request.live_view)
     meanwhile = [&output] {
-      output.flush_copy();
-      return !output.copy_wants_end();
+      output.flush_recorders();
+      return !output.wants_end();
     };
   while (taken && !output.buffer().closed()) {
     const auto bytes = source->read(meanwhile);
@@ -712,7 +715,7 @@ Result<void> report_saved_run(const ReportRequest& request, Output& output) {
     taken =
         fail(ErrorKind::corrupt, reader.is_in_chunk() ? "not a saved run" : "the file is empty");
   if (const auto skipped = reader.explain_skipped()) output.notice(name + ": " + *skipped);
-  const bool was_left = request.live_view && output.copy_wants_end();
+  const bool was_left = request.live_view && output.wants_end();
   const bool is_cut = taken && !reader.has_ended() && !output.buffer().closed() && !was_left;
   if (is_cut)
     output.notice(fmt::format("{}: the run is cut off at byte {:#x}{}: what it recorded after that "

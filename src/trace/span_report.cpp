@@ -169,8 +169,8 @@ void SpanReport::report(Time now) {
                        .span = request_.capture.spans[i]});
     histograms_[i] = std::move(measured);
   }
-  for (const CountRow& row : rows) exports_.take(row.record);
-  for (const HistogramRecord& record : records) exports_.take(record);
+  for (const CountRow& row : rows) exports_.write(row.record);
+  for (const HistogramRecord& record : records) exports_.write(record);
   write_counts(std::move(rows), spec, time, output_);
   write_histograms(std::move(records), spec, time, output_);
 }
@@ -251,7 +251,7 @@ void SpanReport::list(std::uint64_t now_ns) {
     if (!event) continue; // impossible
     const auto stack = find_stack(begin, *event);
     if (stack) event->stack = &*stack;
-    exports_.take(*event);
+    exports_.write(*event);
     output_.write(*event);
   }
   output_.flush_rows();
@@ -299,10 +299,10 @@ void SpanReport::sum_by_stack(std::uint64_t now_ns) {
     if (each->stack) {
       StackSample sample{.stack = &*each->stack, .hits = each->sums.count};
       if (weight && each->sums.measured > 0) sample.value = each->sums.sum;
-      exports_.take(sample);
+      exports_.write(sample);
     }
     record.sums_latency = weight == "latency";
-    exports_.take(record);
+    exports_.write(record);
     output_.write(record);
   }
   output_.flush_rows();
@@ -350,7 +350,7 @@ void SpanReport::summarise() const {
                                    .unread_keys = counters[SPANS_NO_KEY],
                                    .shorter = counters[SPANS_EXCLUDED],
                                    .not_selected = counters[SPANS_UNSELECTED]};
-    exports_.take(record);
+    exports_.write(record);
     output_.write(record);
     std::string text = fmt::format("span {}: {} begun, {} ended, {} open", record.name,
                                    record.begun, record.ended, record.open);

@@ -3,7 +3,6 @@
 // them.
 #pragma once
 
-#include "output/event_sink.hpp"
 #include "output/output.hpp"
 
 #include <map>
@@ -14,17 +13,20 @@ namespace uprobectl {
 // Whether all threads of a process are stopped by a signal, so that it runs no code.
 bool is_stopped(pid_t pid);
 
-class StoppedProcesses final : public EventSink {
+class StoppedProcesses final : public Recorder {
 public:
   explicit StoppedProcesses(Output& output) : output_(output) {} // borrowed
 
-  void take(const Event& event) override;
-  void take(const LostRecord& /*lost*/) override {}
+  void write(const Record& record) override {
+    if (const auto* const event = record.find<Event>()) take(*event);
+  }
   void advance(std::uint64_t now_ns) override;
   // Lists the processes that stay stopped.
   void finish() const;
 
 private:
+  void take(const Event& event);
+
   struct Stop {
     std::uint64_t hit_ns = 0;                       // CLOCK_MONOTONIC
     std::optional<std::uint64_t> seen_stopped_ns{}; // when it ran no code any more

@@ -72,7 +72,7 @@ public:
   Result<void> start(const HitProcesses& who) override {
     make_parts(who);
     // A saved run filters and counts by them.
-    if (output_.is_copied()) output_.write_copy(RecordTypesRecord{decoder_->list_types()});
+    if (output_.is_recorded()) output_.record(RecordTypesRecord{decoder_->list_types()});
     auto links = programs_.attach_other_programs(output_);
     info_.other_programs = programs_.other_programs();
     if (!links) return fail(std::move(links).error());
@@ -206,7 +206,7 @@ bool UserSource::take(std::size_t map, Bytes sent, const Visit& visit) {
   if (record->from) set_sender(event, *record->from);
   if (selection_ && !selection_->selects(event)) return true;
   if (triggers_) triggers_->mark(event);
-  decoder_->finish(map, event, output_.is_copied(),
+  decoder_->finish(map, event, output_.is_recorded(),
                    [&](UserRecord& decoded, std::span<const ShownAsRule> tags) {
                      return values_->show_record(decoded, tags, sender);
                    });

@@ -197,7 +197,7 @@ bool RunningTask::attach_to(pid_t pid, const TaskPrograms& programs, SignalWatch
 }
 
 void RunningTask::announce() const {
-  output_.write_copy(RecordTypesRecord{}); // values of records have their own types
+  output_.record(RecordTypesRecord{}); // values of records have their own types
   output_.write(AttachedRecord{.mechanism = to_string(probes_.front().program->mechanism),
                                .probes = attached_points_,
                                .program = joined(programs()),

@@ -48,8 +48,8 @@ public:
                     }});
     report_start();
     output_.buffer().disable_auto_flush();
-    if (!exports_.empty()) loop_.add_sink(exports_);
-    loop_.run(start, [this](Time) { exports_.flush(); });
+    if (!exports_.empty()) loop_.add_recorder(exports_);
+    loop_.run(start);
     if (!anything_attached() && signals_.arrived())
       return fail(ErrorKind::interrupted, "interrupted before a process to probe was found");
     if (!anything_attached() && output_.buffer().closed()) return {};
@@ -57,7 +57,7 @@ public:
     loop_.finish();
     report_end(Clock::now() - start);
     const auto clocks = ClockReading::now();
-    output_.write_copy(ClockRecord{.clocks = clocks, .at_end = true});
+    output_.record(ClockRecord{.clocks = clocks, .at_end = true});
     for (const Error& error : exports_.finish({.summary = {}, .time = clocks})) output_.fail(error);
     return {};
   }
@@ -78,7 +78,7 @@ private:
 
   void name_process(std::uint32_t pid, const std::string& name) {
     names_by_pid_[pid] = name;
-    output_.write_copy(ProcessNameRecord{.pid = pid, .name = name});
+    output_.record(ProcessNameRecord{.pid = pid, .name = name});
   }
 
   bool may_go_on() const { return !request_.all_or_nothing || !output_.has_failed(); }

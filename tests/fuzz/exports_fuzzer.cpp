@@ -83,7 +83,7 @@ std::string write_export(std::string_view input, ExportFormat format) {
     value.name = take_field(line);
     value.value = {std::string(line)};
     event.typed_arguments->push_back(value);
-    (*exports)->take(event);
+    (*exports)->write(event);
   }
   require((*exports)->finish({}).empty());
   std::string content(static_cast<std::size_t>(::lseek(file.get(), 0, SEEK_END)), '\0');

@@ -17,64 +17,46 @@ namespace {
 // Uses all that it receives, as `report` does.
 class Replay final : public saved::RunReplay {
 public:
-  using RunReplay::write;
-  Replay(RecordFormatter& text, RecordFormatter& json, Exports& files)
-      : text_(text), json_(json), files_(files) {
+  Replay(Recorder& text, Recorder& json, Exports& files) : text_(text), json_(json), files_(files) {
     if (auto filter = parse_filter("a.b[1] < 2 || (a != 0.5 && ret ^= \"x\") || pid == 1"))
       spec_ = std::move(*filter);
     if (auto made = EventFilter::make(spec_, {})) filter_.emplace(std::move(*made));
     if (auto made = RecordFilter::make(spec_)) records_.emplace(std::move(*made));
   }
   Result<void> begin(const saved::RunHeader&) override { return {}; }
-  void write(const AttachedRecord& record) override { write_both(record); }
-  void write(const ProbedRecord& record) override {
+  void write(const Record& record) override {
+    text_.write(record);
+    json_.write(record);
+    record.visit([this](const auto& each) { take(each); });
+  }
+  void flush_rows() override { text_.flush_rows(); }
+
+private:
+  void take(const auto& /*record*/) {}
+  void take(const ProbedRecord& record) {
     values_.describe(record.probe, record.description);
     if (filter_) filter_->add_point(record.probe, record.description, "f");
   }
-  void write(const RecordTypesRecord& record) override {
+  void take(const RecordTypesRecord& record) {
     if (records_) static_cast<void>(records_->check(record.types));
   }
-  void write(const Event& event) override {
-    write_both(event);
+  void take(const Event& event) {
     if (records_ && event.record) static_cast<void>(records_->holds(event));
     if (filter_) static_cast<void>(filter_->decide(event));
     static_cast<void>(values_.find("a.b[1]", event));
     static_cast<void>(values_.find_weight(weight_, event));
   }
-  void write(const CountRecord& record) override { write_both(record); }
-  void write(const HistogramRecord& record) override { write_both(record); }
-  void write(const MapEntryRecord& record) override { write_both(record); }
-  void write(const ProbeRecord& record) override { write_both(record); }
-  void write(const LostRecord& record) override { write_both(record); }
-  void write(const TriggerRecord& record) override { write_both(record); }
-  void write(const SpanSummaryRecord& record) override {
-    write_both(record);
-    files_.take(record);
-  }
-  void write(const SummaryRecord& record) override { write_both(record); }
-  void write(const ErrorRecord& record) override { write_both(record); }
-  void write(const StackSample& stack) override { files_.take(stack); }
-  void write(const MessageRecord&) override {}
-  void write(const CallChange&) override {}
-  void write(const ProcessNameRecord&) override {}
-  void write(const ClockRecord& record) override { files_.note_clocks(record.clocks); }
-  void flush_rows() override { text_.flush_rows(); }
-  Result<void> flush() override { return {}; }
-  void end() override {}
-
-private:
-  void write_both(const auto& record) {
-    text_.write(record);
-    json_.write(record);
-  }
+  void take(const SpanSummaryRecord& record) { files_.write(record); }
+  void take(const StackSample& stack) { files_.write(stack); }
+  void take(const ClockRecord& record) { files_.write(record); }
 
   Filter spec_;
   std::optional<EventFilter> filter_;
   std::optional<RecordFilter> records_;
   EventValues values_;
   SummedValue weight_ = *parse_summed_value("ret");
-  RecordFormatter& text_;
-  RecordFormatter& json_;
+  Recorder& text_;
+  Recorder& json_;
   Exports& files_;
 };
 

@@ -100,7 +100,7 @@ void make_calls(Exports& exports) {
   thread.open(read, 1650, 0xfe80);
   thread.close(1700, coroutine);
   thread.close(1750, 0xfe80, CallEnd::no_return_seen);
-  exports.take(LostRecord{.count = 3, .reason = "ring buffer full"});
+  exports.write(LostRecord{.count = 3, .reason = "ring buffer full"});
   thread.close(2000, 0xff00, CallEnd::run_ended);
 }
 
@@ -124,7 +124,7 @@ void make_events(Exports& exports) {
     event.point = &point;
     event.time_ns = end_ns;
     event.latency_ns = end_ns - begin_ns;
-    exports.take(event);
+    exports.write(event);
   };
   event.typed_arguments.emplace();
   event.typed_arguments->push_back(text_argument("path", "a\xff"
@@ -147,7 +147,7 @@ void make_events(Exports& exports) {
   event.time_ns = 8000;
   event.has_arguments = true;
   event.arguments = {1, 2, 3, 4, 5, ~std::uint64_t{0}};
-  exports.take(event);
+  exports.write(event);
   Event sent;
   sent.kind = EventKind::record;
   Value::Struct inside;
@@ -157,7 +157,7 @@ void make_events(Exports& exports) {
   members.push_back({.name = "at", .value = {.value = inside}});
   sent.record = std::make_shared<UserRecord>(
       UserRecord{.map = "events", .type = "sent", .value = Value{members}, .raw = {}});
-  exports.take(sent);
+  exports.write(sent);
 }
 
 // Names and texts of any bytes, and of any length.
@@ -181,7 +181,7 @@ void make_names(Exports& exports) {
     event.latency_ns = 50;
     event.typed_arguments.emplace();
     event.typed_arguments->push_back(text_argument(*point.symbol, *point.symbol));
-    exports.take(event);
+    exports.write(event);
   }
 }
 
@@ -190,16 +190,16 @@ void make_sums(Exports& exports) {
   const ProbePoint counted = make_point("counted", std::nullopt, 0x1000);
   const ProbePoint begins = make_point("begins", std::nullopt, 0x2000);
   for (const std::uint64_t hits : {40U, 2U})
-    exports.take(CountRecord{.point = &counted, .count = hits, .pid = {}, .comm = {}});
+    exports.write(CountRecord{.point = &counted, .count = hits, .pid = {}, .comm = {}});
   const std::vector<ArgumentValue> by = {text_argument("path", "/etc/<hosts>")};
-  exports.take(CountRecord{.point = &counted,
-                           .count = 7,
-                           .pid = {},
-                           .comm = {},
-                           .by = &by,
-                           .sums = group_sums{.count = 7, .measured = 7, .sum = 2'500}, // ns
-                           .sums_latency = true});
-  exports.take(CountRecord{
+  exports.write(CountRecord{.point = &counted,
+                            .count = 7,
+                            .pid = {},
+                            .comm = {},
+                            .by = &by,
+                            .sums = group_sums{.count = 7, .measured = 7, .sum = 2'500}, // ns
+                            .sums_latency = true});
+  exports.write(CountRecord{
       .point = &begins, .count = 3, .pid = 10, .comm = "app", .span = "request", .are_open = true});
   Event begin;
   begin.time_ns = 5900;
@@ -212,8 +212,8 @@ void make_sums(Exports& exports) {
   span->begin_ns = 5900;
   span->key = {std::uint64_t{77}};
   begin.span = span;
-  exports.take(begin);
-  exports.take(SpanSummaryRecord{
+  exports.write(begin);
+  exports.write(SpanSummaryRecord{
       .name = "request", .begun = 1200, .ended = 1199, .open = 1, .begun_again = 4});
 }
 

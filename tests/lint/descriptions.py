@@ -27,7 +27,8 @@ USE = re.compile(r"\bio(?:\.(always|null_unless|optional|key|key_if|saved))?\("
                  r"|\bio\.(keys_of|keys_or_nulls)\(([\w.]+)\)"
                  r"|\b(describe_\w+)\(io\b")
 PARTS = {"jump": "ClockJump", "source": "SourceLine", "task": "TaskProbeNote"}
-WRITE = re.compile(r"^  void write\(const (\w+)& (\w+)\) override \{(.*?)\}$", re.MULTILINE | re.DOTALL)
+NAMED = re.compile(r"\bNamed<(\w+)>\{\"(\w+)\"\}")
+TAKE = re.compile(r"^  void take\(const (\w+)& (\w+)\) \{(.*?)\}$", re.MULTILINE | re.DOTALL)
 WRITTEN = re.compile(r"write_described\(\"(\w+)\", ([^;]*)\);")
 # Records that the formatter writes in another way, and definitions of parts.
 OTHERS = {"event": [["Event"]], "span": [["describe_span"]], "wait": [["describe_wait"]], "inlined_into": [["InlinedInto"]], "clock_readings": [["ClockReading"]], "longest_wait": [["CallWait"]],
@@ -93,7 +94,9 @@ class Descriptions:
 def written_records(formatter):
     """{type in JSON: [the types that describe it, of each way to write it]}"""
     written = {name: list(ways) for name, ways in OTHERS.items()}
-    for record, parameter, body in WRITE.findall(formatter):
+    for record, name in NAMED.findall(formatter):
+        written.setdefault(name, []).append([record])
+    for record, parameter, body in TAKE.findall(formatter):
         types = {parameter: record} | {name: kind for kind, name in re.findall(r"const (\w+)& (\w+) =", body)}
         for name, arguments in WRITTEN.findall(body):
             ways = re.sub(r"(\w+)\{[^}]*\}", r"\1", arguments).split(", ")
@@ -180,7 +183,7 @@ def row_of(name, page):
 
 SCHEMA = {"$defs": {"lost": {"required": ["type", "count", "reason"],
                              "properties": {"type": {}, "count": {}, "reason": {}, "source": {}, "line": {}}}}}
-FORMATTER = '  void write(const Lost& lost) override { write_described("lost", lost); }\n'
+FORMATTER = 'constexpr std::tuple record_names = {Named<Lost>{"lost"}};\n'
 SOUND = ('void describe_reason(auto& io, const Reason* why) {\n  io.key("reason", [&] { return f(why); });\n}\n'
          'void describe(auto& io, Described<SourceLine> auto& source) {\n  io(1, "source", source.file);\n'
          '  io.null_unless(is_known(source), 3, "line", source.line);\n}\n'

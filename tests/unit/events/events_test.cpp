@@ -11,22 +11,22 @@ namespace {
 
 // The layout of bpf/record.h written out by hand: time, cookie, pid, tid, cpu, kind, comm, return
 // value, latency, six values.
-class Record {
+class RawRecord {
 public:
-  Record(std::uint64_t cookie, std::uint32_t kind) {
+  RawRecord(std::uint64_t cookie, std::uint32_t kind) {
     put(1234567890123, 8).put(cookie, 8).put(4711, 4).put(4712, 4).put(3, 4).put(kind, 4);
     bytes_ += std::string("greeter\0\0\0\0\0\0\0\0\0", 16);
     put(0xffffffffffffffff, 8).put(83000, 8);
   }
-  Record& put(std::uint64_t value, int size) {
+  RawRecord& put(std::uint64_t value, int size) {
     for (int i = 0; i < size; ++i) bytes_ += static_cast<char>(value >> (8 * i));
     return *this;
   }
-  Record& six_values() {
+  RawRecord& six_values() {
     for (std::uint64_t value = 0x10; value < 0x16; ++value) put(value, 8);
     return *this;
   }
-  Record& text(std::string_view text, std::size_t size) {
+  RawRecord& text(std::string_view text, std::size_t size) {
     bytes_ += text;
     bytes_.append(size - text.size(), '?'); // what was there before
     return *this;
@@ -53,7 +53,7 @@ CaptureSpec typed(std::string_view arguments) {
 
 TEST_CASE("an entry record becomes an event with six arguments") {
   const std::vector<ProbePoint> points(2);
-  const auto event = plan_for({}, points).decode(Record(1, RECORD_ENTRY).six_values().bytes());
+  const auto event = plan_for({}, points).decode(RawRecord(1, RECORD_ENTRY).six_values().bytes());
   REQUIRE(event);
   CHECK(event->time_ns == 1234567890123);
   CHECK(event->pid == 4711);
@@ -69,7 +69,7 @@ TEST_CASE("an entry record becomes an event with six arguments") {
 
 TEST_CASE("a return record carries the return value and no arguments") {
   const std::vector<ProbePoint> points(1);
-  const auto event = plan_for({}, points).decode(Record(0, RECORD_RETURN).six_values().bytes());
+  const auto event = plan_for({}, points).decode(RawRecord(0, RECORD_RETURN).six_values().bytes());
   REQUIRE(event);
   CHECK(event->kind == EventKind::on_return);
   CHECK(event->return_value == 0xffffffffffffffff);
@@ -80,7 +80,7 @@ TEST_CASE("a return record carries the return value and no arguments") {
 TEST_CASE("a tail call is a return without a value for all arguments") {
   const std::vector<ProbePoint> points(1);
   const auto kind = RECORD_RETURN | LEFT_BY_TAIL_CALL << 16; // two numbers of 16 bits
-  const auto plain = plan_for({}, points).decode(Record(0, kind).six_values().bytes());
+  const auto plain = plan_for({}, points).decode(RawRecord(0, kind).six_values().bytes());
   REQUIRE(plain);
   CHECK(plain->kind == EventKind::on_return);
   CHECK(plain->left_by == ExitKind::tail_call);
@@ -88,7 +88,7 @@ TEST_CASE("a tail call is a return without a value for all arguments") {
   inspection.on_entry = false;
   inspection.on_return = true;
   const auto typed_one =
-      plan_for(inspection, points).decode(Record(0, kind).put(0, 8).put(7, 8).bytes());
+      plan_for(inspection, points).decode(RawRecord(0, kind).put(0, 8).put(7, 8).bytes());
   REQUIRE(typed_one);
   CHECK_FALSE(typed_one->typed_return);
 }
@@ -98,7 +98,7 @@ TEST_CASE("a paired call is a return with the arguments of its entry and a laten
   CaptureSpec inspection;
   inspection.pair_calls = true;
   const auto event =
-      plan_for(inspection, points).decode(Record(0, RECORD_CALL).six_values().bytes());
+      plan_for(inspection, points).decode(RawRecord(0, RECORD_CALL).six_values().bytes());
   REQUIRE(event);
   CHECK(event->kind == EventKind::on_return);
   CHECK(event->latency_ns == 83000);
@@ -109,14 +109,14 @@ TEST_CASE("a paired call is a return with the arguments of its entry and a laten
 TEST_CASE("a record that is short or names an unknown probe is refused") {
   const std::vector<ProbePoint> points(1);
   const CapturePlan plan = plan_for({}, points);
-  const Record whole = Record(0, RECORD_ENTRY).six_values();
+  const RawRecord whole = RawRecord(0, RECORD_ENTRY).six_values();
   CHECK(plan.decode(whole.bytes().first(111)).error().message ==
         "a record of the BPF program has 111 bytes, expected at least 112");
   CHECK(plan.decode(whole.bytes().first(63)).error().message ==
         "a record of the BPF program has 63 bytes, expected at least 64");
-  CHECK(plan.decode(Record(1, RECORD_ENTRY).six_values().bytes()).error().message ==
+  CHECK(plan.decode(RawRecord(1, RECORD_ENTRY).six_values().bytes()).error().message ==
         "a record of the BPF program has the unknown probe 1 (there are 1)");
-  CHECK_FALSE(plan.decode(Record(0, 7).six_values().bytes()));
+  CHECK_FALSE(plan.decode(RawRecord(0, 7).six_values().bytes()));
 }
 
 namespace {
@@ -136,7 +136,7 @@ TEST_CASE("typed arguments come in the requested order, integers read first") {
   inspection.pair_calls = true;
   const CapturePlan plan = plan_for(inspection, points);
   // Results of flags, ret, path, then the bytes of path: 6, a NUL and one to tell, made 8.
-  Record record(0, RECORD_CALL);
+  RawRecord record(0, RECORD_CALL);
   record.put(0, 8).put(0xfffffffffffffffe, 8).put(0, 8).put(0xffffffffffffffff, 8);
   record.put(8, 8).put(0x7f0000001000, 8).text(std::string_view("/etc/ho\0", 8), 8);
   const auto event = plan.decode(record.bytes());
@@ -154,7 +154,7 @@ TEST_CASE("a string of exactly the maximum length is not truncated") {
   const std::vector<ProbePoint> points(1);
   CaptureSpec inspection = typed("path:str");
   inspection.max_string_bytes = 6;
-  Record record(0, RECORD_ENTRY);
+  RawRecord record(0, RECORD_ENTRY);
   record.put(7, 8).put(0x7f0000001000, 8).text(std::string_view("/etc/h\0", 7), 8);
   const auto event = plan_for(inspection, points).decode(record.bytes());
   REQUIRE(event);
@@ -165,7 +165,7 @@ TEST_CASE("an unreadable value has an error, not an empty text") {
   const std::vector<ProbePoint> points(1);
   const CapturePlan plan = plan_for(typed("path:str,next:u32@arg0+4"), points);
   const auto decode = [&](std::uint64_t address) {
-    Record record(0, RECORD_ENTRY);
+    RawRecord record(0, RECORD_ENTRY);
     record.put(0xfffffffffffffff2, 8).put(address + 4, 8); // next: -EFAULT
     record.put(0xfffffffffffffff2, 8).put(address, 8).text("", 136);
     auto event = plan.decode(record.bytes());
@@ -179,7 +179,7 @@ TEST_CASE("an unreadable value has an error, not an empty text") {
 
 TEST_CASE("a number behind a null pointer is as a string there") {
   const std::vector<ProbePoint> points(1);
-  Record record(0, RECORD_ENTRY);
+  RawRecord record(0, RECORD_ENTRY);
   record.put(0xfffffffffffffff2, 8).put(0, 8).text("", 64); // -EFAULT
   const auto event = plan_for(typed("next:u32@arg0+0"), points).decode(record.bytes());
   REQUIRE(event);
@@ -193,7 +193,7 @@ TEST_CASE("unread memory of a mapped address was not resident") {
     return address == 0x2000 || address == 0;
   });
   const auto decode = [&](std::uint64_t address) {
-    Record record(0, RECORD_ENTRY);
+    RawRecord record(0, RECORD_ENTRY);
     record.put(0xfffffffffffffef2, 8).put(address, 8).text("", 136); // -14 - 256
     auto event = plan.decode(record.bytes());
     REQUIRE(event);
@@ -210,7 +210,7 @@ TEST_CASE("a string that goes on in unread memory is shown up to there") {
   CaptureSpec inspection = typed("path:str");
   inspection.max_string_bytes = 6;
   const auto decode = [&](std::uint64_t status) {
-    Record record(0, RECORD_ENTRY);
+    RawRecord record(0, RECORD_ENTRY);
     record.put(status, 8).put(0x7f0000001ffd, 8).text("/etc/hos", 8);
     auto event = plan_for(inspection, points).decode(record.bytes());
     REQUIRE(event);
@@ -226,7 +226,7 @@ TEST_CASE("a buffer has the length of its argument and reports a too long one") 
   inspection.max_string_bytes = 4;
   const CapturePlan plan = plan_for(inspection, points);
   const auto decode = [&](std::uint64_t size, std::uint64_t read) {
-    Record record(0, RECORD_ENTRY);
+    RawRecord record(0, RECORD_ENTRY);
     record.put(0, 8).put(size, 8).put(read, 8).put(0x1000, 8).text("\x01\x02\x03\x04", 8);
     auto event = plan.decode(record.bytes());
     REQUIRE(event);
@@ -239,7 +239,7 @@ TEST_CASE("a buffer has the length of its argument and reports a too long one") 
 TEST_CASE("a buffer with a negative length is an error, not the memory at its address") {
   const std::vector<ProbePoint> points(1);
   const auto decode = [&](std::string_view arguments) {
-    Record record(0, RECORD_ENTRY);
+    RawRecord record(0, RECORD_ENTRY);
     record.put(0, 8).put(0xffffffffffffffff, 8).put(4, 8).put(0x1000, 8).text("abcd", 8);
     CaptureSpec inspection = typed(arguments);
     inspection.max_string_bytes = 4;
@@ -254,7 +254,7 @@ TEST_CASE("a buffer with a negative length is an error, not the memory at its ad
 TEST_CASE("a buffer with an unreadable length is an error, not empty") {
   const std::vector<ProbePoint> points(1);
   const CapturePlan plan = plan_for(typed("data:buf[size]@arg0,size:u32@arg1+8"), points);
-  Record record(0, RECORD_ENTRY);
+  RawRecord record(0, RECORD_ENTRY);
   record.put(0xfffffffffffffff2, 8).put(8, 8); // size: -EFAULT
   record.put(0, 8).put(0x1000, 8).text("", 128);
   const auto event = plan.decode(record.bytes());
@@ -266,7 +266,7 @@ TEST_CASE("registers follow the values") {
   const std::vector<ProbePoint> points(1);
   CaptureSpec inspection;
   inspection.registers = true;
-  Record record(0, RECORD_ENTRY);
+  RawRecord record(0, RECORD_ENTRY);
   record.six_values();
   for (std::size_t i = 0; i < register_names().size(); ++i) record.put(100 + i, 8);
   const auto event = plan_for(inspection, points).decode(record.bytes());

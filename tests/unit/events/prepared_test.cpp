@@ -45,17 +45,17 @@ CapturePlan prepared_plan_of(const CaptureSpec& capture, std::span<const Capture
 }
 
 // A record of bpf/record.h written out by hand: the head, then results and bytes.
-class Record {
+class RawRecord {
 public:
-  explicit Record(std::uint32_t kind) {
+  explicit RawRecord(std::uint32_t kind) {
     bytes_.assign(64, '\0');
     bytes_[28] = static_cast<char>(kind);
   }
-  Record& put(std::uint64_t value) {
+  RawRecord& put(std::uint64_t value) {
     for (int i = 0; i < 8; ++i) bytes_ += static_cast<char>(value >> (8 * i));
     return *this;
   }
-  Record& text(std::string_view text) {
+  RawRecord& text(std::string_view text) {
     bytes_ += text;
     return *this;
   }
@@ -201,14 +201,14 @@ TEST_CASE("a point with prepared readings has these instead of arguments, others
   CHECK(plan.settings().max_steps == 1);
   CHECK(plan.settings().plan_flags == SIX_ARGUMENTS);
 
-  const Record record = Record(RECORD_ENTRY)
-                            .put(0xfffffffffffffff2) // -EFAULT
-                            .put(0x1000)
-                            .put(6)
-                            .put(0x2000)
-                            .put(0) // room for six values
-                            .put(0)
-                            .text("abcdef??");
+  const RawRecord record = RawRecord(RECORD_ENTRY)
+                               .put(0xfffffffffffffff2) // -EFAULT
+                               .put(0x1000)
+                               .put(6)
+                               .put(0x2000)
+                               .put(0) // room for six values
+                               .put(0)
+                               .text("abcdef??");
   const auto event = plan.decode(record.bytes());
   REQUIRE(event);
   REQUIRE(event->typed_arguments);
@@ -231,7 +231,7 @@ TEST_CASE("a record has the values of its phase") {
   capture.on_return = true;
   const CapturePlan plan = prepared_plan_of(capture, points);
   const auto values = [&](std::uint32_t kind) {
-    const Record record = Record(kind).put(0).put(1).put(0).put(2);
+    const RawRecord record = RawRecord(kind).put(0).put(1).put(0).put(2);
     return plan.read_results(record.bytes());
   };
   CHECK((values(RECORD_ENTRY)[0].was_read && !values(RECORD_ENTRY)[1].was_read));
@@ -250,9 +250,9 @@ TEST_CASE("a buffer of elements is as long as their number, or their end, says")
   between.length_is_end = 1;
   points[0].values = values_of({integer(), elements, between});
   const CapturePlan plan = prepared_plan_of({}, points);
-  std::list<Record> records; // values are borrowed from them
+  std::list<RawRecord> records; // values are borrowed from them
   const auto decode = [&](std::uint64_t length, std::uint64_t begin, std::uint64_t status) {
-    records.push_back(Record(RECORD_ENTRY)
+    records.push_back(RawRecord(RECORD_ENTRY)
                           .put(0)
                           .put(length)
                           .put(status)

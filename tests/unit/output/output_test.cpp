@@ -23,15 +23,14 @@ std::string written(const std::function<void(int)>& write) {
   return text;
 }
 
-std::string as_text_record(const TextStyle& style,
-                           const std::function<void(RecordFormatter&)>& use) {
+std::string as_text_record(const TextStyle& style, const std::function<void(Recorder&)>& use) {
   return written([&](int fd) {
     OutputBuffer out(fd);
     use(*make_text_formatter(out, style));
   });
 }
 
-std::string as_json_record(const std::function<void(RecordFormatter&)>& use) {
+std::string as_json_record(const std::function<void(Recorder&)>& use) {
   return written([&](int fd) {
     OutputBuffer out(fd);
     use(*make_json_formatter(out));
@@ -75,7 +74,7 @@ Event event_at(const ProbePoint& point, EventKind kind) {
 } // namespace
 
 TEST_CASE("a match is its offset, file and symbol, with the sum when verbose") {
-  const auto match = [](RecordFormatter& records) { records.write(point()); };
+  const auto match = [](Recorder& records) { records.write(point()); };
   CHECK(as_text_record({}, match) == "0x3010\tx.apk!/lib/f.so\tf\n");
   CHECK(as_text_record({.offset_only = true}, match) == "0x3010\n");
   CHECK(as_text_record({.verbose = true}, match) ==
@@ -86,7 +85,7 @@ TEST_CASE("a match is its offset, file and symbol, with the sum when verbose") {
 
 TEST_CASE("a match in JSON has every key of the contract, in its order") {
   CHECK(
-      as_json_record([](RecordFormatter& records) { records.write(point()); }) ==
+      as_json_record([](Recorder& records) { records.write(point()); }) ==
       R"({"type":"match","target":"x.apk!/lib/f.so","request":"f","file":"/a/x.apk",)"
       R"("entry":"lib/f.so","container":null,"offset":"0x3010","image_offset":"0x2010","address":"0x4010",)"
       R"("symbol":"f","symbol_offset":"0x0","demangled":null,"version":null,)"
@@ -98,7 +97,7 @@ TEST_CASE("a match in JSON has every key of the contract, in its order") {
 TEST_CASE("an event shows the time of day of the attached record's clocks") {
   setenv("TZ", "UTC", 1);
   const ProbePoint probed = point();
-  const auto use = [&](RecordFormatter& records) {
+  const auto use = [&](Recorder& records) {
     records.write(AttachedRecord{.mechanism = "multi",
                                  .probes = 1,
                                  .program = "builtin",
@@ -116,8 +115,8 @@ TEST_CASE("an event shows the time of day of the attached record's clocks") {
 
 TEST_CASE("an event in JSON has arguments at entry and a value at return") {
   const ProbePoint probed = point();
-  const std::string entry = as_json_record(
-      [&](RecordFormatter& records) { records.write(event_at(probed, EventKind::entry)); });
+  const std::string entry =
+      as_json_record([&](Recorder& records) { records.write(event_at(probed, EventKind::entry)); });
   CHECK(entry.starts_with(
       R"({"type":"event","time_ns":5000000000,"pid":7,"ns_pid":null,"tid":8,"comm":"app\u001b",)"
       R"("cpu":1,"file":"/a/x.apk","entry":"lib/f.so","symbol":"f","demangled":null,"image_offset":"0x2010",)"
@@ -127,7 +126,7 @@ TEST_CASE("an event in JSON has arguments at entry and a value at return") {
       R"("record_type":null,"record":null,"raw":null})"
       "\n"));
   const std::string on_return = as_json_record(
-      [&](RecordFormatter& records) { records.write(event_at(probed, EventKind::on_return)); });
+      [&](Recorder& records) { records.write(event_at(probed, EventKind::on_return)); });
   CHECK(on_return.find(R"("kind":"return","arguments":null,"return_value":"0x2a",)") !=
         std::string::npos);
 }
@@ -136,7 +135,7 @@ TEST_CASE("an event ended by a tail call is marked and has no value") {
   const ProbePoint probed = point();
   Event event = event_at(probed, EventKind::on_return);
   event.left_by = ExitKind::tail_call;
-  const auto use = [&](RecordFormatter& records) { records.write(event); };
+  const auto use = [&](Recorder& records) { records.write(event); };
   CHECK(as_json_record(use).find(R"("return_value":null,"left_by":"tail_call",)") !=
         std::string::npos);
   CHECK(as_text_record({}, use).ends_with("\tf\t\tleft by a tail call\n"));
@@ -148,7 +147,7 @@ TEST_CASE("an event ended by a tail call is marked and has no value") {
 
 TEST_CASE("the records about the run itself appear in JSON only") {
   const ProbePoint probed = point();
-  const auto use = [&](RecordFormatter& records) {
+  const auto use = [&](Recorder& records) {
     records.write(
         AttachedRecord{.mechanism = "perf",
                        .probes = 2,

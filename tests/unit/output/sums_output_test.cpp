@@ -50,8 +50,7 @@ ProbePoint some_point() {
   return point;
 }
 
-std::string written(bool json, const TextStyle& style,
-                    const std::function<void(RecordFormatter&)>& use) {
+std::string written(bool json, const TextStyle& style, const std::function<void(Recorder&)>& use) {
   int pipe_ends[2];
   REQUIRE(::pipe(pipe_ends) == 0);
   const UniqueFd reader{pipe_ends[0]};
@@ -134,11 +133,11 @@ TEST_CASE("a count is a number and a function, with a process where they are cou
                         .comm = "app",
                         .since_ns = 1,
                         .time_ns = 9};
-  CHECK(written(false, {}, [&](RecordFormatter& records) { records.write(all); }) == "7\tf\n");
-  CHECK(written(false, {}, [&](RecordFormatter& records) { records.write(one); }) ==
+  CHECK(written(false, {}, [&](Recorder& records) { records.write(all); }) == "7\tf\n");
+  CHECK(written(false, {}, [&](Recorder& records) { records.write(one); }) ==
         "2\t12\tapp\tf (return)\n");
   CHECK(
-      written(true, {}, [&](RecordFormatter& records) { records.write(one); }) ==
+      written(true, {}, [&](Recorder& records) { records.write(one); }) ==
       R"({"type":"count","symbol":"f","file":"/a/f.so","entry":null,"offset":"0x3010","demangled":null,)"
       R"("kind":"return","map":null,"count":2,"pid":12,"comm":"app","stack":null,"stack_end":null,"by":null,)"
       R"("measured":null,"sum":null,"average":null,"since_ns":1,"time_ns":9})"
@@ -151,14 +150,13 @@ TEST_CASE("a count of unwound stacks says why these end") {
   stack.end = unwind::End::stack_too_short;
   const CountRecord kept_none{.point = &point, .count = 7, .pid = {}, .comm = {}, .stack = &stack};
   CHECK(
-      written(true, {}, [&](RecordFormatter& records) { records.write(kept_none); }) ==
+      written(true, {}, [&](Recorder& records) { records.write(kept_none); }) ==
       R"({"type":"count","symbol":"f","file":"/a/f.so","entry":null,"offset":"0x3010","demangled":null,)"
       R"("kind":"entry","map":null,"count":7,"pid":null,"comm":null,"stack":[],"stack_end":null,)"
       R"("by":null,"measured":null,"sum":null,"average":null,"since_ns":0,"time_ns":0})"
       "\n");
   stack.frames.push_back({.pc = 0x10, .code = {}});
-  const std::string text =
-      written(true, {}, [&](RecordFormatter& records) { records.write(kept_none); });
+  const std::string text = written(true, {}, [&](Recorder& records) { records.write(kept_none); });
   CHECK(text.find(R"(}],"stack_end":"stack_too_short","by")") != std::string::npos);
 }
 
@@ -170,7 +168,7 @@ TEST_CASE("each block of an interval begins with its time on a terminal, the fir
   CountRecord second = first;
   second.since_ns = first.time_ns;
   second.time_ns = 3'000'000'000;
-  const auto use = [&](RecordFormatter& records) {
+  const auto use = [&](Recorder& records) {
     records.write(
         AttachedRecord{.mechanism = "multi",
                        .probes = 1,
@@ -186,8 +184,8 @@ TEST_CASE("each block of an interval begins with its time on a terminal, the fir
   CHECK_THAT(shown, Catch::Matches(time + "7  f\n7  f\n\n" + time + "7  f\n"));
   // One block has no need of it.
   first.is_interval = false;
-  CHECK(written(false, {.aligned = true},
-                [&](RecordFormatter& records) { records.write(first); }) == "7  f\n");
+  CHECK(written(false, {.aligned = true}, [&](Recorder& records) { records.write(first); }) ==
+        "7  f\n");
 }
 
 TEST_CASE("events, counts and histograms have the name as people write it") {
@@ -199,19 +197,15 @@ TEST_CASE("events, counts and histograms have the name as people write it") {
   const HistogramRecord histogram{.point = &point, .histogram = few_numbers()};
   Event event;
   event.point = &point;
-  CHECK(
-      written(true, {}, [&](RecordFormatter& records) { records.write(count); }).contains(wanted));
-  CHECK(written(true, {}, [&](RecordFormatter& records) {
-          records.write(histogram);
-        }).contains(wanted));
-  CHECK(
-      written(true, {}, [&](RecordFormatter& records) { records.write(event); }).contains(wanted));
+  CHECK(written(true, {}, [&](Recorder& records) { records.write(count); }).contains(wanted));
+  CHECK(written(true, {}, [&](Recorder& records) { records.write(histogram); }).contains(wanted));
+  CHECK(written(true, {}, [&](Recorder& records) { records.write(event); }).contains(wanted));
 }
 
 TEST_CASE("a histogram is drawn, when piped below a line of its numbers") {
   const ProbePoint point = some_point();
   const HistogramRecord record{.point = &point, .histogram = few_numbers()};
-  const auto use = [&](RecordFormatter& records) { records.write(record); };
+  const auto use = [&](Recorder& records) { records.write(record); };
   const std::string drawn = written(false, {.aligned = true}, use);
   CHECK(written(false, {}, use) == "f\tvalue\t5\t-3\t5\t1000\t1000\t-:1,1:1,2:0,4:2,8:0,16:0,32:0,"
                                    "64:0,128:0,256:0,512:1\n" +
@@ -231,7 +225,7 @@ TEST_CASE("a histogram in JSON has its sums and each power of two") {
   const HistogramRecord record{
       .point = &point, .in_nanoseconds = true, .histogram = two, .since_ns = 1, .time_ns = 9};
   CHECK(
-      written(true, {}, [&](RecordFormatter& records) { records.write(record); }) ==
+      written(true, {}, [&](Recorder& records) { records.write(record); }) ==
       R"({"type":"histogram","symbol":"f","file":"/a/f.so","entry":null,"offset":"0x3010","demangled":null,)"
       R"("map":null,"unit":"ns","count":2,"min":1000,"max":2000,"total":3000,"p50":1000,"p99":2000,)"
       R"("negative":0,"buckets":[{"low":512,"high":1024,"count":1},)"

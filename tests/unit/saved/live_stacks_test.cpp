@@ -139,29 +139,11 @@ private:
 // Describes the stacks of a saved run.
 class StackReplay final : public saved::RunReplay {
 public:
-  using RunReplay::write;
   Result<void> begin(const saved::RunHeader& /*header*/) override { return {}; }
-  void write(const AttachedRecord& /*record*/) override {}
-  void write(const Event& /*event*/) override {}
-  void write(const CountRecord& /*record*/) override {}
-  void write(const HistogramRecord& /*record*/) override {}
-  void write(const MapEntryRecord& /*record*/) override {}
-  void write(const ProbeRecord& /*record*/) override {}
-  void write(const LostRecord& /*record*/) override {}
-  void write(const TriggerRecord& /*record*/) override {}
-  void write(const SpanSummaryRecord& /*record*/) override {}
-  void write(const SummaryRecord& /*record*/) override {}
-  void write(const ErrorRecord& /*record*/) override {}
-  void write(const StackSample& sample) override {
-    stacks.push_back(describe_stack(*sample.stack));
+  void write(const Record& record) override {
+    if (const auto* const sample = record.find<StackSample>())
+      stacks.push_back(describe_stack(*sample->stack));
   }
-  void write(const MessageRecord& /*message*/) override {}
-  void write(const CallChange& /*change*/) override {}
-  void write(const ProcessNameRecord& /*record*/) override {}
-  void write(const ClockRecord& /*record*/) override {}
-  void flush_rows() override {}
-  Result<void> flush() override { return {}; }
-  void end() override {}
 
   static std::string describe_stack(const Stack& stack) {
     std::string text;

@@ -24,55 +24,46 @@ namespace {
 // Writes what it receives as JSON, and remembers the rest.
 class JsonReplay final : public saved::RunReplay {
 public:
-  using RunReplay::write;
   explicit JsonReplay(OutputBuffer& out) : json(make_json_formatter(out)) {}
   Result<void> begin(const saved::RunHeader& asked) override {
     header = asked;
     return {};
   }
-  void write(const AttachedRecord& record) override { json->write(record); }
-  void write(const Event& event) override {
+  void write(const Record& record) override {
+    record.visit([this](const auto& each) { take(each); });
+  }
+  void take(const auto& record) { json->write(record); }
+  void take(const Event& event) {
     json->write(event);
     events.push_back(event);
     events.back().stack = nullptr; // borrowed
     events.back().caller = nullptr;
   }
-  void write(const CountRecord& record) override { json->write(record); }
-  void write(const HistogramRecord& record) override { json->write(record); }
-  void write(const MapEntryRecord& record) override { json->write(record); }
-  void write(const ProbeRecord& record) override { json->write(record); }
-  void write(const LostRecord& record) override {
+  void take(const LostRecord& record) {
     json->write(record);
     lost.push_back(std::to_string(record.count) + " " + std::string(record.reason) +
                    " before event " + std::to_string(events.size()));
   }
-  void write(const TriggerRecord& record) override { json->write(record); }
-  void write(const SpanSummaryRecord& record) override { json->write(record); }
-  void write(const SummaryRecord& record) override { json->write(record); }
-  void write(const ErrorRecord& record) override { json->write(record); }
-  void write(const StackSample& stack) override {
+  void take(const StackSample& stack) {
     std::string text;
     for (const auto& frame : stack.stack->frames) text += display_frame(frame) + ";";
     stacks.push_back(text + std::string(missing_frames_label(stack.completeness)) + " " +
                      std::to_string(stack.hits) + " " + unwind::explain_end(*stack.stack));
   }
-  void write(const MessageRecord& message) override { messages.emplace_back(message.text); }
-  void write(const CallChange& change) override {
+  void take(const MessageRecord& message) { messages.emplace_back(message.text); }
+  void take(const CallChange& change) {
     if (change.kind == CallChange::Kind::opened)
       calls.push_back("opened " + std::to_string(change.call.id));
     if (change.kind == CallChange::Kind::closed)
       calls.push_back((change.end == CallEnd::lost ? "lost " : "closed ") +
                       std::to_string(change.call.id));
   }
-  void write(const ProcessNameRecord& record) override {
+  void take(const ProcessNameRecord& record) {
     names.push_back(std::to_string(record.pid) + " " + record.name);
   }
-  void write(const ClockRecord& record) override { clocks.push_back(record); }
-  void flush_rows() override {}
-  Result<void> flush() override { return {}; }
-  void end() override {}
+  void take(const ClockRecord& record) { clocks.push_back(record); }
 
-  std::unique_ptr<RecordFormatter> json;
+  std::unique_ptr<Recorder> json;
   saved::RunHeader header;
   std::vector<Event> events;
   std::vector<std::string> lost;
@@ -596,7 +587,7 @@ TEST_CASE("everything that an output writes goes to its copy") {
     shown = bytes_written([&](int records) {
       const UniqueFd silent{::open("/dev/null", O_WRONLY | O_CLOEXEC)};
       Output output(records, {.json = true, .messages = silent.get()});
-      output.copy_to(writer);
+      output.add_recorder(writer);
       output.write(LostRecord{.count = 3, .reason = "full", .since_ns = 7, .time_ns = 9});
       output.warn("careful");
       output.fail({ErrorKind::io, "no room"}, "f.so");
@@ -618,9 +609,9 @@ TEST_CASE("a copy that cannot be written is an error of the run") {
   const std::string json = bytes_written([&](int records) {
     const UniqueFd silent{::open("/dev/null", O_WRONLY | O_CLOEXEC)};
     Output output(records, {.json = true, .messages = silent.get()});
-    output.copy_to(writer);
-    output.flush_copy();
-    output.flush_copy();
+    output.add_recorder(writer);
+    output.flush_recorders();
+    output.flush_recorders();
     output.write(LostRecord{.count = 3, .reason = "full", .since_ns = 7, .time_ns = 9});
     output.finish();
     CHECK(output.has_failed());

@@ -23,29 +23,12 @@ namespace {
 // Keeps what is known of probes.
 class ProbedReplay final : public saved::RunReplay {
 public:
-  using RunReplay::write;
   Result<void> begin(const saved::RunHeader& /*header*/) override { return {}; }
-  void write(const ProbedRecord& record) override { probed.push_back(record); }
-  void write(const RecordTypesRecord& record) override { record_types.push_back(record); }
-  void write(const AttachedRecord& /*record*/) override {}
-  void write(const Event& event) override { events.push_back(event); }
-  void write(const CountRecord& /*record*/) override {}
-  void write(const HistogramRecord& /*record*/) override {}
-  void write(const MapEntryRecord& /*record*/) override {}
-  void write(const TriggerRecord& /*record*/) override {}
-  void write(const SpanSummaryRecord& /*record*/) override {}
-  void write(const ProbeRecord& /*record*/) override {}
-  void write(const LostRecord& /*record*/) override {}
-  void write(const SummaryRecord& /*record*/) override {}
-  void write(const ErrorRecord& /*record*/) override {}
-  void write(const StackSample& /*stack*/) override {}
-  void write(const MessageRecord& /*message*/) override {}
-  void write(const CallChange& /*change*/) override {}
-  void write(const ProcessNameRecord& /*record*/) override {}
-  void write(const ClockRecord& /*record*/) override {}
-  void flush_rows() override {}
-  Result<void> flush() override { return {}; }
-  void end() override {}
+  void write(const Record& record) override {
+    if (const auto* const probe = record.find<ProbedRecord>()) probed.push_back(*probe);
+    if (const auto* const types = record.find<RecordTypesRecord>()) record_types.push_back(*types);
+    if (const auto* const event = record.find<Event>()) events.push_back(*event);
+  }
 
   std::vector<ProbedRecord> probed;
   std::vector<RecordTypesRecord> record_types;

@@ -80,7 +80,7 @@ AttachedRecord attached_at(const ClockReading& clocks) {
 }
 
 // Returns the output of the text formatter after the run has begun.
-std::string text_of(const std::function<void(RecordFormatter& text, Clocks& clocks)>& write) {
+std::string text_of(const std::function<void(Recorder& text, Clocks& clocks)>& write) {
   return written([&](OutputBuffer& out) {
     const auto text = make_text_formatter(out, {});
     Clocks clocks;
@@ -161,7 +161,7 @@ TEST_CASE("a jump is described with both times") {
 
 TEST_CASE("TIME follows a clock that is set, for the events after that") {
   const UtcZone utc;
-  CHECK(text_of([](RecordFormatter& text, Clocks& clocks) {
+  CHECK(text_of([](Recorder& text, Clocks& clocks) {
           const std::uint64_t start = clocks.now.monotonic_ns;
           text.write(event_at(start + second));
           clocks.pass(3 * second);
@@ -180,7 +180,7 @@ TEST_CASE("TIME follows a clock that is set, for the events after that") {
 
 TEST_CASE("small changes of the clock are followed silently") {
   const UtcZone utc;
-  CHECK(text_of([](RecordFormatter& text, Clocks& clocks) {
+  CHECK(text_of([](Recorder& text, Clocks& clocks) {
           clocks.pass(10 * second);
           clocks.set(5'000'000);
           text.write(ClockRecord{.clocks = clocks.now});
@@ -190,7 +190,7 @@ TEST_CASE("small changes of the clock are followed silently") {
 
 TEST_CASE("the date is shown when the day changes") {
   const UtcZone utc;
-  CHECK(text_of([](RecordFormatter& text, Clocks& clocks) {
+  CHECK(text_of([](Recorder& text, Clocks& clocks) {
           const std::uint64_t start = clocks.now.monotonic_ns;
           text.write(event_at(start + hour - second));
           text.write(event_at(start + hour));
@@ -205,7 +205,7 @@ TEST_CASE("the date is shown when the day changes") {
 
 TEST_CASE("a line says where events are missing") {
   const UtcZone utc;
-  CHECK(text_of([](RecordFormatter& text, Clocks& clocks) {
+  CHECK(text_of([](Recorder& text, Clocks& clocks) {
           const std::uint64_t start = clocks.now.monotonic_ns;
           text.write(event_at(start + second));
           // Known while earlier events still wait in the buffer.
@@ -244,7 +244,7 @@ TEST_CASE("what an interval lacks is said below a table of counts, not before on
     return CountRecord{.point = &probed, .count = hits, .pid = {}, .comm = {}, .is_interval = true};
   };
   const LostRecord lost{.count = 3, .reason = "ring buffer full"};
-  CHECK(text_of([&](RecordFormatter& text, Clocks&) {
+  CHECK(text_of([&](Recorder& text, Clocks&) {
           text.write(count(5));
           text.flush_rows();
           text.write(lost);

@@ -296,7 +296,7 @@ TEST_CASE("stacks counted in the kernel are folded with names of memory and plac
   stack.frames = {{.pc = 0x10, .code = in_memory("[anon:dalvik-jit-code-cache]")},
                   {.pc = 0x20, .code = in_memory("/memfd:jit-cache")},
                   {.pc = 0x30, .code = {}}};
-  exports->take(
+  exports->write(
       StackSample{.stack = &stack, .completeness = StackCompleteness::truncated, .hits = 4});
   CHECK(write_folded(*exports, requests.front().path) ==
         "[truncated];[unknown];[/memfd:jit-cache];[anon:dalvik-jit-code-cache] 4\n");
