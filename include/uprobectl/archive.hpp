@@ -11,7 +11,7 @@
 
 #include <functional>
 
-namespace uprobectl {
+namespace uprobectl::archive {
 
 // An entry of the central directory. A view of the archive's bytes.
 struct ArchiveEntry {
@@ -98,4 +98,4 @@ private:
   std::uint64_t prefix_ = 0; // bytes prepended to the archive, added to every recorded offset
 };
 
-} // namespace uprobectl
+} // namespace uprobectl::archive

@@ -60,10 +60,12 @@ struct Segment {
 };
 
 enum class Binding : std::uint8_t { local, global, weak };
+std::string_view to_string(Binding binding);
 enum class SymbolType : std::uint8_t { none, object, function, ifunc, section, file, tls, other };
 // Where a symbol comes from. plt: a PLT entry, found by its code. oat: a compiled Java method
 // (art.hpp).
 enum class Table : std::uint8_t { dynsym, symtab, gnu_debugdata, debug_file, oat, plt };
+std::string_view to_string(Table table);
 
 // A symbol's version: f@NAME (hidden) or f@@NAME (the default).
 struct SymbolVersion {

@@ -14,7 +14,7 @@
 
 #include <vector>
 
-namespace uprobectl {
+namespace uprobectl::insn {
 
 // Bytes that suffice for any instruction (x86: at most 15, Intel SDM volume 2, 2.3.11).
 inline constexpr std::uint64_t max_instruction_size = 16;
@@ -171,4 +171,4 @@ struct OptimizedNops {
 // Returns which nop the bytes begin with; nullopt for other instructions and architectures.
 std::optional<OptimizedNop> optimized_nop(Arch arch, Bytes bytes);
 
-} // namespace uprobectl
+} // namespace uprobectl::insn

@@ -7,7 +7,7 @@
 
 #include <sys/types.h>
 
-namespace uprobectl {
+namespace uprobectl::process {
 
 // One line of /proc/PID/maps.
 struct Mapping {
@@ -98,4 +98,4 @@ struct MappingSurvey {
 std::vector<MappingSurvey> survey_mappings(std::span<const ProbedFile> files,
                                            std::span<const pid_t> pids);
 
-} // namespace uprobectl
+} // namespace uprobectl::process

@@ -17,10 +17,15 @@
 #include <string_view>
 #include <sys/types.h>
 
-namespace uprobectl {
-
+namespace uprobectl::binary {
 class Binary;
+} // namespace uprobectl::binary
+
+namespace uprobectl::output {
 struct PointDetails;
+} // namespace uprobectl::output
+
+namespace uprobectl::resolve {
 
 // A parsed FUNCTION. Parsing reads no file. The members are views of the text, which must outlive
 // them: a request can have thousands of FUNCTIONs.
@@ -63,7 +68,7 @@ struct ResolveOptions {
   // If false, such a number only causes a warning.
   bool to_probe = false;
   // The caller attaches a probe: nops that this kernel replaces while they are probed.
-  OptimizedNops replaced_nops = {};
+  insn::OptimizedNops replaced_nops = {};
   // Whether to fill in ProbePoint::instruction. required: also warn if it cannot be shown.
   enum class Instructions { none, if_known, required };
   Instructions instructions = Instructions::none;
@@ -135,7 +140,7 @@ struct ProbedBinary {
   elf::Machine machine;
   std::optional<std::string> build_id;
   // What was read of the file so far; null if a Target has not opened it.
-  std::shared_ptr<Binary> opened = {};
+  std::shared_ptr<binary::Binary> opened = {};
 };
 
 // The parameter types and the return type of a compiled Java method, written as in art::Signature.
@@ -176,7 +181,7 @@ struct NamedAddress {
   std::optional<std::string> version = {};
   std::optional<bool> default_version = {}; // only if version is known
   std::optional<std::uint64_t> size = {};   // st_size, if there is a symbol
-  std::optional<SymbolKind> kind = {};
+  std::optional<symbols::SymbolKind> kind = {};
   std::optional<elf::Table> table = {}; // nullopt for numbers
 
   // For an inlined instance of the function `symbol`; otherwise null.
@@ -209,7 +214,7 @@ struct ProbePoint : NamedAddress {
   std::optional<std::string> instruction;
   std::vector<std::string> warnings; // what a user should know before probing here
   // Whether a probe here is safe, at its uprobe; check it with probe_error().
-  ProbeEffect effect;
+  insn::ProbeEffect effect;
   // Bytes from the point to its uprobe: nops that the kernel would replace, if
   // ResolveOptions::to_probe, or a function's prologue, if `attach` chooses. See uprobe_offset().
   std::uint64_t uprobe_distance = 0;
@@ -222,11 +227,11 @@ struct ProbePoint : NamedAddress {
   bool shows_file = false;
 
   // For a point of a static probe. The symbol is then "PROVIDER:NAME", without kind and table.
-  std::shared_ptr<const StaticProbe> static_probe;
+  std::shared_ptr<const usdt::StaticProbe> static_probe;
   std::optional<FileOffset> semaphore; // in the probed file
 
   // What a record says besides; null unless it was asked for.
-  std::shared_ptr<const PointDetails> details = {};
+  std::shared_ptr<const output::PointDetails> details = {};
 };
 
 // Whether the point is in a body of a function with this name, or that a pattern matches: a name, a
@@ -398,7 +403,7 @@ public:
                                                 const ResolveOptions& options = {}) const;
   // Returns all static probes of the file; reads the notes once. Error no_code for an archive as a
   // whole.
-  Result<std::shared_ptr<const StaticProbes>> static_notes() const;
+  Result<std::shared_ptr<const usdt::StaticProbes>> static_notes() const;
 
   // Return which lines of a source file have code, from the debug information. FILE is the end of
   // its path, as in FILE:LINE. Fails with no_code for an archive as a whole.
@@ -483,4 +488,4 @@ Result<ResolveResults> resolve_all(const Targets& targets,
 Result<ResolveResults> resolve_all(const Targets& targets, std::span<const std::string> functions,
                                    const TargetOptions& where, const ResolveOptions& how);
 
-} // namespace uprobectl
+} // namespace uprobectl::resolve

@@ -20,9 +20,10 @@
 #include <set>
 #include <unordered_map>
 
-namespace uprobectl {
+namespace uprobectl::binary {
 class Binary;
-}
+} // namespace uprobectl::binary
+
 namespace uprobectl::unwind {
 class UnwindData;
 }
@@ -43,7 +44,7 @@ struct MappedObject {
 class FileSource {
 public:
   virtual ~FileSource() = default;
-  virtual Result<MappedObject> open(const Mapping& mapping) = 0;
+  virtual Result<MappedObject> open(const process::Mapping& mapping) = 0;
 };
 
 // Where to search for names, in addition to the mapped files.
@@ -171,7 +172,7 @@ private:
   FileOffset begin_;
   std::shared_ptr<const void> owner_; // keeps the bytes of the image valid
   NameSources sources_;
-  std::shared_ptr<Binary> file_;
+  std::shared_ptr<binary::Binary> file_;
   const elf::Image* image_ = nullptr; // of the file
   std::optional<Error> error_;
   std::optional<std::string> build_id_;
@@ -200,16 +201,16 @@ public:
   void use_source_lines() { names_.source_lines = true; }
 
   // Opens the file now if it may be unreachable after the process has ended.
-  void preopen(const Mapping& mapping, FileSource& files);
+  void preopen(const process::Mapping& mapping, FileSource& files);
   // Returns the file behind the mapping; null if it has not been opened.
-  const MappedObject* opened(const Mapping& mapping) const;
+  const MappedObject* opened(const process::Mapping& mapping) const;
 
   // Returns the module that contains this byte of the mapped file. `earlier` are the process's
   // mappings before this one. They locate the start of the image if the file is neither an ELF file
   // nor a readable archive. Opens the file again if it was written to. Never null; owned by the
   // cache.
-  Module* module_at(const Mapping& mapping, FileOffset offset, std::span<const Mapping> earlier,
-                    FileSource& files);
+  Module* module_at(const process::Mapping& mapping, FileOffset offset,
+                    std::span<const process::Mapping> earlier, FileSource& files);
 
   // Finds the module and address of a byte of a file, without a process that maps it. Returns
   // nullopt if the byte is not executable. `path` is the name to print.
@@ -248,11 +249,13 @@ private:
     std::uint64_t size = 0; // bytes
     std::optional<std::string> entry;
   };
-  static Result<ImageRange> find_image(const MappedObject& object, const Mapping& mapping,
-                                       FileOffset offset, std::span<const Mapping> earlier);
+  static Result<ImageRange> find_image(const MappedObject& object, const process::Mapping& mapping,
+                                       FileOffset offset,
+                                       std::span<const process::Mapping> earlier);
 
-  Result<MappedObject>& object_at(const FileKey& key, const Mapping& mapping, FileSource& files);
-  Result<MappedObject> open(const Mapping& mapping, FileSource& files);
+  Result<MappedObject>& object_at(const FileKey& key, const process::Mapping& mapping,
+                                  FileSource& files);
+  Result<MappedObject> open(const process::Mapping& mapping, FileSource& files);
   OpenFileLimits limits() const;
   void retire(const FileKey& key);
 
@@ -296,7 +299,7 @@ struct ModuleAddress {
 class AddressSpace {
 public:
   // `mappings`: all mappings of the process, from parse_all_maps().
-  AddressSpace(std::vector<Mapping> mappings, ModuleCache& cache, FileSource& files);
+  AddressSpace(std::vector<process::Mapping> mappings, ModuleCache& cache, FileSource& files);
 
   // Translates a run-time address. Returns nullopt if it is not in an executable mapping.
   std::optional<ModuleAddress> find(std::uint64_t pc) {
@@ -337,7 +340,7 @@ private:
   const TranslatedRange* search(std::uint64_t pc);
   TranslatedRange translate_around(std::size_t number, std::uint64_t pc);
 
-  std::vector<Mapping> mappings_;           // by start
+  std::vector<process::Mapping> mappings_;  // by start
   std::vector<Module*> modules_;            // by mapping; null until needed
   std::vector<TranslatedRange> translated_; // by mapping; the range that was used last
   std::uint64_t highest_ = 0;

@@ -13,13 +13,11 @@
 #include <functional>
 #include <map>
 
-namespace uprobectl {
+namespace uprobectl::symbols {
 
 // label: an untyped symbol in code. import: an undefined function. method: a compiled Java method.
 enum class SymbolKind { function, ifunc, label, object, import, plt, method };
 std::string_view to_string(SymbolKind kind);
-std::string_view to_string(elf::Binding binding);
-std::string_view to_string(elf::Table table);
 
 SymbolKind symbol_kind(const elf::Symbol& symbol);
 
@@ -245,4 +243,4 @@ private:
 // base names with an edit distance of at most suggestion_limit(). Examines at most 200,000 names.
 std::vector<std::string> nearest_names(const elf::Image& image, std::string_view name);
 
-} // namespace uprobectl
+} // namespace uprobectl::symbols

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-namespace uprobectl {
+namespace uprobectl::usdt {
 
 // An argument of a static probe: an assembler operand such as "-4@-20(%rbp)", and the register,
 // memory or constant that it means.
@@ -92,4 +92,4 @@ std::string without_dashes(std::string_view name);
 // Parses the arguments of one note. Symbols that operands name are looked up in `image`.
 std::vector<StaticArgument> parse_static_arguments(std::string_view text, const elf::Image& image);
 
-} // namespace uprobectl
+} // namespace uprobectl::usdt

@@ -16,14 +16,13 @@
 #include <utility>
 #include <vector>
 
-namespace uprobectl {
+namespace uprobectl::archive {
 
 namespace {
 
 // The highest possible end of the entry's data, for any local header.
 std::uint64_t max_data_end(const ArchiveEntry& entry) {
-  const std::uint64_t headers =
-      archive::local_fixed_size + entry.name.size() + archive::max_local_extra_size;
+  const std::uint64_t headers = local_fixed_size + entry.name.size() + max_local_extra_size;
   const auto start = checked_add(entry.local_header, headers);
   return checked_add(start.value_or(UINT64_MAX), entry.compressed_size).value_or(UINT64_MAX);
 }
@@ -145,12 +144,11 @@ Result<Archive> Archive::parse(Bytes bytes) {
 bool Archive::looks_like_archive(Bytes bytes) {
   const auto first = read_at<std::uint32_t>(bytes, 0);
   // An archive without entries begins with its end record.
-  return first == archive::local_signature || first == archive::end_signature ||
-         archive::ends_like_archive(bytes);
+  return first == local_signature || first == end_signature || archive::ends_like_archive(bytes);
 }
 
 Result<void> Archive::for_each(const std::function<bool(const ArchiveEntry&)>& visit) const {
-  archive::DirectoryWalk walk(directory_, entry_count_);
+  DirectoryWalk walk(directory_, entry_count_);
   while (const auto record = walk.next())
     if (!visit(archive::decode(*record, prefix_))) return {};
   return walk.end();
@@ -292,12 +290,12 @@ namespace {
 
 // The first two records with a name.
 struct SameName {
-  std::optional<archive::DirectoryRecord> first;
-  std::optional<archive::DirectoryRecord> second;
+  std::optional<DirectoryRecord> first;
+  std::optional<DirectoryRecord> second;
   Result<void> end = {}; // of the walk
 
   // Returns false if there can be no third.
-  bool add(const archive::DirectoryRecord& record) {
+  bool add(const DirectoryRecord& record) {
     (first ? second : first) = record;
     return !second;
   }
@@ -308,7 +306,7 @@ struct SameName {
 class NameOrder {
 public:
   NameOrder(Bytes directory, std::uint64_t entry_count) : directory_(directory) {
-    archive::DirectoryWalk walk(directory, entry_count);
+    DirectoryWalk walk(directory, entry_count);
     while (const auto record = walk.next())
       records_.emplace_back(hash_entry_name(record->name),
                             static_cast<std::uint64_t>(record->fixed.data() - directory.data()));
@@ -322,7 +320,7 @@ public:
     for (auto at = std::ranges::lower_bound(records_, Record(hash, 0));
          at != records_.end() && at->first == hash; ++at)
       // The file may have changed meanwhile.
-      if (const auto record = archive::DirectoryWalk(directory_.subspan(at->second), 1).next();
+      if (const auto record = DirectoryWalk(directory_.subspan(at->second), 1).next();
           record && record->name == name && !same.add(*record))
         break;
     return same;
@@ -375,7 +373,7 @@ SameName find_same(Bytes directory, std::uint64_t entry_count, std::string_view 
   static KnownOrders orders;
   if (const auto order = orders.find(directory, entry_count)) return order->find(name);
   SameName same;
-  archive::DirectoryWalk walk(directory, entry_count);
+  DirectoryWalk walk(directory, entry_count);
   while (const auto record = walk.next())
     if (record->name == name && !same.add(*record)) return same;
   same.end = walk.end();
@@ -409,7 +407,7 @@ Result<ArchiveEntry> Archive::find(std::string_view name) const {
 
   // Similar names are searched separately, so that a successful lookup is fast.
   NearestNames near;
-  archive::DirectoryWalk again(directory_, entry_count_);
+  DirectoryWalk again(directory_, entry_count_);
   while (const auto record = again.next())
     if (const auto rank = entry_rank(name, record->name)) near.offer(*rank, record->name);
   Error error{ErrorKind::not_found, fmt::format("no entry '{}'", name)};
@@ -418,10 +416,10 @@ Result<ArchiveEntry> Archive::find(std::string_view name) const {
 }
 
 Result<std::optional<Archive::Duplicate>> Archive::duplicate() const {
-  HashSet seen(std::min(directory_.size() / archive::record_fixed_size, max_entries));
+  HashSet seen(std::min(directory_.size() / record_fixed_size, max_entries));
   std::size_t searched = 0;
   int collisions = 0;
-  archive::DirectoryWalk walk(directory_, entry_count_);
+  DirectoryWalk walk(directory_, entry_count_);
   while (const auto record = walk.next()) {
     if (++searched > max_entries)
       return fail(ErrorKind::unsupported,
@@ -433,7 +431,7 @@ Result<std::optional<Archive::Duplicate>> Archive::duplicate() const {
                   fmt::format("only its first {} entries were searched for names that occur twice: "
                               "too many similar names",
                               searched - 1));
-    archive::DirectoryWalk again(directory_, entry_count_);
+    DirectoryWalk again(directory_, entry_count_);
     while (const auto earlier = again.next()) {
       if (earlier->fixed.data() == record->fixed.data()) break;
       if (earlier->name == record->name)
@@ -445,4 +443,4 @@ Result<std::optional<Archive::Duplicate>> Archive::duplicate() const {
   return std::nullopt;
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::archive

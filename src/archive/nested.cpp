@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 #include <mutex>
 
-namespace uprobectl {
+namespace uprobectl::archive {
 
 namespace {
 
@@ -107,4 +107,4 @@ Result<InnerArchive> open_inner(const Archive& outer, const ArchiveEntry& contai
   return inner;
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::archive

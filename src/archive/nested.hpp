@@ -5,7 +5,7 @@
 
 #include "uprobectl/archive.hpp"
 
-namespace uprobectl {
+namespace uprobectl::archive {
 
 // The name of an entry of an inner archive: "splits/base.apk!/lib/x.so" in two parts. Views of the
 // name.
@@ -41,4 +41,4 @@ public:
   ~KeptInnerArchive();
 };
 
-} // namespace uprobectl
+} // namespace uprobectl::archive

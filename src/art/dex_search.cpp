@@ -47,8 +47,8 @@ Result<DexSource::VdexContent> DexSource::read_vdex(std::uint64_t& budget) {
   return found;
 }
 
-const Result<Archive>& DexSource::archive() {
-  if (!archive_) archive_.emplace(Archive::parse(bytes()));
+const Result<archive::Archive>& DexSource::archive() {
+  if (!archive_) archive_.emplace(archive::Archive::parse(bytes()));
   return *archive_;
 }
 
@@ -56,7 +56,7 @@ std::uint32_t DexSource::common_checksum() {
   if (common_checksum_) return *common_checksum_;
   std::uint32_t checksum = 0;
   if (archive())
-    (void)archive()->for_each([&](const ArchiveEntry& entry) {
+    (void)archive()->for_each([&](const archive::ArchiveEntry& entry) {
       if (!is_classes_entry(entry.name)) return true;
       checksum ^= entry.crc32;
       entry_crcs_.push_back(entry.crc32);
@@ -74,14 +74,15 @@ bool DexSource::may_have(std::uint32_t checksum) {
   });
 }
 
-const Result<DexSource::Content>& DexSource::content(const ArchiveEntry& entry,
+const Result<DexSource::Content>& DexSource::content(const archive::ArchiveEntry& entry,
                                                      std::uint64_t& budget) {
   const auto known = contents_.find(entry.local_header);
   if (known != contents_.end()) return known->second;
   return contents_.emplace(entry.local_header, read(entry, budget)).first->second;
 }
 
-Result<DexSource::Content> DexSource::read(const ArchiveEntry& entry, std::uint64_t& budget) const {
+Result<DexSource::Content> DexSource::read(const archive::ArchiveEntry& entry,
+                                           std::uint64_t& budget) const {
   if (entry.probeable()) {
     const auto stored = archive_->value().stored_bytes(entry);
     if (!stored) return fail(stored.error());
@@ -115,7 +116,7 @@ void DexSource::build_index(std::uint64_t& budget) {
     return;
   }
   if (!archive()) return;
-  (void)archive()->for_each([&](const ArchiveEntry& entry) {
+  (void)archive()->for_each([&](const archive::ArchiveEntry& entry) {
     if (!is_classes_entry(entry.name)) return true;
     if (const auto& inside = content(entry, budget))
       index(*inside, entry.crc32, path() + "!/" + std::string(entry.name));
@@ -184,7 +185,7 @@ Found find_in_vdex(DexSource& source, const OatRecord& record, std::uint64_t& bu
   return found;
 }
 
-bool has_checksum(const OatRecord& record, DexSource& source, const ArchiveEntry& entry) {
+bool has_checksum(const OatRecord& record, DexSource& source, const archive::ArchiveEntry& entry) {
   if (entry.crc32 == record.checksum) return true;
   // The sum starts with 0 or with 1, depending on the version.
   return (source.common_checksum() | 1U) == (record.checksum | 1U);
@@ -299,12 +300,13 @@ Found DexFinder::find_in_file(const std::string& path, const OatRecord& record, 
   if (looks_like_vdex(bytes)) return find_in_vdex(*source, record, budget_, tried);
   // dex2oat may have rewritten a DEX file in the VDEX file, including its class order.
   if (record.dex_offset != 0)
-    return Archive::looks_like_archive(bytes) && source->archive() &&
+    return archive::Archive::looks_like_archive(bytes) && source->archive() &&
                    source->archive()->find("primary.vdex")
                ? find_in_vdex(*source, record, budget_, tried)
                : add_failure(tried, path, "not a VDEX file, which this OAT file needs");
   if (DexFile::looks_like_dex(bytes)) return check_plain_dex(*source, record, budget_, tried);
-  if (Archive::looks_like_archive(bytes)) return find_in_archive(*source, record, budget_, tried);
+  if (archive::Archive::looks_like_archive(bytes))
+    return find_in_archive(*source, record, budget_, tried);
   return add_failure(tried, path, "not a DEX file, VDEX file, jar or APK");
 }
 

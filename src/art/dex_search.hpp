@@ -36,7 +36,7 @@ public:
   };
 
   std::uint32_t crc();
-  const Result<Archive>& archive();
+  const Result<archive::Archive>& archive();
 
   // The VDEX file: this file, or the entry primary.vdex of an archive (a .dm file). `budget` is the
   // number of bytes that may still be inflated.
@@ -52,14 +52,14 @@ public:
   bool may_have(std::uint32_t checksum);
 
   // Returns an entry of the archive, stored or deflated.
-  const Result<Content>& content(const ArchiveEntry& entry, std::uint64_t& budget);
+  const Result<Content>& content(const archive::ArchiveEntry& entry, std::uint64_t& budget);
 
   // Finds a DEX file in this file or in the classes*.dex entries of the archive, by SHA-1 and by
   // checksum: the CRC of the file or entry, plus its index in a container.
   std::optional<FoundDex> find(Bytes signature, std::uint32_t checksum, std::uint64_t& budget);
 
 private:
-  Result<Content> read(const ArchiveEntry& entry, std::uint64_t& budget) const;
+  Result<Content> read(const archive::ArchiveEntry& entry, std::uint64_t& budget) const;
   Result<VdexContent> read_vdex(std::uint64_t& budget);
   void index(const Content& content, std::uint32_t crc, const std::string& source);
   void build_index(std::uint64_t& budget);
@@ -67,7 +67,7 @@ private:
   std::shared_ptr<const MappedFile> file_;
   std::optional<std::uint32_t> crc_;
   std::optional<Result<VdexContent>> vdex_;
-  std::optional<Result<Archive>> archive_;
+  std::optional<Result<archive::Archive>> archive_;
   std::optional<std::uint32_t> common_checksum_;
   std::vector<std::uint32_t> entry_crcs_; // of classes*.dex, once common_checksum_ is known
   std::map<std::uint64_t, Result<Content>> contents_; // by local header

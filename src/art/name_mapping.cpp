@@ -98,8 +98,8 @@ Result<std::shared_ptr<const NameMapping>> NameMapping::read(MappedFile mapped) 
   const auto file = std::make_shared<const MappedFile>(std::move(mapped));
   const std::string& path = file->path();
   Result<std::shared_ptr<const NameMapping>> mapping;
-  if (Archive::looks_like_archive(file->bytes())) {
-    const auto archive = Archive::parse(file->bytes());
+  if (archive::Archive::looks_like_archive(file->bytes())) {
+    const auto archive = archive::Archive::parse(file->bytes());
     if (!archive) return fail(Error(archive.error()).within(path));
     const auto entry = archive->find(bundle_entry);
     if (!entry) return fail(Error(entry.error()).within(path));

@@ -5,7 +5,7 @@
 #include <iterator>
 #include <utility>
 
-namespace uprobectl {
+namespace uprobectl::binary {
 
 namespace {
 
@@ -51,9 +51,9 @@ void Binary::complete_symbols() {
   }
 }
 
-std::optional<SymbolAt> Binary::symbol_at(VirtualAddress address) {
+std::optional<symbols::SymbolAt> Binary::symbol_at(VirtualAddress address) {
   if (index_ && indexed_tables_ != image_.debug_symbols().size()) index_.reset();
-  if (!index_ && !std::exchange(uses_index_, true)) return uprobectl::symbol_at(image_, address);
+  if (!index_ && !std::exchange(uses_index_, true)) return symbols::symbol_at(image_, address);
   if (!index_) {
     index_.emplace(image_);
     indexed_tables_ = image_.debug_symbols().size();
@@ -71,4 +71,4 @@ bool has_symtab(const elf::Image& image) {
   return table && table->size() > 0;
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::binary

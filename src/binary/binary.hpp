@@ -7,7 +7,7 @@
 #include "dwarf/dwarf.hpp"
 #include "uprobectl/symbols.hpp"
 
-namespace uprobectl {
+namespace uprobectl::binary {
 
 // Keeps the file open. Not thread-safe.
 class Binary {
@@ -39,7 +39,7 @@ public:
 
   // As symbol_at() of symbols.hpp. The first call scans the tables, the second sorts all symbols,
   // so that later calls are fast. Uses debug symbols that have been added so far.
-  std::optional<SymbolAt> symbol_at(VirtualAddress address);
+  std::optional<symbols::SymbolAt> symbol_at(VirtualAddress address);
   // Lets the first call sort the symbols already, if many calls will follow.
   void expect_many_addresses() { uses_index_ = true; }
 
@@ -57,11 +57,11 @@ private:
   elf::DebugNotes notes_;
   std::optional<Result<dwarf::DebugInfo>> debug_info_;
   bool uses_index_ = false;
-  std::optional<SymbolFinder> index_;
+  std::optional<symbols::SymbolFinder> index_;
   std::size_t indexed_tables_ = 0; // of debug symbols
 };
 
 // Whether the image has a .symtab with symbols.
 bool has_symtab(const elf::Image& image);
 
-} // namespace uprobectl
+} // namespace uprobectl::binary

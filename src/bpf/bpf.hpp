@@ -4,7 +4,7 @@
 
 #include "uprobectl/insn.hpp"
 
-namespace uprobectl {
+namespace uprobectl::bpf {
 
 // Determined by trying, never from the version, because vendors backport. src/bpf/features.cpp
 // names the kernel commit of each.
@@ -31,7 +31,7 @@ Result<KernelFeatures> probe_kernel_features();
 
 // Returns which nops this kernel replaces while they are probed. Needs no permission. Returns all
 // of them if the kernel does not tell.
-OptimizedNops probe_optimized_nops();
+insn::OptimizedNops probe_optimized_nops();
 
 // KernelFeatures::perf_link alone. True if it cannot be determined, so that operations that are
 // unsafe on kernels with such links are avoided.
@@ -78,4 +78,4 @@ struct UprobeEventSource {
 };
 Result<UprobeEventSource> read_uprobe_event_source();
 
-} // namespace uprobectl
+} // namespace uprobectl::bpf

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bpf/btf_reading.hpp"
 
-namespace uprobectl {
+namespace uprobectl::bpf {
 
 std::string_view btf_name(const btf* types, std::uint32_t offset) {
   const char* const name = btf__name_by_offset(types, offset);
@@ -33,4 +33,4 @@ ByteArray classify_elements(const btf* types, std::uint32_t element) {
   return (encoding & BTF_INT_BOOL) != 0 ? ByteArray::none : ByteArray::bytes;
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::bpf

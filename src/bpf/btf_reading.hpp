@@ -7,7 +7,7 @@
 #include <ranges>
 #include <string_view>
 
-namespace uprobectl {
+namespace uprobectl::bpf {
 
 // Returns the name at an offset; empty if the offset is invalid.
 std::string_view btf_name(const btf* types, std::uint32_t offset);
@@ -31,4 +31,4 @@ enum class ByteArray { none, text, bytes };
 // `element`: the id of their type.
 ByteArray classify_elements(const btf* types, std::uint32_t element);
 
-} // namespace uprobectl
+} // namespace uprobectl::bpf

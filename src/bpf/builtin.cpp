@@ -22,7 +22,7 @@
 #include <map>
 #include <vector>
 
-namespace uprobectl {
+namespace uprobectl::bpf {
 
 namespace {
 
@@ -783,4 +783,4 @@ std::vector<std::uint64_t> walked_frames(std::span<const std::uint64_t> addresse
   return frames;
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::bpf

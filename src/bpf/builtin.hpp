@@ -11,7 +11,7 @@
 #include <functional>
 #include <set>
 
-namespace uprobectl {
+namespace uprobectl::bpf {
 
 // The counters of one probe. They are kept in the kernel and exact even if events were lost.
 struct ProbeCounts {
@@ -218,4 +218,4 @@ private:
   std::unique_ptr<State> state_;
 };
 
-} // namespace uprobectl
+} // namespace uprobectl::bpf

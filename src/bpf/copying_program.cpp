@@ -7,7 +7,7 @@
 #include <array>
 #include <cerrno>
 
-namespace uprobectl {
+namespace uprobectl::bpf {
 
 std::expected<CopyingProgram, int> CopyingProgram::load(ProgramKind kind, const void* from) {
   CopyingProgram made;
@@ -52,4 +52,4 @@ std::uint64_t CopyingProgram::copied() const {
   return bpf_map_lookup_elem(map_.get(), &first, &value) == 0 ? value : 0;
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::bpf

@@ -4,7 +4,7 @@
 
 #include "bpf/bpf.hpp"
 
-namespace uprobectl {
+namespace uprobectl::bpf {
 
 // Copies the 8 bytes at an address of the process in which it is hit, waiting for them. Sleepable
 // uprobe programs: Linux commits 8c7dcb84e3b7 ("bpf: implement sleepable uprobes by chaining gps")
@@ -23,4 +23,4 @@ private:
   UniqueFd program_;
 };
 
-} // namespace uprobectl
+} // namespace uprobectl::bpf

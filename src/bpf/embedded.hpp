@@ -4,7 +4,7 @@
 
 #include "uprobectl/util.hpp"
 
-namespace uprobectl {
+namespace uprobectl::bpf {
 
 // src/bpf/programs/builtin.bpf.c: for each buffer, with the attach cookie, or with the probe's
 // number as a constant of each copy. The sleepable one has a ring buffer and cookies.
@@ -17,4 +17,4 @@ Bytes builtin_perf_number();
 // src/bpf/programs/processes.bpf.c
 Bytes processes_object();
 
-} // namespace uprobectl
+} // namespace uprobectl::bpf

@@ -16,7 +16,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-namespace uprobectl {
+namespace uprobectl::bpf {
 
 namespace {
 
@@ -195,7 +195,7 @@ Result<KernelFeatures> probe_kernel_features() {
   return features;
 }
 
-OptimizedNops probe_optimized_nops() {
+insn::OptimizedNops probe_optimized_nops() {
   const std::uint32_t uprobe = host_arch_info().uprobe_system_call;
   if (uprobe == 0) return {};
   // Only the calls that replace nops may make it: Linux commit 56101b69c919 ("uprobes/x86: Add
@@ -239,4 +239,4 @@ Result<RecordBuffer> choose_buffer(std::optional<RecordBuffer> requested,
   return fail(ErrorKind::unsupported, "this kernel has neither BPF ring buffers nor perf buffers");
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::bpf

@@ -8,7 +8,7 @@
 
 #include <array>
 
-namespace uprobectl {
+namespace uprobectl::bpf {
 
 namespace {
 
@@ -163,4 +163,4 @@ std::optional<task_state_layout> find_task_state_layout() {
 
 std::optional<id_namespace> find_id_layout() { return find_layout(read_id_layout); }
 
-} // namespace uprobectl
+} // namespace uprobectl::bpf

@@ -10,7 +10,7 @@
 
 struct btf;
 
-namespace uprobectl {
+namespace uprobectl::bpf {
 
 // Linux commit 341dfcf8d78e ("btf: expose BTF info through sysfs") in v5.4.
 inline constexpr const char* kernel_types_path = "/sys/kernel/btf/vmlinux";
@@ -40,4 +40,4 @@ std::optional<thread_layout> find_thread_layout();
 std::optional<task_state_layout> find_task_state_layout();
 std::optional<id_namespace> find_id_layout();
 
-} // namespace uprobectl
+} // namespace uprobectl::bpf

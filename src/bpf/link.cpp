@@ -12,7 +12,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-namespace uprobectl {
+namespace uprobectl::bpf {
 
 namespace {
 
@@ -249,4 +249,4 @@ std::optional<std::string> program_name(std::uint32_t program) {
   return std::string(info.name);
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::bpf

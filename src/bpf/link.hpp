@@ -14,7 +14,7 @@
 
 struct bpf_program; // libbpf
 
-namespace uprobectl {
+namespace uprobectl::bpf {
 
 inline constexpr std::uint32_t attach_type_perf_event = 41;
 inline constexpr std::uint32_t attach_type_uprobe_multi = 48;
@@ -78,4 +78,4 @@ std::optional<AttachedUprobes> read_perf_event_probe(pid_t process, int fd);
 // opened.
 std::optional<std::string> program_name(std::uint32_t program);
 
-} // namespace uprobectl
+} // namespace uprobectl::bpf

@@ -25,7 +25,7 @@
 #include <unistd.h>
 #include <vector>
 
-namespace uprobectl {
+namespace uprobectl::bpf {
 
 namespace {
 
@@ -284,4 +284,4 @@ Result<std::size_t> possible_cpus() {
   return fail(unknown_cpu_count());
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::bpf

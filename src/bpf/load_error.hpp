@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-namespace uprobectl {
+namespace uprobectl::bpf {
 
 // Whether the errno is a lack of memory or descriptors, which says nothing about the kernel's
 // features.
@@ -78,4 +78,4 @@ void raise_descriptor_limit();
 // kernel features.
 Result<void> prepare_limits();
 
-} // namespace uprobectl
+} // namespace uprobectl::bpf

@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 #include <linux/bpf.h>
 
-namespace uprobectl {
+namespace uprobectl::bpf {
 
 Result<MapInsert> insert_entry(const UserMap& map, Bytes key, Bytes value, bool replace) {
   if (map.use != MapUse::table || key.size() != map.key_size || value.size() != map.value_size)
@@ -72,4 +72,4 @@ void visit_entries(int map, std::size_t key_size, std::size_t value_size,
     if (::bpf_map_lookup_elem(map, key.data(), value.data()) == 0 && !visit(key, value)) return;
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::bpf

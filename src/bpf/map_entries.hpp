@@ -7,7 +7,7 @@
 
 #include <functional>
 
-namespace uprobectl {
+namespace uprobectl::bpf {
 
 enum class MapInsert { added, exists };
 
@@ -25,4 +25,4 @@ Result<void> remove_entry(const UserMap& map, Bytes key);
 void visit_entries(int map, std::size_t key_size, std::size_t value_size,
                    const std::function<bool(Bytes key, Bytes value)>& visit);
 
-} // namespace uprobectl
+} // namespace uprobectl::bpf

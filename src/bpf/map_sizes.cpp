@@ -11,7 +11,7 @@
 #include <limits>
 #include <linux/bpf.h>
 
-namespace uprobectl {
+namespace uprobectl::bpf {
 
 namespace {
 
@@ -111,4 +111,4 @@ Result<void> check_map_memory(std::span<bpf_map* const> maps, const std::string&
   return fail(std::move(error).hint(fmt::format("request a size: --map-entries {}=N", name)));
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::bpf

@@ -9,7 +9,7 @@
 
 struct bpf_map;
 
-namespace uprobectl {
+namespace uprobectl::bpf {
 
 // Completes a map as the usual loaders do: those of Go need no key and value of a perf event array,
 // those of bcc's tools set the value of a stack trace map. Call it before anything compares the
@@ -24,4 +24,4 @@ std::optional<std::uint32_t> choose_map_size(const bpf_map* map);
 // together. Those of other objects and of pins take nothing: call it when they are known.
 Result<void> check_map_memory(std::span<bpf_map* const> maps, const std::string& path);
 
-} // namespace uprobectl
+} // namespace uprobectl::bpf

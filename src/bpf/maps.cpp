@@ -18,7 +18,7 @@
 #include <set>
 #include <unistd.h>
 
-namespace uprobectl {
+namespace uprobectl::bpf {
 
 namespace {
 
@@ -461,4 +461,4 @@ std::uint64_t RecordStreams::lost() const {
   return sum;
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::bpf

@@ -9,7 +9,7 @@
 #include <memory>
 #include <span>
 
-namespace uprobectl {
+namespace uprobectl::bpf {
 
 // How the values of a map can be read.
 enum class MapUse {
@@ -152,4 +152,4 @@ private:
   std::unique_ptr<State> state_;
 };
 
-} // namespace uprobectl
+} // namespace uprobectl::bpf

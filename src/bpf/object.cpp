@@ -22,7 +22,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-namespace uprobectl {
+namespace uprobectl::bpf {
 
 namespace {
 
@@ -722,4 +722,4 @@ Result<std::optional<ObjectLink>> BpfObject::attach_by_section(std::string_view 
   return fail(cause.empty() ? std::move(error) : std::move(error).hint("libbpf said: " + cause));
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::bpf

@@ -10,7 +10,7 @@
 
 struct bpf_link;
 
-namespace uprobectl {
+namespace uprobectl::bpf {
 
 // A map in an object file.
 struct ObjectMap {
@@ -160,4 +160,4 @@ Result<std::set<std::uint32_t>> find_used_maps(const BpfObject& object);
 // loaded. not_found if none has it.
 Result<void> apply_settings(std::span<BpfObject> objects, const ObjectSettings& settings);
 
-} // namespace uprobectl
+} // namespace uprobectl::bpf

@@ -11,7 +11,7 @@
 #include <map>
 #include <vector>
 
-namespace uprobectl {
+namespace uprobectl::bpf {
 
 namespace {
 
@@ -638,4 +638,4 @@ std::vector<std::string> list_map_programs(Bytes file) {
   return object.run() ? object.map_programs() : std::vector<std::string>();
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::bpf

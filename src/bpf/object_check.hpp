@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-namespace uprobectl {
+namespace uprobectl::bpf {
 
 // The types and strings that .BTF.ext refers to.
 struct CheckedTypes {
@@ -48,4 +48,4 @@ Result<Bytes> find_types(Bytes file);
 // values of maps. Empty if the file is not valid.
 std::vector<std::string> list_map_programs(Bytes file);
 
-} // namespace uprobectl
+} // namespace uprobectl::bpf

@@ -12,7 +12,7 @@
 #include <set>
 #include <vector>
 
-namespace uprobectl {
+namespace uprobectl::bpf {
 
 namespace {
 
@@ -413,4 +413,4 @@ Result<void> write_untyped_value(std::string_view text, std::span<std::byte> byt
                               : fmt::format("0x and {} hexadecimal digits", 2 * bytes.size())));
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::bpf

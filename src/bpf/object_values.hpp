@@ -10,7 +10,7 @@
 
 struct btf;
 
-namespace uprobectl {
+namespace uprobectl::bpf {
 
 // A value in memory, or a member or element of one.
 struct ValueLocation {
@@ -41,4 +41,4 @@ Result<void> write_untyped_value(std::string_view text, std::span<std::byte> byt
 // Returns the position of the first `mark` outside of braces and double quotes; npos without one.
 std::size_t find_outside_braces(std::string_view text, char mark);
 
-} // namespace uprobectl
+} // namespace uprobectl::bpf

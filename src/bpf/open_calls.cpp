@@ -5,7 +5,7 @@
 #include <map>
 #include <utility>
 
-namespace uprobectl {
+namespace uprobectl::bpf {
 
 namespace {
 
@@ -44,4 +44,4 @@ CallRoom::Choice CallRoom::choose(std::span<const CallEntry> calls, bool was_ful
   return choice;
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::bpf

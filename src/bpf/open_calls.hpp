@@ -10,7 +10,7 @@
 #include <span>
 #include <vector>
 
-namespace uprobectl {
+namespace uprobectl::bpf {
 
 // Identifies an open call: call_key of programs/maps.h.
 struct CallKey {
@@ -53,4 +53,4 @@ private:
   std::uint64_t given_up_before_ = 0;
 };
 
-} // namespace uprobectl
+} // namespace uprobectl::bpf

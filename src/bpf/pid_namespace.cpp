@@ -12,7 +12,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-namespace uprobectl {
+namespace uprobectl::bpf {
 
 namespace {
 
@@ -60,4 +60,4 @@ Result<id_namespace> find_id_namespace() {
           .hint("run uprobectl on the host, or in a container with the host's pids"));
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::bpf

@@ -9,7 +9,7 @@
 #include <optional>
 #include <string>
 
-namespace uprobectl {
+namespace uprobectl::bpf {
 
 // What identifies a pid namespace.
 struct PidNamespace {
@@ -26,4 +26,4 @@ std::optional<PidNamespace> read_pid_namespace(const std::string& process = "/pr
 // prepare_limits(). Errors: also those of loading a program.
 Result<id_namespace> find_id_namespace();
 
-} // namespace uprobectl
+} // namespace uprobectl::bpf

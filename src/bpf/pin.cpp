@@ -25,7 +25,7 @@
 #include <thread>
 #include <unistd.h>
 
-namespace uprobectl {
+namespace uprobectl::bpf {
 
 namespace {
 
@@ -242,7 +242,7 @@ public:
     if (is_kept_) return;
     for (const std::string& path : paths_) ::unlink(path.c_str());
     // If this fails, the list has names that are not pinned, which its readers leave out.
-    if (is_list_replaced_) static_cast<void>(uprobectl::replace_list(list_.get(), path_, mode_));
+    if (is_list_replaced_) static_cast<void>(bpf::replace_list(list_.get(), path_, mode_));
     if (is_made_) ::rmdir(path_.c_str());
   }
 
@@ -282,7 +282,7 @@ public:
     struct stat status{};
     if (::fstatat(folder_.get(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0)
       mode_ = status.st_mode & 0777U;
-    auto done = uprobectl::replace_list(list, path_, mode);
+    auto done = bpf::replace_list(list, path_, mode);
     is_list_replaced_ = done.has_value();
     return done;
   }
@@ -604,4 +604,4 @@ std::optional<std::uint64_t> ProgramRunCounter::runs(int program) const {
   return info.run_cnt;
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::bpf

@@ -7,7 +7,7 @@
 
 #include <sys/types.h>
 
-namespace uprobectl {
+namespace uprobectl::bpf {
 
 // How pins are named.
 enum class PinNaming {
@@ -89,4 +89,4 @@ private:
   UniqueFd enabled_;
 };
 
-} // namespace uprobectl
+} // namespace uprobectl::bpf

@@ -14,7 +14,7 @@
 #include <sys/mman.h>
 #include <tuple>
 
-namespace uprobectl {
+namespace uprobectl::bpf {
 
 namespace {
 
@@ -185,4 +185,4 @@ Result<MappedFile> read_kept_object(int map, const std::string& path) {
   return MappedFile::of_copy(std::move(copy), path);
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::bpf

@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-namespace uprobectl {
+namespace uprobectl::bpf {
 
 inline constexpr std::string_view pin_list_name = "uprobectl_pins";
 // The next list, which replaces it. One is left if load was killed then.
@@ -63,4 +63,4 @@ std::optional<Bytes> find_kept_file(Bytes content);
 // Reads the copy, as a file of this name. corrupt if the map does not have one.
 Result<MappedFile> read_kept_object(int map, const std::string& path);
 
-} // namespace uprobectl
+} // namespace uprobectl::bpf

@@ -19,7 +19,7 @@
 #include <sys/stat.h>
 #include <sys/statfs.h>
 
-namespace uprobectl {
+namespace uprobectl::bpf {
 
 namespace {
 
@@ -417,4 +417,4 @@ find_pinned_maps(const BpfObject& object, std::span<const OpenedPin> pins, std::
   return maps;
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::bpf

@@ -7,7 +7,7 @@
 
 #include "bpf/object.hpp"
 
-namespace uprobectl {
+namespace uprobectl::bpf {
 
 // A program of Android's loader.
 struct LoaderName {
@@ -44,4 +44,4 @@ Result<PinnedObjects> open_pinned_objects(const std::string& path);
 Result<std::vector<UserMap>>
 find_pinned_maps(const BpfObject& object, std::span<const OpenedPin> pins, std::uint32_t btf_id);
 
-} // namespace uprobectl
+} // namespace uprobectl::bpf

@@ -17,7 +17,7 @@
 #include <csignal>
 #include <unistd.h>
 
-namespace uprobectl {
+namespace uprobectl::bpf {
 
 namespace {
 
@@ -230,4 +230,4 @@ Result<UniqueFd> create_pid_map(std::span<const pid_t> pids) {
   return map;
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::bpf

@@ -10,7 +10,7 @@
 #include <string>
 #include <sys/types.h>
 
-namespace uprobectl {
+namespace uprobectl::bpf {
 
 // Members are processes whose comm is, or becomes, one of the names; processes that were added; and
 // children of members: with `follow` all of them, otherwise those that keep the name. A process is
@@ -77,4 +77,4 @@ private:
 // one more.
 Result<UniqueFd> create_pid_map(std::span<const pid_t> pids);
 
-} // namespace uprobectl
+} // namespace uprobectl::bpf

@@ -15,7 +15,7 @@
 #include <optional>
 #include <unistd.h>
 
-namespace uprobectl {
+namespace uprobectl::bpf {
 
 namespace {
 
@@ -329,4 +329,4 @@ Result<std::unique_ptr<RecordReader>> open_perf_reader(int map, const PerfBuffer
   return fail(system_error(error, "cannot map the perf buffers"));
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::bpf

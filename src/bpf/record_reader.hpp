@@ -10,7 +10,7 @@
 #include <linux/perf_event.h>
 #include <memory>
 
-namespace uprobectl {
+namespace uprobectl::bpf {
 
 // Adds the stack, registers, thread, CPU and time to samples; no change if `stack` is not enabled.
 void request_stack(perf_event_attr& attributes, const StackRequest& stack);
@@ -65,4 +65,4 @@ struct PerfBufferOptions {
 };
 Result<std::unique_ptr<RecordReader>> open_perf_reader(int map, const PerfBufferOptions& options);
 
-} // namespace uprobectl
+} // namespace uprobectl::bpf

@@ -9,7 +9,7 @@
 #include <unistd.h>
 #include <utility>
 
-namespace uprobectl {
+namespace uprobectl::bpf {
 
 namespace {
 
@@ -135,4 +135,4 @@ std::expected<MappedRing, int> MappedRing::open(int map) {
   return MappedRing(map, consumer, producer, info.max_entries);
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::bpf

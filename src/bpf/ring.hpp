@@ -9,7 +9,7 @@
 #include <chrono>
 #include <functional>
 
-namespace uprobectl {
+namespace uprobectl::bpf {
 
 // How long a record may be reserved before those behind it are read.
 constexpr std::chrono::milliseconds reserved_record_timeout{800};
@@ -90,4 +90,4 @@ private:
   RingCursor cursor_;
 };
 
-} // namespace uprobectl
+} // namespace uprobectl::bpf

@@ -7,7 +7,7 @@
 #include <array>
 #include <bpf/libbpf.h>
 
-namespace uprobectl {
+namespace uprobectl::bpf {
 
 namespace {
 
@@ -71,4 +71,4 @@ Result<std::vector<UniqueFd>> attach_scheduler_programs(const bpf_object* object
   return links;
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::bpf

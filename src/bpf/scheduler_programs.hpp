@@ -10,7 +10,7 @@
 
 struct bpf_object; // libbpf
 
-namespace uprobectl {
+namespace uprobectl::bpf {
 
 // Before loading: which of the programs the run needs, and how many threads they know. `share`: the
 // part of the usual memory, as 1/share.
@@ -21,4 +21,4 @@ void prepare_scheduler_programs(bpf_object* object, const builtin_settings& run,
 Result<std::vector<UniqueFd>> attach_scheduler_programs(const bpf_object* object,
                                                         const builtin_settings& run);
 
-} // namespace uprobectl
+} // namespace uprobectl::bpf

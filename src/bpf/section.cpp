@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-namespace uprobectl {
+namespace uprobectl::bpf {
 
 ProgramKind program_kind_for(SectionKind kind) {
   switch (kind) {
@@ -80,4 +80,4 @@ std::optional<SectionProbe> parse_section_probe(const ObjectProgram& program) {
   return SectionProbe{.target = named.substr(0, colon), .function = named.substr(colon + 1)};
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::bpf

@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-namespace uprobectl {
+namespace uprobectl::bpf {
 
 // How a program can be attached; fixed when it is loaded.
 enum class SectionKind {
@@ -57,4 +57,4 @@ ObjectProgram classify_section(std::string_view name, std::string_view section);
 // The kind of link that its section asks for.
 ProgramKind program_kind_for(SectionKind kind);
 
-} // namespace uprobectl
+} // namespace uprobectl::bpf

@@ -10,7 +10,7 @@
 #include <linux/bpf.h>
 #include <span>
 
-namespace uprobectl {
+namespace uprobectl::bpf {
 
 constexpr bpf_insn make_insn(int code, int destination, int source, int offset, int immediate) {
   return {.code = static_cast<__u8>(code),
@@ -46,4 +46,4 @@ inline std::expected<UniqueFd, int> load_test_program(std::span<const bpf_insn> 
   return UniqueFd{fd};
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::bpf

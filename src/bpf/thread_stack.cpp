@@ -9,7 +9,7 @@
 #include <cerrno>
 #include <vector>
 
-namespace uprobectl {
+namespace uprobectl::bpf {
 
 namespace {
 
@@ -105,4 +105,4 @@ bool wants_private_stack(std::span<const bpf_insn> code) {
   return std::ranges::none_of(code, is_tail_call) && lowest_stack_offset(code) < -max_shared_stack;
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::bpf

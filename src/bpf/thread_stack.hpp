@@ -8,7 +8,7 @@
 struct bpf_insn; // NOLINT(readability-identifier-naming): the kernel's
 struct bpf_object;
 
-namespace uprobectl {
+namespace uprobectl::bpf {
 
 // Prepares an opened object of ours for this kernel: replaces its tail calls, which are never
 // reached, if programs with functions and tail calls cannot be loaded. Kernels without a BPF JIT
@@ -22,4 +22,4 @@ bool kernel_has_private_stacks();
 // `code`: with its functions. False for code that the verifier rejects.
 bool wants_private_stack(std::span<const bpf_insn> code);
 
-} // namespace uprobectl
+} // namespace uprobectl::bpf

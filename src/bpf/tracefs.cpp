@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-namespace uprobectl {
+namespace uprobectl::bpf {
 
 namespace {
 
@@ -108,4 +108,4 @@ bool EventOwner::has_ended() const {
   return started != 0 ? started != start_time : ::kill(pid, 0) != 0 && errno == ESRCH;
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::bpf

@@ -6,7 +6,7 @@
 
 #include <sys/types.h>
 
-namespace uprobectl {
+namespace uprobectl::bpf {
 
 // Returns the folder that contains uprobe_events; nullopt if tracefs is not mounted.
 std::optional<std::string> find_tracefs();
@@ -34,4 +34,4 @@ struct EventOwner {
   bool has_ended() const;
 };
 
-} // namespace uprobectl
+} // namespace uprobectl::bpf

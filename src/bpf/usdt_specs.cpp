@@ -12,7 +12,7 @@
 #include <optional>
 #include <string>
 
-namespace uprobectl {
+namespace uprobectl::bpf {
 
 namespace {
 
@@ -305,4 +305,4 @@ Result<std::uint32_t> UsdtSpecs::add(const Spec& spec) {
   return *id;
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::bpf

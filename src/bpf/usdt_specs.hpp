@@ -12,7 +12,7 @@
 #include <optional>
 #include <span>
 
-namespace uprobectl {
+namespace uprobectl::bpf {
 
 // The table of one program. Its entries are removed by the destructor.
 class UsdtSpecs {
@@ -45,4 +45,4 @@ private:
   std::unique_ptr<State> state_;
 };
 
-} // namespace uprobectl
+} // namespace uprobectl::bpf

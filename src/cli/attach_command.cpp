@@ -60,7 +60,7 @@ struct AttachOptions {
   bool no_fault = false;
   bool keep_going = false;
   bool dry_run = false;
-  ResolveOptions resolve = {};
+  resolve::ResolveOptions resolve = {};
   CloneOptions clones = {};
   bool instruction = false;
   std::vector<std::string> debug_paths;
@@ -96,7 +96,7 @@ void bind_process_options(OptionParser& parser, ProcessOptions& options) {
 // Sets the process filter of a request, whose program, target and command must be set. usage if
 // options cannot be combined.
 Result<void> apply(const OptionParser& parser, const ProcessOptions& options,
-                   AttachRequest& request) {
+                   trace::AttachRequest& request) {
   auto words = parse_processes(options.processes);
   if (!words) return fail(parser.usage_error(std::move(words).error().message));
   request.processes.pids = std::move(words->pids);
@@ -116,7 +116,7 @@ Result<void> apply(const OptionParser& parser, const ProcessOptions& options,
 }
 
 Result<std::uint64_t> parse_cookie(const std::string& text) {
-  const auto cookie = parse_unsigned(text);
+  const auto cookie = events::parse_unsigned(text);
   if (!cookie)
     return fail(ErrorKind::usage, "invalid value '" + text + "' for --cookie (expected a number)");
   return *cookie;
@@ -137,8 +137,9 @@ void bind_program_options(OptionParser& parser, ProgramOptions& options) {
 }
 
 // "NAME" or "NAME=[TARGET:]FUNCTION". The names of programs are those of functions of C.
-Result<std::vector<ProgramChoice>> parse_program_choices(const std::vector<std::string>& typed) {
-  std::vector<ProgramChoice> choices;
+Result<std::vector<trace::ProgramChoice>>
+parse_program_choices(const std::vector<std::string>& typed) {
+  std::vector<trace::ProgramChoice> choices;
   for (const std::string& text : typed) {
     const auto equals = std::min(text.find('='), text.size());
     if (equals == 0 || equals + 1 == text.size())
@@ -153,11 +154,11 @@ Result<std::vector<ProgramChoice>> parse_program_choices(const std::vector<std::
 }
 
 // Returns nullopt if the built-in program is used.
-Result<std::optional<UserProgramRequest>> make_program_request(const OptionParser& parser,
-                                                               const ProgramOptions& options,
-                                                               Workstation& workstation) {
+Result<std::optional<trace::UserProgramRequest>> make_program_request(const OptionParser& parser,
+                                                                      const ProgramOptions& options,
+                                                                      Workstation& workstation) {
   if (options.objects.empty() && options.pinned.empty()) return std::nullopt;
-  UserProgramRequest request;
+  trace::UserProgramRequest request;
   request.pinned = !options.pinned.empty();
   request.paths = request.pinned ? options.pinned : options.objects;
   auto choices = parse_program_choices(options.names);
@@ -167,7 +168,7 @@ Result<std::optional<UserProgramRequest>> make_program_request(const OptionParse
   for (const std::string& text : options.record_types) {
     const auto equals = text.find('=');
     const bool has_map = equals != std::string::npos;
-    RecordTypeRequest& type = request.record_types.emplace_back();
+    events::RecordTypeRequest& type = request.record_types.emplace_back();
     if (has_map) type.map = text.substr(0, equals);
     type.type = has_map ? text.substr(equals + 1) : text;
     if (type.type.empty() || (has_map && type.map.empty()))
@@ -175,7 +176,7 @@ Result<std::optional<UserProgramRequest>> make_program_request(const OptionParse
                                      "' for --record (expected TYPE or MAP=TYPE)"));
   }
   for (const std::string& text : options.shown_as) {
-    auto rule = parse_shown_as_rule(text);
+    auto rule = values::parse_shown_as_rule(text);
     if (!rule) return fail(parser.usage_error("--as: " + rule.error().message));
     request.shown_as.push_back(std::move(*rule));
   }
@@ -205,15 +206,15 @@ Result<std::vector<std::string>> parse_command(const OptionParser& parser,
 }
 
 // Returns nullopt for auto.
-std::optional<Mechanism> parse_mechanism(std::string_view name) {
-  for (const Mechanism mechanism :
-       {Mechanism::multi, Mechanism::perf, Mechanism::perf_ioctl, Mechanism::tracefs})
+std::optional<probe::Mechanism> parse_mechanism(std::string_view name) {
+  for (const probe::Mechanism mechanism : {probe::Mechanism::multi, probe::Mechanism::perf,
+                                           probe::Mechanism::perf_ioctl, probe::Mechanism::tracefs})
     if (name == to_string(mechanism)) return mechanism;
   return std::nullopt;
 }
 
-std::optional<RecordBuffer> parse_buffer(std::string_view name) {
-  for (const RecordBuffer buffer : {RecordBuffer::ring, RecordBuffer::perf})
+std::optional<bpf::RecordBuffer> parse_buffer(std::string_view name) {
+  for (const bpf::RecordBuffer buffer : {bpf::RecordBuffer::ring, bpf::RecordBuffer::perf})
     if (name == to_string(buffer)) return buffer;
   return std::nullopt;
 }
@@ -223,7 +224,8 @@ Result<std::optional<std::chrono::nanoseconds>> parse_run_time(const std::string
   return parse_duration(text);
 }
 
-void bind_naming_options(OptionParser& parser, ResolveOptions& resolve, CloneOptions& clones) {
+void bind_naming_options(OptionParser& parser, resolve::ResolveOptions& resolve,
+                         CloneOptions& clones) {
   parser.bind("--all", resolve.all);
   bind_clone_options(parser, clones);
   parser.bind("--inlined", resolve.inlined);
@@ -277,7 +279,7 @@ AttachLine::AttachLine(ProbeKind kind, Workstation& workstation)
 
 // Sets the command that is started for the run, and where its stdout goes.
 Result<void> set_command(const AttachLine& line, const Arguments& arguments,
-                         ProcessFilter& processes) {
+                         trace::ProcessFilter& processes) {
   const AttachOptions& options = line.options;
   auto command = parse_command(line.parser, options, arguments);
   if (!command) return fail(std::move(command).error());
@@ -286,7 +288,7 @@ Result<void> set_command(const AttachLine& line, const Arguments& arguments,
     return fail(line.parser.usage_error("--forward-exit needs a command"));
   if (processes.command.empty() && options.command_output)
     return fail(line.parser.usage_error("--command-output needs a command"));
-  using Destination = CommandOutput::Destination;
+  using Destination = trace::CommandOutput::Destination;
   if (options.command_output == "inherit")
     processes.command_output = {.destination = Destination::inherit};
   else if (options.command_output)
@@ -295,18 +297,19 @@ Result<void> set_command(const AttachLine& line, const Arguments& arguments,
 }
 
 // Categories are names for a configuration in text.
-Result<std::optional<SystemTraceSpec>> read_system_trace(const AttachLine& line,
-                                                         std::span<const ExportRequest> exports) {
+Result<std::optional<trace::SystemTraceSpec>>
+read_system_trace(const AttachLine& line, std::span<const output::ExportRequest> exports) {
   const auto& categories = line.options.system_trace;
   if (!categories) return std::nullopt;
   const auto wrong = [&](const std::string& what) {
     return fail(line.parser.usage_error("--with-system-trace" + what));
   };
-  if (std::ranges::find(exports, ExportFormat::perfetto, &ExportRequest::format) == exports.end())
+  if (std::ranges::find(exports, output::ExportFormat::perfetto, &output::ExportRequest::format) ==
+      exports.end())
     return wrong(" needs a Perfetto file: -o FILE.pftrace");
   if (line.options.stack.unwind_on == "host")
     return wrong(" needs --unwind-on device: what perfetto records is not in saved runs");
-  SystemTraceSpec spec;
+  trace::SystemTraceSpec spec;
   constexpr std::size_t most = 32; // so that the configuration fits into max_input
   for (const auto part : std::views::split(std::string_view(*categories), ',')) {
     const std::string_view name(part.begin(), part.end());
@@ -321,26 +324,26 @@ Result<std::optional<SystemTraceSpec>> read_system_trace(const AttachLine& line,
 
 // Text of known functions reads like that of strace, unless something else was asked for. The kind
 // of JSON's events does not depend on names.
-bool pairs_known_calls(const AttachLine& line, const AttachRequest& request) {
+bool pairs_known_calls(const AttachLine& line, const trace::AttachRequest& request) {
   const CaptureOptions& options = line.options.capture;
-  const CaptureSpec& capture = request.capture;
+  const events::CaptureSpec& capture = request.capture;
   return !line.common.json && !options.entry && !options.on_return && !capture.pair_calls &&
          !request.graph && request.spans.empty() && capture.typed && capture.arguments.empty() &&
          capture.send_events && !capture.registers && !capture.measured &&
-         capture.stack == StackWalk::none && !request.program && !request.probes.static_probes &&
-         !options.return_at && request.probes.start_on.empty() && request.probes.stop_on.empty() &&
-         !request.keep && !capture.stops_process;
+         capture.stack == events::StackWalk::none && !request.program &&
+         !request.probes.static_probes && !options.return_at && request.probes.start_on.empty() &&
+         request.probes.stop_on.empty() && !request.keep && !capture.stops_process;
 }
 
-Result<AttachRequest> make_attach_request(const AttachLine& line, const Arguments& arguments,
-                                          const plans::AttachPlan* plan) {
+Result<trace::AttachRequest> make_attach_request(const AttachLine& line, const Arguments& arguments,
+                                                 const plans::AttachPlan* plan) {
   const OptionParser& parser = line.parser;
   const AttachOptions& options = line.options;
   auto program = make_program_request(parser, options.program, *line.common.workstation);
   if (!program) return fail(std::move(program).error());
   // The sections of the programs, or --program-name, name the FUNCTIONs.
   const bool by_sections = program->has_value() && arguments.positionals.size() < 2;
-  AttachRequest request;
+  trace::AttachRequest request;
   if (plan != nullptr) {
     if (auto applied = apply_plan(parser, *plan, arguments.positionals, request.probes); !applied)
       return fail(std::move(applied).error());
@@ -443,7 +446,7 @@ std::string prepare_live(AttachLine& line) {
 }
 
 Result<std::unique_ptr<live::View>> make_view(const AttachLine& line,
-                                              const AttachRequest& request) {
+                                              const trace::AttachRequest& request) {
   return live::View::make({.title = request.title,
                            .duration = request.limits.duration,
                            .hits_are_counted = request.aggregates.counts,
@@ -454,7 +457,7 @@ Result<std::unique_ptr<live::View>> make_view(const AttachLine& line,
 
 // Returns the exit code of the run; with --forward-exit that of the command. `kept`: the options to
 // keep in the plan of --write-plan. `notice`: of prepare_live().
-ExitCode attach(const AttachLine& line, AttachRequest request, std::vector<std::string> kept,
+ExitCode attach(const AttachLine& line, trace::AttachRequest request, std::vector<std::string> kept,
                 const std::string& notice) {
   const AttachOptions& options = line.options;
   const bool runs = !request.dry_run && !request.makes_plan;
@@ -482,7 +485,7 @@ ExitCode attach(const AttachLine& line, AttachRequest request, std::vector<std::
   auto opened = SavedOutput::open(line.parser, line.common, {.instruction = options.instruction},
                                   options.save, make_header(request), std::move(view));
   if (!opened) return finish_with(opened.error(), line.common);
-  Output& output = opened->output();
+  output::Output& output = opened->output();
   if (!notice.empty()) output.warn(notice);
   const DebugFetching fetching(line.common.debuginfod, output);
   if (options.dex.compile)
@@ -494,8 +497,8 @@ ExitCode attach(const AttachLine& line, AttachRequest request, std::vector<std::
     }
   auto outcome = run_attach(request, output);
   if (!outcome) {
-    const std::vector<TargetedFunction>& functions = request.probes.functions;
-    const auto targets = list_targets(functions);
+    const std::vector<resolve::TargetedFunction>& functions = request.probes.functions;
+    const auto targets = trace::list_targets(functions);
     output.fail(outcome.error(),
                 targets.size() == 1 ? std::optional(targets.front()) : std::nullopt,
                 functions.size() == 1 ? std::optional(functions.front().function) : std::nullopt);
@@ -532,7 +535,7 @@ ExitCode attach(AttachLine& line, const Arguments& parsed, std::string title,
 
 } // namespace
 
-Result<AttachRequest> read_attach_request(std::span<const std::string_view> arguments) {
+Result<trace::AttachRequest> read_attach_request(std::span<const std::string_view> arguments) {
   AttachLine line(ProbeKind::functions, this_machine());
   const auto parsed = line.parser.parse(arguments);
   if (!parsed) return fail(parsed.error());

@@ -56,7 +56,7 @@ Result<std::string> read_start(const std::string& path, std::size_t most,
 class CaptureApplication {
 public:
   CaptureApplication(const OptionParser& parser, const CaptureOptions& options,
-                     Workstation& workstation, AttachRequest& request)
+                     Workstation& workstation, trace::AttachRequest& request)
       : parser_(parser), options_(options), workstation_(workstation), request_(request),
         capture_(request.capture) {}
 
@@ -89,8 +89,9 @@ private:
     capture_.count_by_process = options_.per_process;
     capture_.registers = options_.registers;
     capture_.stops_process = options_.on_hit.has_value(); // "stop"
-    const auto time = find_time(options_.measured.value_or("latency"));
-    if (options_.histogram && (!options_.measured || (needs_waits(time) && !request_.program)))
+    const auto time = events::find_time(options_.measured.value_or("latency"));
+    if (options_.histogram &&
+        (!options_.measured || (events::needs_waits(time) && !request_.program)))
       capture_.measured_time = time;
     const bool needs_returns =
         options_.cpu || options_.off_cpu || options_.min_latency || capture_.measured_time;
@@ -100,8 +101,9 @@ private:
     track(capture_.measured_time);
     if (options_.off_cpu) capture_.tracks_waits = capture_.tracks_causes = true;
     if (options_.off_cpu && !options_.graph && !options_.report && options_.spans.empty()) {
-      capture_.stack = *options_.off_cpu == "all" ? StackWalk::each_wait : StackWalk::longest_wait;
-      capture_.stack_bytes = default_waiting_stack_bytes;
+      capture_.stack = *options_.off_cpu == "all" ? events::StackWalk::each_wait
+                                                  : events::StackWalk::longest_wait;
+      capture_.stack_bytes = events::default_waiting_stack_bytes;
     }
     request_.probes.return_at = return_at(options_.return_at.value_or("auto"));
     if (options_.min_latency) capture_.min_latency = *options_.min_latency;
@@ -115,17 +117,17 @@ private:
 
   // A time that the run has to know.
   void track(std::optional<call_time> time) {
-    capture_.tracks_waits |= needs_waits(time);
-    capture_.tracks_causes |= needs_causes(time);
+    capture_.tracks_waits |= events::needs_waits(time);
+    capture_.tracks_causes |= events::needs_causes(time);
   }
-  void track_compared(const Filter& filter) {
-    for (const ConditionSpec& term : filter.terms)
-      if (term.built_in && !is_declared(term)) track(call_time_of(*term.built_in));
+  void track_compared(const events::Filter& filter) {
+    for (const events::ConditionSpec& term : filter.terms)
+      if (term.built_in && !is_declared(term)) track(events::call_time_of(*term.built_in));
   }
 
   // A point at a return has the values of the call, so calls are paired.
   Result<void> read_spans() {
-    ProbeSelection& probes = request_.probes;
+    trace::ProbeSelection& probes = request_.probes;
     if (!probes.functions.empty())
       return wrong("--span cannot be combined with FUNCTIONs: it names them itself");
     for (const std::string& text : options_.spans)
@@ -133,10 +135,10 @@ private:
         return fail(parser_.usage_error(std::move(added).error().message));
     capture_.on_entry = true;
     capture_.pair_calls = false;
-    for (const SpanSpec& span : request_.spans) {
+    for (const events::SpanSpec& span : request_.spans) {
       capture_.spans.push_back(span.name);
-      for (const std::vector<SpanPoint>* const points : {&span.begins, &span.ends})
-        for (const SpanPoint& point : *points) {
+      for (const std::vector<events::SpanPoint>* const points : {&span.begins, &span.ends})
+        for (const events::SpanPoint& point : *points) {
           capture_.pair_calls |= point.at_return;
           if (!point.static_probe &&
               std::ranges::find(probes.functions, point.function) == probes.functions.end())
@@ -149,24 +151,24 @@ private:
                                *options_.open));
     capture_.send_events = false;
     capture_.lists_open_spans = true;
-    using How = OpenSpans::How;
-    request_.open_spans = OpenSpans{.how = options_.open == "list"     ? How::list
-                                           : options_.open == "stacks" ? How::stacks
-                                                                       : How::automatic,
-                                    .top = options_.top};
+    using How = trace::OpenSpans::How;
+    request_.open_spans = trace::OpenSpans{.how = options_.open == "list"     ? How::list
+                                                  : options_.open == "stacks" ? How::stacks
+                                                                              : How::automatic,
+                                           .top = options_.top};
     return {};
   }
 
   // Calls are paired and filtered where they are nested.
   Result<void> read_graph() {
-    GraphSpec& graph = request_.graph.emplace();
+    trace::GraphSpec& graph = request_.graph.emplace();
     graph.shows_calls = options_.graph;
     graph.reports = options_.report;
     graph.report.function = options_.report_function;
     if (options_.top) graph.report.top = options_.top;
     if (options_.report_sort) // the parser has checked it
       graph.report.column =
-          parse_report_column(*options_.report_sort).value_or(graph.report.column);
+          events::parse_report_column(*options_.report_sort).value_or(graph.report.column);
     if (options_.graph_depth) graph.depth = static_cast<std::uint32_t>(*options_.graph_depth);
     if (options_.graph_limit) graph.max_functions = *options_.graph_limit;
     if (options_.root_min_latency) graph.root_min_latency = *options_.root_min_latency;
@@ -182,10 +184,10 @@ private:
   }
 
   // `how` is a valid value: the parser has checked it.
-  static ReturnAt return_at(std::string_view how) {
-    if (how == "trampoline") return ReturnAt::trampoline;
-    if (how == "callee") return ReturnAt::callee;
-    return how == "ret" ? ReturnAt::exits : ReturnAt::automatic;
+  static trace::ReturnAt return_at(std::string_view how) {
+    if (how == "trampoline") return trace::ReturnAt::trampoline;
+    if (how == "callee") return trace::ReturnAt::callee;
+    return how == "ret" ? trace::ReturnAt::exits : trace::ReturnAt::automatic;
   }
 
   Result<void> read_values() {
@@ -196,7 +198,7 @@ private:
     for (const std::string& text : options_.arguments) {
       if (is_keyword) break;
       std::optional<std::size_t> error_at;
-      auto list = parse_arguments(text, &error_at);
+      auto list = events::parse_arguments(text, &error_at);
       if (!list) {
         if (error_at) list.error().message += fmt::format(", at character {}", *error_at + 1);
         return wrong_value("--args: ", std::move(list).error());
@@ -206,8 +208,9 @@ private:
       capture_.arguments.push_back(std::move(*list));
     }
     // Lists for some functions leave the others as they are.
-    if (std::ranges::all_of(capture_.arguments,
-                            [](const ArgumentList& list) { return list.function.has_value(); }))
+    if (std::ranges::all_of(capture_.arguments, [](const events::ArgumentList& list) {
+          return list.function.has_value();
+        }))
       capture_.typed = capture_.typed || !capture_.arguments.empty();
     for (const std::string& path : options_.prototypes)
       if (auto read = read_prototypes(path); !read) return read;
@@ -217,7 +220,7 @@ private:
     if (options_.measured && !options_.histogram)
       return wrong("--measure needs --histogram or --by");
     if (!options_.measured || capture_.measured_time) return {};
-    auto value = parse_summed_value(*options_.measured);
+    auto value = events::parse_summed_value(*options_.measured);
     if (!value)
       return wrong("invalid value '" + *options_.measured +
                    "' for --measure (expected arg0, arg1, …, ret, a register or a parameter, or "
@@ -236,13 +239,13 @@ private:
     auto groups = parse_groups(*options_.by, capture_.arguments);
     if (!groups) return wrong_value("--by: ", std::move(groups).error());
     if (request_.spans.empty()) // "to.tid" is a member of a variable
-      for (GroupValue& each : groups->by)
+      for (events::GroupValue& each : groups->by)
         if (each.at_end) each = {.text = each.text};
     capture_.groups = std::move(*groups);
-    GroupSpec& by = capture_.groups;
-    if (!request_.program) by.measured_time = find_time(options_.measured.value_or(""));
+    events::GroupSpec& by = capture_.groups;
+    if (!request_.program) by.measured_time = events::find_time(options_.measured.value_or(""));
     if (options_.measured && !by.measured_time) {
-      auto value = parse_summed_value(*options_.measured);
+      auto value = events::parse_summed_value(*options_.measured);
       if (!value) return wrong_value("--measure: ", std::move(value).error());
       by.measured = std::move(*value);
     }
@@ -267,7 +270,7 @@ private:
   }
 
   Result<void> read_prototypes(const std::string& path) {
-    const auto text = read_start(path, max_prototype_file, workstation_);
+    const auto text = read_start(path, events::max_prototype_file, workstation_);
     if (!text) return wrong_value("--prototypes " + path + ": ", text.error());
     if (auto added = capture_.prototypes.add(*text); !added)
       return wrong_value("--prototypes " + path + ": ", std::move(added).error());
@@ -276,12 +279,12 @@ private:
 
   Result<void> read_limits() {
     if (options_.sample) {
-      const auto one_in = parse_sample(*options_.sample);
+      const auto one_in = events::parse_sample(*options_.sample);
       if (!one_in) return wrong_value("--sample: ", one_in.error());
       capture_.limits.one_in = *one_in;
     }
     if (options_.max_rate) {
-      const auto rate = parse_rate(*options_.max_rate);
+      const auto rate = events::parse_rate(*options_.max_rate);
       if (!rate) return wrong_value("--max-rate: ", rate.error());
       capture_.limits.max_rate = *rate;
     }
@@ -291,7 +294,7 @@ private:
   }
 
   Result<void> read_bounds(const std::string& option, const std::vector<std::string>& texts,
-                           std::vector<TargetedFunction>& functions) const {
+                           std::vector<resolve::TargetedFunction>& functions) const {
     for (const std::string& text : texts) {
       auto named = read_function(text, request_.probes.target,
                                  request_.probes.static_probes ? WordKind::static_probes
@@ -333,31 +336,32 @@ private:
   }
 
   // Unless an argument has this name.
-  bool is_declared(const ConditionSpec& term) const {
-    return std::ranges::any_of(capture_.arguments, [&](const ArgumentList& list) {
+  bool is_declared(const events::ConditionSpec& term) const {
+    return std::ranges::any_of(capture_.arguments, [&](const events::ArgumentList& list) {
       return find_argument(list.arguments, term.name()) != nullptr;
     });
   }
-  bool compares(const Filter& filter, filter_subject subject) const {
-    return std::ranges::any_of(filter.terms, [&](const ConditionSpec& term) {
+  bool compares(const events::Filter& filter, filter_subject subject) const {
+    return std::ranges::any_of(filter.terms, [&](const events::ConditionSpec& term) {
       return term.built_in == subject && !is_declared(term);
     });
   }
-  bool compares_time(const Filter& filter) const {
-    return std::ranges::any_of(filter.terms, [&](const ConditionSpec& term) {
-      return term.built_in && call_time_of(*term.built_in) && !is_declared(term);
+  bool compares_time(const events::Filter& filter) const {
+    return std::ranges::any_of(filter.terms, [&](const events::ConditionSpec& term) {
+      return term.built_in && events::call_time_of(*term.built_in) && !is_declared(term);
     });
   }
-  void pair_calls_for(const Filter& filter) {
+  void pair_calls_for(const events::Filter& filter) {
     if (request_.probes.static_probes || request_.program || !request_.spans.empty()) return;
     // Where errno is, is known only at the entry.
     const bool needs_call = compares_time(filter) || compares(filter, COMPARE_ERRNO);
     track_compared(filter);
     // A condition on the result of an entry is one on the call.
-    const bool has_result = compares(filter, COMPARE_FAILED) ||
-                            std::ranges::any_of(filter.terms, [&](const ConditionSpec& term) {
-                              return term.path && term.path->is_of_result() && !is_declared(term);
-                            });
+    const bool has_result =
+        compares(filter, COMPARE_FAILED) ||
+        std::ranges::any_of(filter.terms, [&](const events::ConditionSpec& term) {
+          return term.path && term.path->is_of_result() && !is_declared(term);
+        });
     const bool probes_entries = !options_.entry && !options_.on_return && !request_.graph;
     if (!needs_call && !(has_result && probes_entries)) return;
     capture_.pair_calls = true;
@@ -367,8 +371,8 @@ private:
   // A comparison is a condition, everything else names a function.
   Result<void> read_triggers() {
     if (!options_.keep) return {};
-    KeepSpec& keep = request_.keep.emplace();
-    if (const auto number = parse_unsigned(*options_.keep); number && *number > 0)
+    trace::KeepSpec& keep = request_.keep.emplace();
+    if (const auto number = events::parse_unsigned(*options_.keep); number && *number > 0)
       keep.events = *number;
     else if (const auto time = parse_duration(*options_.keep); time && time->count() > 0)
       keep.time = *time;
@@ -377,10 +381,10 @@ private:
                                "or a number of events)",
                                *options_.keep));
     const auto read_set = [&](const std::string& path) {
-      return read_start(path, max_set_file, workstation_);
+      return read_start(path, events::max_set_file, workstation_);
     };
     for (const std::string& text : options_.until) {
-      auto condition = parse_filter(text, read_set, "--until");
+      auto condition = events::parse_filter(text, read_set, "--until");
       if (!condition && has_comparison(text))
         return wrong_value("--until: ", std::move(condition).error());
       if (!condition || is_bare_value(*condition)) {
@@ -416,58 +420,63 @@ private:
   const OptionParser& parser_;
   const CaptureOptions& options_;
   Workstation& workstation_;
-  AttachRequest& request_;
-  CaptureSpec& capture_;
+  trace::AttachRequest& request_;
+  events::CaptureSpec& capture_;
 };
 
 // The numbers in the help and the man page (options.toml).
-static_assert(default_stack_bytes == 16384 && MIN_STACK_BYTES == 256 && MAX_STACK_BYTES == 65528);
+static_assert(events::default_stack_bytes == 16384 && MIN_STACK_BYTES == 256 &&
+              MAX_STACK_BYTES == 65528);
 
 class StackApplication {
 public:
   StackApplication(const OptionParser& parser, const StackOptions& options,
-                   const CommonOptions& common, AttachRequest& request)
+                   const CommonOptions& common, trace::AttachRequest& request)
       : parser_(parser), options_(options), common_(common), request_(request) {}
 
   Result<void> apply() {
-    StackWalk walk = request_.capture.stack;
+    events::StackWalk walk = request_.capture.stack;
     if (options_.how) // the parser has checked it
-      walk = *options_.how == "fp" ? StackWalk::frame_pointers : StackWalk::frame_data;
+      walk =
+          *options_.how == "fp" ? events::StackWalk::frame_pointers : events::StackWalk::frame_data;
     const bool has_spans = !request_.spans.empty();
     if (has_spans && options_.size)
       return wrong("--stack-size cannot be combined with --span: a copy of the stack does not fit "
                    "into the table of open spans");
     if (has_spans && options_.unwind_on == "host")
       return wrong("--unwind-on host cannot be combined with --span: the kernel walks its stacks");
-    if (has_spans && walk == StackWalk::frame_data) {
-      walk = StackWalk::frame_pointers;
+    if (has_spans && walk == events::StackWalk::frame_data) {
+      walk = events::StackWalk::frame_pointers;
       request_.stacks.replaces_unwinding = true;
     }
-    if (has_spans && request_.capture.groups.has(BY_STACK)) walk = StackWalk::frame_pointers;
+    if (has_spans && request_.capture.groups.has(BY_STACK))
+      walk = events::StackWalk::frame_pointers;
     // Rounded up: the kernel copies words of 8 bytes.
     if (options_.size)
       request_.capture.stack_bytes = static_cast<std::uint32_t>((*options_.size + 7) / 8 * 8);
     request_.capture.caller = options_.caller;
-    if (options_.caller && walk == StackWalk::none) {
+    if (options_.caller && walk == events::StackWalk::none) {
       // A static probe is anywhere in its function.
-      walk = request_.probes.static_probes ? StackWalk::frame_data : StackWalk::caller;
+      walk =
+          request_.probes.static_probes ? events::StackWalk::frame_data : events::StackWalk::caller;
       request_.capture.shows_stacks = false;
     }
     // The user's program may write stacks to a map.
-    const bool is_copied = copies_stacks(walk) || (walk == StackWalk::none && request_.program);
-    if (options_.size && copies_at_waits(walk) && *options_.size > max_waiting_stack_bytes)
+    const bool is_copied =
+        copies_stacks(walk) || (walk == events::StackWalk::none && request_.program);
+    if (options_.size && copies_at_waits(walk) && *options_.size > events::max_waiting_stack_bytes)
       return wrong(fmt::format("--stack-size is at most {} with --off-cpu, which copies a stack at "
                                "each wait",
-                               max_waiting_stack_bytes));
+                               events::max_waiting_stack_bytes));
     if (options_.size && !is_copied) return wrong("--stack-size needs --stack=dwarf");
     auto exports = list_exports(parser_, options_.files, common_);
     if (!exports) return fail(std::move(exports).error());
     request_.exports = std::move(*exports);
     // The kernel walks frame pointers itself, so it can also count these stacks.
     const bool counted =
-        request_.aggregates.counts && walk == StackWalk::frame_pointers && !has_spans;
+        request_.aggregates.counts && walk == events::StackWalk::frame_pointers && !has_spans;
     request_.capture.count_stacks = counted;
-    request_.capture.stack = counted ? StackWalk::none : walk;
+    request_.capture.stack = counted ? events::StackWalk::none : walk;
     request_.capture.source_lines = options_.source_lines;
     request_.capture.raw_stacks = options_.unwind_on == "host";
     request_.stacks.save_dir = options_.kept;
@@ -478,13 +487,13 @@ public:
 
 private:
   Result<void> read_weight(const std::string& text) {
-    CaptureSpec& capture = request_.capture;
-    auto value = parse_summed_value(text);
+    events::CaptureSpec& capture = request_.capture;
+    auto value = events::parse_summed_value(text);
     if (!value) return wrong("--weight: " + value.error().message);
     // The result and the latency are known at the return.
-    const auto time = find_time(text);
-    capture.tracks_waits |= needs_waits(time);
-    capture.tracks_causes |= needs_causes(time);
+    const auto time = events::find_time(text);
+    capture.tracks_waits |= events::needs_waits(time);
+    capture.tracks_causes |= events::needs_causes(time);
     if ((value->uses_result() || time) && !request_.probes.static_probes && !capture.on_return &&
         request_.spans.empty()) {
       capture.pair_calls = true;
@@ -499,15 +508,15 @@ private:
   }
 
   // The parser has checked it.
-  static FlameView parse_view(std::string_view name) {
-    if (name == "inverted") return FlameView::inverted;
-    return name == "callers" ? FlameView::callers : FlameView::callees;
+  static output::FlameView parse_view(std::string_view name) {
+    if (name == "inverted") return output::FlameView::inverted;
+    return name == "callers" ? output::FlameView::callers : output::FlameView::callees;
   }
 
   const OptionParser& parser_;
   const StackOptions& options_;
   const CommonOptions& common_;
-  AttachRequest& request_;
+  trace::AttachRequest& request_;
 };
 
 } // namespace
@@ -519,13 +528,13 @@ void bind_capture_options(OptionParser& parser, CaptureOptions& options, ProbeKi
   if (words == ProbeKind::functions)
     parser.bind("--args-depth", options.depth,
                 CountReader{.option = "--args-depth",
-                            .expected = fmt::format("1 to {}", max_typed_depth),
-                            .most = max_typed_depth});
+                            .expected = fmt::format("1 to {}", events::max_typed_depth),
+                            .most = events::max_typed_depth});
   parser.bind("--if", options.conditions);
   parser.bind("--max-string", options.max_string_bytes,
               CountReader{.option = "--max-string",
-                          .expected = fmt::format("1 to {} bytes", max_argument_bytes),
-                          .most = max_argument_bytes});
+                          .expected = fmt::format("1 to {} bytes", events::max_argument_bytes),
+                          .most = events::max_argument_bytes});
   parser.bind("--regs", options.registers);
   parser.bind("--count", options.count);
   parser.bind("--per-process", options.per_process);
@@ -545,10 +554,10 @@ void bind_capture_options(OptionParser& parser, CaptureOptions& options, ProbeKi
   parser.bind("--until", options.until);
 }
 
-Result<void> add_conditions(Filter& filter, std::span<const std::string> texts,
+Result<void> add_conditions(events::Filter& filter, std::span<const std::string> texts,
                             Workstation& workstation, std::string_view option) {
   const auto read_set = [&](const std::string& path) {
-    return read_start(path, max_set_file, workstation);
+    return read_start(path, events::max_set_file, workstation);
   };
   for (const std::string& text : texts)
     if (auto added = add_filter(filter, text, read_set, option); !added) return added;
@@ -556,7 +565,7 @@ Result<void> add_conditions(Filter& filter, std::span<const std::string> texts,
 }
 
 Result<void> apply(const OptionParser& parser, const CaptureOptions& options,
-                   Workstation& workstation, AttachRequest& request) {
+                   Workstation& workstation, trace::AttachRequest& request) {
   return CaptureApplication(parser, options, workstation, request).apply();
 }
 
@@ -569,14 +578,14 @@ void bind_stack_files(OptionParser& parser, StackFiles& files) {
   parser.bind("--flamegraph", files.flame_graph);
 }
 
-Result<std::vector<ExportRequest>> list_exports(const OptionParser& parser, const StackFiles& files,
-                                                const CommonOptions& common) {
-  std::vector<ExportRequest> exports = common.exports;
-  const auto add = [&](const auto& path, ExportFormat format, const char* option) {
+Result<std::vector<output::ExportRequest>>
+list_exports(const OptionParser& parser, const StackFiles& files, const CommonOptions& common) {
+  std::vector<output::ExportRequest> exports = common.exports;
+  const auto add = [&](const auto& path, output::ExportFormat format, const char* option) {
     if (path) exports.push_back({.path = *path, .format = format, .option = option});
   };
-  add(files.folded, ExportFormat::folded, "--folded");
-  add(files.flame_graph, ExportFormat::flame_graph, "--flamegraph");
+  add(files.folded, output::ExportFormat::folded, "--folded");
+  add(files.flame_graph, output::ExportFormat::flame_graph, "--flamegraph");
   if (auto checked = check_exports(parser, exports, common.output); !checked)
     return fail(std::move(checked).error());
   return exports;
@@ -604,7 +613,7 @@ void bind_stack_options(OptionParser& parser, StackOptions& options) {
 }
 
 Result<void> apply(const OptionParser& parser, const StackOptions& options,
-                   const CommonOptions& common, AttachRequest& request) {
+                   const CommonOptions& common, trace::AttachRequest& request) {
   return StackApplication(parser, options, common, request).apply();
 }
 

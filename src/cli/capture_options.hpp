@@ -61,13 +61,13 @@ struct CaptureOptions {
 void bind_capture_options(OptionParser& parser, CaptureOptions& options, ProbeKind words);
 
 // Adds the conditions of an option. Their files are read from the user's machine.
-Result<void> add_conditions(Filter& filter, std::span<const std::string> texts,
+Result<void> add_conditions(events::Filter& filter, std::span<const std::string> texts,
                             Workstation& workstation, std::string_view option = "--if");
 
 // Applies the options to a request, whose program and kind of probes must be set. usage if options
 // cannot be combined.
 Result<void> apply(const OptionParser& parser, const CaptureOptions& options,
-                   Workstation& workstation, AttachRequest& request);
+                   Workstation& workstation, trace::AttachRequest& request);
 
 CountReader graph_depth_reader();
 
@@ -80,8 +80,8 @@ void bind_stack_files(OptionParser& parser, StackFiles& files);
 
 // Returns the exports of -o and of the stack files. usage if one would overwrite another, or the
 // records.
-Result<std::vector<ExportRequest>> list_exports(const OptionParser& parser, const StackFiles& files,
-                                                const CommonOptions& common);
+Result<std::vector<output::ExportRequest>>
+list_exports(const OptionParser& parser, const StackFiles& files, const CommonOptions& common);
 
 // Whether the stack files are written instead of the events.
 bool replace_events(const StackFiles& files, const CommonOptions& common);
@@ -103,7 +103,7 @@ void bind_stack_options(OptionParser& parser, StackOptions& options);
 // The same for stacks. The aggregates and the program of the request must be set. `common` has the
 // destination and format of the records.
 Result<void> apply(const OptionParser& parser, const StackOptions& options,
-                   const CommonOptions& common, AttachRequest& request);
+                   const CommonOptions& common, trace::AttachRequest& request);
 
 // Returns the command line, for example "uprobectl attach -d 5s libc.so.6 'mem*'", quoted for a
 // shell.

@@ -33,17 +33,17 @@ constexpr std::string_view version_text = "uprobectl " UPROBECTL_VERSION "\n"
 
 } // namespace
 
-OutputOptions output_options(const CommonOptions& options) {
-  OutputOptions made{.json = options.json, .colour = uses_colour(options)};
+output::OutputOptions output_options(const CommonOptions& options) {
+  output::OutputOptions made{.json = options.json, .colour = uses_colour(options)};
   made.records_messages = options.records_messages;
   made.workstation = options.workstation;
-  if (options.verbose) made.level = Output::Level::verbose;
-  if (options.quiet) made.level = Output::Level::quiet;
+  if (options.verbose) made.level = output::Output::Level::verbose;
+  if (options.quiet) made.level = output::Output::Level::quiet;
   return made;
 }
 
 ExitCode print(std::string_view text, const CommonOptions& options) {
-  OutputBuffer out(STDOUT_FILENO);
+  output::OutputBuffer out(STDOUT_FILENO);
   out.append(text);
   out.flush();
   return out.error() ? finish_with(*out.error(), options) : ExitCode::done;
@@ -83,11 +83,11 @@ bool is_output(const std::string& path, const std::optional<std::string>& output
 }
 
 Result<void> split_outputs(const OptionParser& parser, CommonOptions& options) {
-  std::optional<ExportFormat> others; // the parser has checked the name
-  if (options.format) others = parse_export_format(*options.format);
+  std::optional<output::ExportFormat> others; // the parser has checked the name
+  if (options.format) others = output::parse_export_format(*options.format);
   bool is_used = !others;
   for (std::string& path : options.outputs) {
-    const auto by_name = export_format_of(path);
+    const auto by_name = output::export_format_of(path);
     const auto format = by_name ? by_name : others;
     is_used = is_used || !by_name;
     if (format)
@@ -101,9 +101,10 @@ Result<void> split_outputs(const OptionParser& parser, CommonOptions& options) {
   return {};
 }
 
-Result<void> check_exports(const OptionParser& parser, std::span<const ExportRequest> exports,
+Result<void> check_exports(const OptionParser& parser,
+                           std::span<const output::ExportRequest> exports,
                            const std::optional<std::string>& output) {
-  for (const ExportRequest& each : exports)
+  for (const output::ExportRequest& each : exports)
     if (is_output(each.path, output))
       return fail(parser.usage_error(each.option + " would overwrite the records"));
   if (auto checked = check_different_files(exports); !checked)
@@ -126,15 +127,17 @@ void bind_clone_options(OptionParser& parser, CloneOptions& clones) {
   parser.bind("--no-clones", clones.without);
 }
 
-ResolveOptions::Clones select_clones(const CloneOptions& clones) {
-  if (clones.without) return ResolveOptions::Clones::none;
-  return clones.with_parts ? ResolveOptions::Clones::all : ResolveOptions::Clones::bodies;
+resolve::ResolveOptions::Clones select_clones(const CloneOptions& clones) {
+  if (clones.without) return resolve::ResolveOptions::Clones::none;
+  return clones.with_parts ? resolve::ResolveOptions::Clones::all
+                           : resolve::ResolveOptions::Clones::bodies;
 }
 
-ResolveOptions::Instructions select_instructions(const CommonOptions& options, bool wanted) {
-  if (wanted) return ResolveOptions::Instructions::required;
-  return options.verbose && !options.json ? ResolveOptions::Instructions::if_known
-                                          : ResolveOptions::Instructions::none;
+resolve::ResolveOptions::Instructions select_instructions(const CommonOptions& options,
+                                                          bool wanted) {
+  if (wanted) return resolve::ResolveOptions::Instructions::required;
+  return options.verbose && !options.json ? resolve::ResolveOptions::Instructions::if_known
+                                          : resolve::ResolveOptions::Instructions::none;
 }
 
 void bind_extracted_option(OptionParser& parser, bool& extracted) {
@@ -152,10 +155,10 @@ std::expected<Arguments, ExitCode> parse_or_finish(OptionParser& parser,
   return std::move(*parsed);
 }
 
-Result<std::unique_ptr<Output>> open_output(const CommonOptions& options, TextStyle style,
-                                            bool only_recorded) {
+Result<std::unique_ptr<output::Output>> open_output(const CommonOptions& options,
+                                                    output::TextStyle style, bool only_recorded) {
   Workstation& workstation = *options.workstation;
-  OutputOptions made = output_options(options);
+  output::OutputOptions made = output_options(options);
   made.only_recorded = only_recorded;
   UniqueFd file;
   std::function<UniqueFd()> reopen; // another machine opens it only once
@@ -177,18 +180,18 @@ Result<std::unique_ptr<Output>> open_output(const CommonOptions& options, TextSt
   style.header = options.header;
   style.verbose = options.verbose;
   made.style = style;
-  if (!file) return std::make_unique<Output>(STDOUT_FILENO, made);
-  auto output = std::make_unique<Output>(std::move(file), made);
+  if (!file) return std::make_unique<output::Output>(STDOUT_FILENO, made);
+  auto output = std::make_unique<output::Output>(std::move(file), made);
   output->set_reopening(std::move(reopen));
   return output;
 }
 
-ExitCode finish(Output& output) {
+ExitCode finish(output::Output& output) {
   output.finish();
   return output.has_failed() ? ExitCode::failed : ExitCode::done;
 }
 
-void report_debug_files(const Target& target, Output& output) {
+void report_debug_files(const resolve::Target& target, output::Output& output) {
   const std::string subject = to_string(target.display_path());
   for (const std::string& source : target.debug_notes().used)
     output.detail_once(subject + ": symbols from " + source);
@@ -197,10 +200,10 @@ void report_debug_files(const Target& target, Output& output) {
 }
 
 ExitCode finish_with(const Error& error, const CommonOptions& options) {
-  OutputOptions made = output_options(options);
+  output::OutputOptions made = output_options(options);
   // A run that does not begin must not truncate the file of --output.
   made.json = options.json && !options.output && options.outputs.empty();
-  Output(STDOUT_FILENO, made).fail(error);
+  output::Output(STDOUT_FILENO, made).fail(error);
   return error.kind == ErrorKind::usage ? ExitCode::usage : ExitCode::failed;
 }
 

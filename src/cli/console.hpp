@@ -34,7 +34,7 @@ struct CommonOptions {
   // makes of them.
   std::vector<std::string> outputs = {};
   std::optional<std::string> format = {};
-  std::vector<ExportRequest> exports = {};
+  std::vector<output::ExportRequest> exports = {};
   bool append = false; // to the file of -o, instead of replacing its content
   bool quiet = false;
   bool verbose = false;
@@ -58,7 +58,8 @@ bool is_output(const std::string& path, const std::optional<std::string>& output
 // Call it after parsing. Fails with usage.
 Result<void> split_outputs(const OptionParser& parser, CommonOptions& options);
 // Fails with usage if an export would overwrite the file of the records or of another export.
-Result<void> check_exports(const OptionParser& parser, std::span<const ExportRequest> exports,
+Result<void> check_exports(const OptionParser& parser,
+                           std::span<const output::ExportRequest> exports,
                            const std::optional<std::string>& output);
 
 // --debug-dir and --debuginfod.
@@ -73,9 +74,10 @@ struct CloneOptions {
   bool without = false;    // --no-clones
 };
 void bind_clone_options(OptionParser& parser, CloneOptions& clones);
-ResolveOptions::Clones select_clones(const CloneOptions& clones);
+resolve::ResolveOptions::Clones select_clones(const CloneOptions& clones);
 
-ResolveOptions::Instructions select_instructions(const CommonOptions& options, bool wanted);
+resolve::ResolveOptions::Instructions select_instructions(const CommonOptions& options,
+                                                          bool wanted);
 
 // --extracted, for the commands that only read files.
 void bind_extracted_option(OptionParser& parser, bool& extracted);
@@ -90,19 +92,19 @@ std::expected<Arguments, ExitCode> parse_or_finish(OptionParser& parser,
                                                    std::span<const std::string_view> arguments);
 
 // The format and the messages that the options determine.
-OutputOptions output_options(const CommonOptions& options);
+output::OutputOptions output_options(const CommonOptions& options);
 
 // Opens the output of a run: stdout, or the file of --output, which is truncated. Sets the fields
 // of the style that the options determine.
 // `only_recorded`: see OutputOptions.
-Result<std::unique_ptr<Output>> open_output(const CommonOptions& options, TextStyle style = {},
-                                            bool only_recorded = false);
+Result<std::unique_ptr<output::Output>>
+open_output(const CommonOptions& options, output::TextStyle style = {}, bool only_recorded = false);
 
 // Writes the pending output. Returns ExitCode::failed if anything failed, including writing.
-ExitCode finish(Output& output);
+ExitCode finish(output::Output& output);
 
 // Reports the debug files that symbols of the target came from.
-void report_debug_files(const Target& target, Output& output);
+void report_debug_files(const resolve::Target& target, output::Output& output);
 
 // Reports an error before the output is opened, on stderr and as an error record. Returns the exit
 // code.

@@ -8,7 +8,7 @@ namespace uprobectl::cli {
 namespace {
 
 Result<void> print_stack(const std::string& folder, std::vector<std::string> debug_paths,
-                         bool source_lines, Output& output) {
+                         bool source_lines, output::Output& output) {
   const auto saved = unwind::read_saved_stack(folder);
   if (!saved) return fail(saved.error());
   const auto files = unwind::open_saved_files(folder);
@@ -19,7 +19,7 @@ Result<void> print_stack(const std::string& folder, std::vector<std::string> deb
                                              {.at_function_entry = saved->at_function_entry});
   if (source_lines) unwind::add_inlined_frames(stack);
   for (std::size_t i = 0; i < stack.frames.size(); ++i)
-    output.write(FrameRecord{.index = i, .frame = &stack.frames[i]});
+    output.write(output::FrameRecord{.index = i, .frame = &stack.frames[i]});
   output.flush();
   output.status(unwind::explain_end(stack));
   return {};

@@ -48,7 +48,7 @@ private:
 
 } // namespace
 
-DebugFetching::DebugFetching(bool uses_debuginfod, Output& output)
+DebugFetching::DebugFetching(bool uses_debuginfod, output::Output& output)
     : uses_debuginfod_(uses_debuginfod), output_(output), client_(download_timeout) {
   if (uses_debuginfod || output.workstation().serves<DebugFileRequest>())
     elf::set_debug_fetcher(
@@ -66,7 +66,7 @@ DebugFetching::~DebugFetching() {
 std::shared_ptr<const MappedFile>
 DebugFetching::find_source(const std::optional<std::string>& build_id, const std::string& path) {
   if (!uses_debuginfod_ || !build_id) return nullptr;
-  const Progress progress(output_, "downloading " + path);
+  const output::Progress progress(output_, "downloading " + path);
   Workstation& workstation = output_.workstation();
   if (!workstation.serves<SourceRequest>()) return open(client_.find_source(*build_id, path));
   UniqueFd content = workstation.request(SourceRequest{.build_id = *build_id, .path = path});
@@ -79,7 +79,8 @@ std::shared_ptr<const MappedFile> DebugFetching::find_debug_file(const std::stri
   const std::scoped_lock lock(mutex_);
   const auto [known, is_new] = debug_files_.try_emplace(build_id);
   if (!is_new) return known->second;
-  const Progress progress(output_, "downloading the debug information of build id " + build_id);
+  const output::Progress progress(output_,
+                                  "downloading the debug information of build id " + build_id);
   if (!output_.workstation().serves<DebugFileRequest>())
     return known->second = open(client_.find_debug_file(build_id));
   auto file = request_debug_file(build_id);
@@ -113,15 +114,15 @@ std::shared_ptr<const MappedFile> DebugFetching::open(const Result<std::string>&
 }
 
 DeviceDebugFiles::DeviceDebugFiles(std::vector<std::string> symbols, bool uses_debuginfod,
-                                   bool warns_if_missing, const OutputOptions& output)
+                                   bool warns_if_missing, const output::OutputOptions& output)
     : symbol_paths_(std::move(symbols)), uses_debuginfod_(uses_debuginfod),
       warns_if_missing_(warns_if_missing), client_(download_timeout), output_(-1, output),
       symbols_({.paths = symbol_paths_, .system_folder = {}}) {
   tolerate_all_shrinking(); // a build may replace a file while runs go on
 }
 
-std::optional<symbolize::MappedObject> DeviceDebugFiles::search(const std::string& build_id,
-                                                                const IsInterrupted& is_abandoned) {
+std::optional<symbolize::MappedObject>
+DeviceDebugFiles::search(const std::string& build_id, const process::IsInterrupted& is_abandoned) {
   {
     const std::scoped_lock lock(mutex_);
     auto image = symbols_.find({.build_id = build_id});
@@ -134,7 +135,7 @@ std::optional<symbolize::MappedObject> DeviceDebugFiles::search(const std::strin
   }
   if (!uses_debuginfod_) return std::nullopt;
   const auto path = download(
-      [&](const IsInterrupted& is_interrupted) {
+      [&](const process::IsInterrupted& is_interrupted) {
         return client_.find_debug_file(build_id, is_interrupted);
       },
       is_abandoned);
@@ -146,7 +147,7 @@ std::optional<symbolize::MappedObject> DeviceDebugFiles::search(const std::strin
 }
 
 host::InputFile DeviceDebugFiles::find(const DebugFileRequest& wanted,
-                                       const IsInterrupted& is_abandoned) {
+                                       const process::IsInterrupted& is_abandoned) {
   const auto size_of = [](const std::optional<symbolize::MappedObject>& object) -> host::InputFile {
     if (!object) return {.errnum = ENOENT};
     host::InputFile size;
@@ -179,9 +180,9 @@ host::InputFile DeviceDebugFiles::read(const RangeRequest& wanted) {
 }
 
 host::InputFile DeviceDebugFiles::find_source(const SourceRequest& wanted,
-                                              const IsInterrupted& is_abandoned) {
+                                              const process::IsInterrupted& is_abandoned) {
   const auto path = download(
-      [&](const IsInterrupted& is_interrupted) {
+      [&](const process::IsInterrupted& is_interrupted) {
         return client_.find_source(wanted.build_id, wanted.path, is_interrupted);
       },
       is_abandoned);
@@ -189,7 +190,7 @@ host::InputFile DeviceDebugFiles::find_source(const SourceRequest& wanted,
 }
 
 std::optional<std::string> DeviceDebugFiles::download(const Download& run,
-                                                      const IsInterrupted& is_abandoned) {
+                                                      const process::IsInterrupted& is_abandoned) {
   // An earlier Ctrl-C has ended the capture, whose stacks are named now.
   const auto is_interrupted = [&, before = host::Interrupts::count()] {
     if (host::Interrupts::count() > before) is_interrupted_ = true;

@@ -16,7 +16,7 @@ namespace uprobectl::cli {
 // workstation that has started this run on a device, or by debuginfod if the user wants it.
 class DebugFetching {
 public:
-  DebugFetching(bool uses_debuginfod, Output& output);
+  DebugFetching(bool uses_debuginfod, output::Output& output);
   DebugFetching(const DebugFetching&) = delete;
   DebugFetching& operator=(const DebugFetching&) = delete;
   ~DebugFetching();
@@ -33,8 +33,8 @@ private:
   std::shared_ptr<const MappedFile> open(const Result<std::string>& path);
 
   bool uses_debuginfod_;
-  Output& output_;
-  DebuginfodClient client_;
+  output::Output& output_;
+  process::DebuginfodClient client_;
   std::mutex mutex_;
   // By build id; null if there is none. Several images may share one.
   std::map<std::string, std::shared_ptr<const MappedFile>> debug_files_;
@@ -45,28 +45,30 @@ class DeviceDebugFiles {
 public:
   // `symbols`: --symbols. warns_if_missing: of each build that is not there.
   DeviceDebugFiles(std::vector<std::string> symbols, bool uses_debuginfod, bool warns_if_missing,
-                   const OutputOptions& output);
+                   const output::OutputOptions& output);
 
   // A failed download is reported, unless the run that wants it is abandoned. A Ctrl-C ends the
   // download, and those after it.
-  host::InputFile find(const DebugFileRequest& wanted, const IsInterrupted& is_abandoned);
+  host::InputFile find(const DebugFileRequest& wanted, const process::IsInterrupted& is_abandoned);
   host::InputFile read(const RangeRequest& wanted);
-  host::InputFile find_source(const SourceRequest& wanted, const IsInterrupted& is_abandoned);
+  host::InputFile find_source(const SourceRequest& wanted,
+                              const process::IsInterrupted& is_abandoned);
 
 private:
   std::optional<symbolize::MappedObject> search(const std::string& build_id,
-                                                const IsInterrupted& is_abandoned);
-  using Download = std::function<Result<std::string>(const IsInterrupted& is_interrupted)>;
+                                                const process::IsInterrupted& is_abandoned);
+  using Download = std::function<Result<std::string>(const process::IsInterrupted& is_interrupted)>;
   // Returns the path, if it is a regular file.
-  std::optional<std::string> download(const Download& run, const IsInterrupted& is_abandoned);
+  std::optional<std::string> download(const Download& run,
+                                      const process::IsInterrupted& is_abandoned);
 
   std::vector<std::string> symbol_paths_;
   bool uses_debuginfod_;
   bool warns_if_missing_;
   std::atomic<bool> is_interrupted_ = false;
-  DebuginfodClient client_;
+  process::DebuginfodClient client_;
   std::mutex mutex_; // of the members below
-  Output output_;
+  output::Output output_;
   symbolize::SymbolFiles symbols_;
   std::map<std::string, std::optional<symbolize::MappedObject>> found_; // by build id
 };

@@ -79,10 +79,11 @@ void add_path(std::vector<std::string>& paths, const std::string& path) {
 
 // The files of "in @FILE" in a condition.
 void add_set_files(std::vector<std::string>& paths, std::string_view condition) {
-  static_cast<void>(parse_filter(condition, [&](const std::string& path) -> Result<std::string> {
-    add_path(paths, path);
-    return std::string();
-  }));
+  static_cast<void>(
+      events::parse_filter(condition, [&](const std::string& path) -> Result<std::string> {
+        add_path(paths, path);
+        return std::string();
+      }));
 }
 
 host::UserPaths find_user_paths(const CommandLine& line) {
@@ -139,7 +140,7 @@ std::optional<std::string> find_record_file(const CommandLine& line) {
   // Of commands without exports, all are files of records.
   const bool takes_exports = line.knows("--format");
   for (const std::string& path : line.values("--output"))
-    if (!takes_exports || (!line.has("--format") && !export_format_of(path))) file = path;
+    if (!takes_exports || (!line.has("--format") && !output::export_format_of(path))) file = path;
   return file;
 }
 
@@ -155,8 +156,8 @@ CommonOptions common_options(const CommandLine& line) {
 }
 
 // Of what is made here, while records come from the devices.
-OutputOptions message_options(const CommonOptions& common) {
-  OutputOptions messages = output_options(common);
+output::OutputOptions message_options(const CommonOptions& common) {
+  output::OutputOptions messages = output_options(common);
   messages.json = false;
   return messages;
 }
@@ -182,7 +183,9 @@ Result<void> serve_plans(const CommandLine& line, std::span<const std::string_vi
   host::serve<PlanRequest>(
       run.handlers,
       [plans = std::make_shared<SymbolPlans>(std::move(*request), message_options(common))](
-          const PlanRequest& wanted, const IsInterrupted&) { return plans->find(wanted); });
+          const PlanRequest& wanted, const process::IsInterrupted&) {
+        return plans->find(wanted);
+      });
   return {};
 }
 
@@ -196,18 +199,19 @@ void serve_debug_files(const CommandLine& line, const CommonOptions& common, hos
   const bool runs = line.spec().name.ends_with("attach");
   const auto files = std::make_shared<DeviceDebugFiles>(std::move(symbols), uses_debuginfod, !runs,
                                                         message_options(common));
-  host::serve<DebugFileRequest>(
-      run.handlers, [files](const DebugFileRequest& wanted, const IsInterrupted& is_abandoned) {
-        return files->find(wanted, is_abandoned);
-      });
-  host::serve<RangeRequest>(
-      run.handlers,
-      [files](const RangeRequest& wanted, const IsInterrupted&) { return files->read(wanted); });
+  host::serve<DebugFileRequest>(run.handlers, [files](const DebugFileRequest& wanted,
+                                                      const process::IsInterrupted& is_abandoned) {
+    return files->find(wanted, is_abandoned);
+  });
+  host::serve<RangeRequest>(run.handlers,
+                            [files](const RangeRequest& wanted, const process::IsInterrupted&) {
+                              return files->read(wanted);
+                            });
   if (uses_debuginfod)
-    host::serve<SourceRequest>(
-        run.handlers, [files](const SourceRequest& wanted, const IsInterrupted& is_abandoned) {
-          return files->find_source(wanted, is_abandoned);
-        });
+    host::serve<SourceRequest>(run.handlers, [files](const SourceRequest& wanted,
+                                                     const process::IsInterrupted& is_abandoned) {
+      return files->find_source(wanted, is_abandoned);
+    });
 }
 
 // The value of --unwind-on, which the plan may have. That of stdin or of a device is not read here.

@@ -19,7 +19,7 @@ ExitCode run_devices(std::span<const std::string_view> arguments, Workstation& w
   if (!records) return finish_with(records.error(), common);
   const auto output = open_output(common);
   if (!output) return finish_with(output.error(), common);
-  for (const DeviceRecord& record : *records) (*output)->write(record);
+  for (const output::DeviceRecord& record : *records) (*output)->write(record);
   return finish(**output);
 }
 

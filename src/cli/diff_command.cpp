@@ -12,20 +12,22 @@ namespace uprobectl::cli {
 
 namespace {
 
-ExitCode write_and_finish(const Verdict& verdict, const VerdictStyle& style, Output& output) {
+ExitCode write_and_finish(const output::Verdict& verdict, const output::VerdictStyle& style,
+                          output::Output& output) {
   if (!verdict.libraries().empty() || !output.has_failed()) write_verdict(verdict, style, output);
   const ExitCode code = finish(output);
   return has_failing_change(verdict, style) ? ExitCode::failed : code;
 }
 
 ExitCode compare_with_plan(const std::string& path, std::span<const std::string> targets,
-                           const TargetOptions& where, VerdictStyle style, Output& output) {
+                           const resolve::TargetOptions& where, output::VerdictStyle style,
+                           output::Output& output) {
   const auto plan = read_plan_file(path, output.workstation());
   if (!plan) {
     output.fail(plan.error());
     return finish(output);
   }
-  const auto files = find_promised(**plan, targets, where);
+  const auto files = trace::find_promised(**plan, targets, where);
   if (!files) {
     output.fail(files.error());
     finish(output);
@@ -61,14 +63,14 @@ ExitCode run_diff(std::span<const std::string_view> arguments, Workstation& work
   const auto output = open_output(options);
   if (!output) return finish_with(output.error(), options);
   const DebugFetching fetching(options.debuginfod, **output);
-  const Progress progress(**output, "comparing");
+  const output::Progress progress(**output, "comparing");
   if (plan) return compare_with_plan(*plan, words, *target_options, *style, **output);
-  const DiffRequest request{.old_target = words[0],
-                            .new_target = words[1],
-                            .patterns = {words.begin() + 2, words.end()},
-                            .with_details = with.has_value(),
-                            .old_options = *target_options,
-                            .new_options = *target_options};
+  const verify::DiffRequest request{.old_target = words[0],
+                                    .new_target = words[1],
+                                    .patterns = {words.begin() + 2, words.end()},
+                                    .with_details = with.has_value(),
+                                    .old_options = *target_options,
+                                    .new_options = *target_options};
   return write_and_finish(diff_builds(request, **output), *style, **output);
 }
 

@@ -15,9 +15,10 @@ struct EmitOptions {
 void bind_emit_options(OptionParser& parser, EmitOptions& options);
 
 // Fails with usage if --device-path is not absolute. Returns null without --emit.
-Result<std::unique_ptr<Emitter>> make_emitter(const OptionParser& parser, EmitOptions options);
+Result<std::unique_ptr<output::Emitter>> make_emitter(const OptionParser& parser,
+                                                      EmitOptions options);
 
 // Writes the line of the point, or reports why the tool cannot probe it.
-void emit_point(Emitter& emitter, const ProbePoint& point, Output& output);
+void emit_point(output::Emitter& emitter, const resolve::ProbePoint& point, output::Output& output);
 
 } // namespace uprobectl::cli

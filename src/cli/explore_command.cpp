@@ -30,7 +30,7 @@ constexpr std::size_t max_candidates = 300'000;
 struct ExploreLine {
   std::vector<std::string> processes; // -p as typed
   std::vector<std::string> command;
-  TargetOptions options;
+  resolve::TargetOptions options;
 
   std::string subject() const {
     return command.empty() ? "process " + joined(processes) : "the program " + command.front();
@@ -39,16 +39,17 @@ struct ExploreLine {
 
 // A program and the libraries that it needs. Those that are not found are left out: the loader
 // reports them.
-Result<std::vector<TargetFile>> find_files_of_program(const std::string& command) {
-  auto program = find_program_file(command);
+Result<std::vector<resolve::TargetFile>> find_files_of_program(const std::string& command) {
+  auto program = resolve::find_program_file(command);
   if (!program) return fail(std::move(program).error());
-  auto targets = find_targets(*program, {});
+  auto targets = resolve::find_targets(*program, {});
   if (!targets) return fail(std::move(targets).error());
-  std::vector<TargetFile> files = std::move(targets->files);
+  std::vector<resolve::TargetFile> files = std::move(targets->files);
   // A script, for example, needs none.
-  const auto libraries = find_needed_libraries(*program).value_or(std::vector<std::string>());
+  const auto libraries =
+      resolve::find_needed_libraries(*program).value_or(std::vector<std::string>());
   for (const std::string& library : libraries)
-    if (auto found = find_targets(library, {}))
+    if (auto found = resolve::find_targets(library, {}))
       files.insert(files.end(), found->files.begin(), found->files.end());
   return files;
 }
@@ -58,7 +59,7 @@ class Candidates {
 public:
   explicit Candidates(live::PickerList& list) : list_(list) {}
 
-  void add(const TargetFile& found, const Target& target) {
+  void add(const resolve::TargetFile& found, const resolve::Target& target) {
     const std::size_t file = list_.files.size();
     const std::size_t before = list_.candidates.size();
     const std::string path = to_string(found.display_path);
@@ -70,7 +71,8 @@ public:
     else
       list_.files.push_back({.path = path, .typed = path});
     if (const auto notes = target.static_notes()) add_static(**notes, file);
-    if (const auto symbols = list_symbols(*target.image(), SymbolFilter())) add(*symbols, file);
+    if (const auto symbols = list_symbols(*target.image(), symbols::SymbolFilter()))
+      add(*symbols, file);
     if (list_.candidates.size() == before) list_.files.pop_back();
   }
 
@@ -82,9 +84,9 @@ private:
   }
 
   // All locations of a static probe are probed together.
-  void add_static(const StaticProbes& notes, std::size_t file) {
+  void add_static(const usdt::StaticProbes& notes, std::size_t file) {
     std::map<std::string, std::string> probes;
-    for (const StaticProbe& each : notes.probes)
+    for (const usdt::StaticProbe& each : notes.probes)
       probes.emplace(each.provider + ":" + each.name, each.raw_arguments);
     for (const auto& [name, arguments] : probes)
       if (has_room())
@@ -93,11 +95,11 @@ private:
   }
 
   // Several functions of one name are typed by their addresses.
-  void add(const SymbolList& symbols, std::size_t file) {
+  void add(const symbols::SymbolList& symbols, std::size_t file) {
     std::unordered_map<std::string, std::map<std::uint64_t, bool>> addresses; // and whether sized
     for (const elf::Symbol& symbol : symbols)
       if (addresses.size() < max_candidates)
-        addresses[display_name(symbol)][symbol.address.value] |= symbol.size > 0;
+        addresses[symbols::display_name(symbol)][symbol.address.value] |= symbol.size > 0;
     std::vector<live::Candidate> found;
     for (const auto& [name, at] : addresses)
       for (const auto& [address, has_end] : at)
@@ -115,10 +117,10 @@ private:
 };
 
 // Opens each file that has code. Returns warnings of the files that cannot be opened.
-Result<std::vector<std::string>>
-visit_explored(const ExploreLine& line,
-               const std::function<void(const TargetFile&, const Target&)>& visit) {
-  Result<std::vector<TargetFile>> files;
+Result<std::vector<std::string>> visit_explored(
+    const ExploreLine& line,
+    const std::function<void(const resolve::TargetFile&, const resolve::Target&)>& visit) {
+  Result<std::vector<resolve::TargetFile>> files;
   std::vector<std::string> warnings;
   if (line.command.empty()) {
     auto targets = find_targets("*", line.options);
@@ -129,8 +131,8 @@ visit_explored(const ExploreLine& line,
     files = find_files_of_program(line.command.front());
   }
   if (!files) return fail(std::move(files).error());
-  for (const TargetFile& file : *files) {
-    auto target = Target::open(file, "*", line.options);
+  for (const resolve::TargetFile& file : *files) {
+    auto target = resolve::Target::open(file, "*", line.options);
     if (!target || target->image() == nullptr) continue;
     target->complete_symbols();
     visit(file, *target);
@@ -143,11 +145,13 @@ Error without_candidates(const ExploreLine& line) {
           line.subject() + ": nothing can be probed by name: its files have no symbols"};
 }
 
-Result<live::PickerList> gather(const ExploreLine& line, Output& messages) {
+Result<live::PickerList> gather(const ExploreLine& line, output::Output& messages) {
   live::PickerList list;
   Candidates candidates(list);
-  const auto skipped = visit_explored(
-      line, [&](const TargetFile& file, const Target& target) { candidates.add(file, target); });
+  const auto skipped =
+      visit_explored(line, [&](const resolve::TargetFile& file, const resolve::Target& target) {
+        candidates.add(file, target);
+      });
   if (!skipped) return fail(skipped.error());
   for (const std::string& warning : *skipped) messages.warn(warning);
   if (list.candidates.empty()) return fail(without_candidates(line));
@@ -163,22 +167,23 @@ Result<live::PickerList> gather(const ExploreLine& line, Output& messages) {
 }
 
 // Without a terminal: the records of `usdt list` and of `list-symbols`, file by file.
-void list_all(const ExploreLine& line, Output& output) {
+void list_all(const ExploreLine& line, output::Output& output) {
   bool any = false;
-  const auto skipped = visit_explored(line, [&](const TargetFile& found, const Target& target) {
-    output.warn_once(found.warnings);
-    const std::string file = to_string(target.display_path());
-    if (const auto points = target.static_probes("*:*"))
-      for (const ProbePoint& point : *points)
-        output.write(StaticProbeRecord{.point = &point, .target = file});
-    any = any || (target.static_notes() && !(*target.static_notes())->probes.empty());
-    const auto symbols = list_symbols(*target.image(), SymbolFilter());
-    const auto real_path = target.file()->real_path();
-    if (!symbols || !real_path) return;
-    any = any || !symbols->empty();
-    for_each_record(*target.image(), file, *real_path, *symbols, ListFilter(),
-                    [&](const SymbolRecord& record) { output.write(record); });
-  });
+  const auto skipped =
+      visit_explored(line, [&](const resolve::TargetFile& found, const resolve::Target& target) {
+        output.warn_once(found.warnings);
+        const std::string file = to_string(target.display_path());
+        if (const auto points = target.static_probes("*:*"))
+          for (const resolve::ProbePoint& point : *points)
+            output.write(output::StaticProbeRecord{.point = &point, .target = file});
+        any = any || (target.static_notes() && !(*target.static_notes())->probes.empty());
+        const auto symbols = list_symbols(*target.image(), symbols::SymbolFilter());
+        const auto real_path = target.file()->real_path();
+        if (!symbols || !real_path) return;
+        any = any || !symbols->empty();
+        for_each_record(*target.image(), file, *real_path, *symbols, ListFilter(),
+                        [&](const output::SymbolRecord& record) { output.write(record); });
+      });
   if (skipped) output.warn_once(*skipped);
   if (!skipped)
     output.fail(skipped.error());
@@ -235,7 +240,7 @@ private:
 // Returns the words of the command; empty if the user has left.
 Result<std::vector<std::string>> pick(live::PickerList list, const ExploreLine& line,
                                       bool uses_colour) {
-  auto signals = SignalWatch::start();
+  auto signals = trace::SignalWatch::start();
   if (!signals) return fail(std::move(signals).error());
   const NoStop no_stop;
   auto terminal = live::Terminal::open(uses_colour);
@@ -289,7 +294,7 @@ ExitCode run_explore(std::span<const std::string_view> arguments, Workstation& w
     list_all(line, **output);
     return finish(**output);
   }
-  Output messages(STDOUT_FILENO, output_options(common));
+  output::Output messages(STDOUT_FILENO, output_options(common));
   auto list = gather(line, messages);
   if (!list) return finish_with(list.error(), common);
   const auto words = pick(std::move(*list), line, output_options(common).colour);

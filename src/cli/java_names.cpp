@@ -53,18 +53,18 @@ void JavaNames::write(const symbolize::ReportedFrame& frame, const Line& line,
   if (json_) {
     for (std::size_t i = 0; i < alternatives.size(); ++i)
       for (const art::SourceFrame& source : alternatives[i]) {
-        MappedMethodName name{.name = source.file.empty()
-                                          ? to_string(source.method)
-                                          : source.method.class_name + '.' + source.method.name,
-                              .source = source.file,
-                              .line = source.line,
-                              .inlined = source.inlined,
-                              .mapping = path_};
+        output::MappedMethodName name{.name = source.file.empty() ? to_string(source.method)
+                                                                  : source.method.class_name + '.' +
+                                                                        source.method.name,
+                                      .source = source.file,
+                                      .line = source.line,
+                                      .inlined = source.inlined,
+                                      .mapping = path_};
         if (alternatives.size() > 1) name.alternative = i;
-        output_.write(ReportFrameRecord{.reported = &frame,
-                                        .report = line.report,
-                                        .report_line = line.number,
-                                        .mapped = &name});
+        output_.write(output::ReportFrameRecord{.reported = &frame,
+                                                .report = line.report,
+                                                .report_line = line.number,
+                                                .mapped = &name});
       }
     return;
   }
@@ -74,7 +74,7 @@ void JavaNames::write(const symbolize::ReportedFrame& frame, const Line& line,
     for (const art::SourceFrame& source : stack) {
       text += blanks;
       if (&stack != &alternatives.front() && &source == &stack.front()) text += "or ";
-      append_printable(text, displayed(source));
+      output::append_printable(text, displayed(source));
       text += '\n';
     }
   if (answer.left_out > 0) text += fmt::format("{}or {} others\n", blanks, answer.left_out);
@@ -102,7 +102,7 @@ void JavaNames::add_classes(const Line& line) {
     const auto source = frames_.names().class_in_source(mentioned.name);
     if (!source || *source == mentioned.name) continue;
     text += indentation(line.text, mentioned.column) + "    ";
-    append_printable(text, *source);
+    output::append_printable(text, *source);
     text += '\n';
   }
   frames_.begin_stack(exception);
@@ -135,8 +135,8 @@ bool JavaNames::add(const Line& line) {
   if (!answer.alternatives.empty() && (json_ || !is_same(*reported, answer)))
     write(frame, line, answer);
   else if (json_)
-    output_.write(
-        ReportFrameRecord{.reported = &frame, .report = line.report, .report_line = line.number});
+    output_.write(output::ReportFrameRecord{
+        .reported = &frame, .report = line.report, .report_line = line.number});
   return true;
 }
 

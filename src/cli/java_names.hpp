@@ -14,7 +14,7 @@ class JavaNames {
 public:
   // `path` is that of the mapping.
   JavaNames(std::shared_ptr<const art::NameMapping> mapping, std::string path, bool json,
-            Output& output)
+            output::Output& output)
       : frames_(std::move(mapping)), path_(std::move(path)), json_(json), output_(output) {}
 
   // A line of the report. `begin` is a newline if the line has none at its end.
@@ -39,7 +39,7 @@ private:
   art::FrameMapping frames_;
   std::string path_;
   bool json_;
-  Output& output_;
+  output::Output& output_;
   std::uint64_t index_ = 0; // of the next frame in its stack
 };
 

@@ -19,14 +19,14 @@ namespace {
 // Lists the arguments of functions of one file after the other.
 class ArgumentListing {
 public:
-  ArgumentListing(const Requests::Line& request, Output& output)
+  ArgumentListing(const Requests::Line& request, output::Output& output)
       : request_(request), output_(output) {}
 
-  void add(const Target& target) {
+  void add(const resolve::Target& target) {
     if (target.image() == nullptr)
       return fail_all({ErrorKind::no_code, request_.target + ": name an entry: ARCHIVE!/ENTRY"});
     const elf::Image& image = *target.image();
-    Binary& file = *target.binary().opened;
+    binary::Binary& file = *target.binary().opened;
     const auto& info = file.debug_info();
     if (!info) return fail_all(Error(info.error()).within(to_string(target.display_path())));
     if (!info->source().empty())
@@ -42,7 +42,7 @@ public:
         continue;
       }
       output_.gather_warnings(*points);
-      for (const ProbePoint& point : *points)
+      for (const resolve::ProbePoint& point : *points)
         show(image, point, *info, frames ? &*frames : nullptr);
     }
     for (const std::string& warning : info->warnings())
@@ -51,10 +51,11 @@ public:
   }
 
 private:
-  static Result<std::vector<ProbePoint>> resolve(const Target& target, std::string_view function) {
-    const auto spec = parse_function(function);
+  static Result<std::vector<resolve::ProbePoint>> resolve(const resolve::Target& target,
+                                                          std::string_view function) {
+    const auto spec = resolve::parse_function(function);
     if (!spec) return fail(spec.error());
-    return target.resolve(*spec, {.all = true, .clones = ResolveOptions::Clones::all});
+    return target.resolve(*spec, {.all = true, .clones = resolve::ResolveOptions::Clones::all});
   }
 
   void fail_all(const Error& error) {
@@ -63,12 +64,12 @@ private:
   }
 
   // Adds where parameters are that cannot be read at the entry.
-  static void add_locations(const PrologueEnd& behind, const ArchInfo& arch,
+  static void add_locations(const trace::PrologueEnd& behind, const ArchInfo& arch,
                             dwarf::FunctionInfo& function) {
     for (std::size_t i = 0; i < function.variables.size(); ++i) {
       dwarf::Variable& parameter = function.variables[i];
       const dwarf::Location& location = behind.function.variables[i].location;
-      if (!lacks_bytes(parameter) || !location.is_readable()) continue;
+      if (!trace::lacks_bytes(parameter) || !location.is_readable()) continue;
       const std::string there = fmt::format(" (behind the prologue, at +{:#x}: {})", behind.size,
                                             dwarf::to_string(location, arch));
       parameter.location.problem += parameter.location.problem.empty() ? "" : there;
@@ -79,9 +80,9 @@ private:
     }
   }
 
-  void show(const elf::Image& image, const ProbePoint& point, const dwarf::DebugInfo& info,
+  void show(const elf::Image& image, const resolve::ProbePoint& point, const dwarf::DebugInfo& info,
             unwind::UnwindData* frames) {
-    auto function = dwarf::describe_function(info, make_code_point(point, frames));
+    auto function = dwarf::describe_function(info, trace::make_code_point(point, frames));
     if (!function) {
       output_.fail(
           {ErrorKind::not_found, fmt::format("{}: {}", display_name(point),
@@ -89,24 +90,26 @@ private:
           request_.target, point.request);
       return;
     }
-    const auto behind = find_prologue_end(image, info, frames, point, *function);
+    const auto behind = trace::find_prologue_end(image, info, frames, point, *function);
     if (!behind)
       output_.detail(fmt::format("{}: its parameters are not read behind its prologue: {}",
                                  display_name(point), behind.error()));
     if (behind && *behind) add_locations(**behind, image.machine().info(), *function);
-    output_.write(ArgumentsRecord{.point = &point, .function = &*function});
+    output_.write(output::ArgumentsRecord{.point = &point, .function = &*function});
   }
 
   const Requests::Line& request_;
-  Output& output_;
+  output::Output& output_;
 };
 
-void list_args(const Requests::Line& request, const TargetOptions& options, Output& output) {
+void list_args(const Requests::Line& request, const resolve::TargetOptions& options,
+               output::Output& output) {
   const auto targets =
       find_files(request, request.functions.front(), WordKind::functions, options, output);
   if (!targets) return;
   ArgumentListing listing(request, output);
-  visit_files(*targets, options, output, [&](const Target& target) { listing.add(target); });
+  visit_files(*targets, options, output,
+              [&](const resolve::Target& target) { listing.add(target); });
 }
 
 } // namespace
@@ -120,8 +123,9 @@ ExitCode run_list_args(std::span<const std::string_view> arguments, Workstation&
   const auto parsed = parse_or_finish(parser, options, arguments);
   if (!parsed) return parsed.error();
   return run_listing(parser, options, *parsed, WordKind::functions, std::move(where),
-                     [](std::span<const Requests::Line> lines, const TargetOptions& found_by,
-                        const DebugFetching& /*fetching*/, Output& output) {
+                     [](std::span<const Requests::Line> lines,
+                        const resolve::TargetOptions& found_by, const DebugFetching& /*fetching*/,
+                        output::Output& output) {
                        for (const Requests::Line& line : lines) list_args(line, found_by, output);
                      });
 }

@@ -50,8 +50,8 @@ LinesRequest parse_lines_request(std::string_view text) {
 }
 
 // Adds the lines of a function, those of its clones to its own.
-void add_lines(std::vector<SourceLines>& found, SourceLines lines) {
-  const auto same = std::ranges::find_if(found, [&](const SourceLines& each) {
+void add_lines(std::vector<resolve::SourceLines>& found, resolve::SourceLines lines) {
+  const auto same = std::ranges::find_if(found, [&](const resolve::SourceLines& each) {
     return each.file == lines.file && each.first == lines.first;
   });
   if (same == found.end()) {
@@ -65,15 +65,16 @@ void add_lines(std::vector<SourceLines>& found, SourceLines lines) {
 }
 
 // Returns the lines of each body of a function, or of a file if no function has the name.
-Result<std::vector<SourceLines>> find_lines(const Target& target, const LinesRequest& request) {
-  std::vector<SourceLines> found;
+Result<std::vector<resolve::SourceLines>> find_lines(const resolve::Target& target,
+                                                     const LinesRequest& request) {
+  std::vector<resolve::SourceLines> found;
   std::optional<Error> no_function;
   if (!request.is_file) {
-    const auto function = parse_function(request.name);
+    const auto function = resolve::parse_function(request.name);
     if (!function) return fail(function.error());
     auto points = target.resolve(*function, {});
     if (points) {
-      for (const ProbePoint& point : *points) {
+      for (const resolve::ProbePoint& point : *points) {
         auto lines = target.lines_of_function(point.address);
         if (!lines) return fail(std::move(lines).error());
         add_lines(found, std::move(*lines));
@@ -97,10 +98,11 @@ Result<std::vector<SourceLines>> find_lines(const Target& target, const LinesReq
 }
 
 // Writes the lines with their text, or without it only those with code.
-void write_lines(const SourceLines& lines, const ProbedBinary& binary, const SourceSearch& where,
-                 DebugFetching& fetching, Output& output) {
+void write_lines(const resolve::SourceLines& lines, const resolve::ProbedBinary& binary,
+                 const resolve::SourceSearch& where, DebugFetching& fetching,
+                 output::Output& output) {
   const std::uint32_t last = lines.last.value_or(UINT32_MAX);
-  SourceLineRecord record{.binary = &binary, .source = lines.file};
+  output::SourceLineRecord record{.binary = &binary, .source = lines.file};
   std::shared_ptr<const MappedFile> text_file;
   if (const auto path = find_source(lines.file, where)) {
     auto opened = MappedFile::open(*path);
@@ -117,14 +119,15 @@ void write_lines(const SourceLines& lines, const ProbedBinary& binary, const Sou
   std::uint32_t shown = 0; // the last line with text
   if (text_file != nullptr) {
     output.detail("source text from " + text_file->path());
-    visit_source_lines(as_text(text_file->bytes()), lines.first, last,
-                       [&](std::uint32_t line, std::string_view text) {
-                         record.line = line;
-                         record.text = text;
-                         record.probeable = std::ranges::binary_search(lines.with_code, line);
-                         output.write(record);
-                         shown = line;
-                       });
+    resolve::visit_source_lines(as_text(text_file->bytes()), lines.first, last,
+                                [&](std::uint32_t line, std::string_view text) {
+                                  record.line = line;
+                                  record.text = text;
+                                  record.probeable =
+                                      std::ranges::binary_search(lines.with_code, line);
+                                  output.write(record);
+                                  shown = line;
+                                });
   }
   std::size_t beyond = 0; // lines with code that the file does not have
   record.text = std::nullopt;
@@ -145,13 +148,14 @@ void write_lines(const SourceLines& lines, const ProbedBinary& binary, const Sou
                      ": has fewer lines than the debug information, it is another version");
 }
 
-void list_lines(const Requests::Line& line, const TargetOptions& options, const SourceSearch& where,
-                DebugFetching& fetching, Output& output) {
+void list_lines(const Requests::Line& line, const resolve::TargetOptions& options,
+                const resolve::SourceSearch& where, DebugFetching& fetching,
+                output::Output& output) {
   const std::string_view text = line.functions.front();
   const LinesRequest request = parse_lines_request(text);
   const auto targets = find_files(line, text, WordKind::lines, options, output);
   if (!targets) return;
-  visit_files(*targets, options, output, [&](const Target& target) {
+  visit_files(*targets, options, output, [&](const resolve::Target& target) {
     const auto found = find_lines(target, request);
     if (!found) {
       output.fail(explain_line(found.error(), line, text, WordKind::lines), line.target,
@@ -159,7 +163,7 @@ void list_lines(const Requests::Line& line, const TargetOptions& options, const 
       return;
     }
     report_debug_files(target, output);
-    for (const SourceLines& lines : *found)
+    for (const resolve::SourceLines& lines : *found)
       write_lines(lines, target.binary(), where, fetching, output);
   });
 }
@@ -172,13 +176,14 @@ ExitCode run_list_lines(std::span<const std::string_view> arguments, Workstation
   bind_common_options(parser, options);
   TargetArguments words;
   bind_target_options(parser, words, options);
-  SourceSearch where;
+  resolve::SourceSearch where;
   parser.bind("--source-dir", where.folders);
   const auto parsed = parse_or_finish(parser, options, arguments);
   if (!parsed) return parsed.error();
   return run_listing(parser, options, *parsed, WordKind::lines, std::move(words),
-                     [&](std::span<const Requests::Line> lines, const TargetOptions& found_by,
-                         DebugFetching& fetching, Output& output) {
+                     [&](std::span<const Requests::Line> lines,
+                         const resolve::TargetOptions& found_by, DebugFetching& fetching,
+                         output::Output& output) {
                        where.debug_paths = found_by.debug_paths;
                        for (const Requests::Line& line : lines)
                          list_lines(line, found_by, where, fetching, output);

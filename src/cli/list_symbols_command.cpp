@@ -17,29 +17,31 @@ namespace uprobectl::cli {
 namespace {
 
 struct ListRequest {
-  ListRequest(const Requests::Line& words, const TargetOptions& where, const ListFilter& what)
+  ListRequest(const Requests::Line& words, const resolve::TargetOptions& where,
+              const ListFilter& what)
       : line(words), target(words.target), patterns(words.functions.begin(), words.functions.end()),
         options(where), filter(what) {}
 
   const Requests::Line& line;
   const std::string& target;
   std::vector<std::string> patterns;
-  const TargetOptions& options;
+  const resolve::TargetOptions& options;
   const ListFilter& filter;
 };
 
 Error nothing_matches(const std::string& target, const std::string& pattern,
                       const std::vector<std::string>& near) {
-  const std::string what = is_pattern(pattern) ? ": no function matches '" : ": no function '";
+  const std::string what =
+      symbols::is_pattern(pattern) ? ": no function matches '" : ": no function '";
   Error error{ErrorKind::not_found, target + what + pattern + "'"};
   return near.empty() ? error : std::move(error).hint(did_you_mean(near));
 }
 
-bool is_default(const SymbolFilter& filter) {
+bool is_default(const symbols::SymbolFilter& filter) {
   return !filter.imports && filter.kinds.empty() && filter.min_size == 0;
 }
 
-std::vector<std::string> symbol_names(const elf::Image& image, SymbolFilter filter) {
+std::vector<std::string> symbol_names(const elf::Image& image, symbols::SymbolFilter filter) {
   filter.patterns.clear();
   std::vector<std::string> names;
   const auto symbols = list_symbols(image, filter);
@@ -52,14 +54,14 @@ std::vector<std::string> symbol_names(const elf::Image& image, SymbolFilter filt
 class SymbolListing {
 public:
   // names_files: each symbol has its file.
-  SymbolListing(const ListRequest& request, const Targets& targets, bool names_files,
-                Output& output)
+  SymbolListing(const ListRequest& request, const resolve::Targets& targets, bool names_files,
+                output::Output& output)
       : request_(request), targets_(targets), names_files_(names_files), output_(output),
         unmatched_(request.patterns), filter_(request.filter) {
     filter_.symbols.patterns = request.patterns;
   }
 
-  void add(const Target& target) {
+  void add(const resolve::Target& target) {
     added_ = true;
     const elf::Image& image = *target.image();
     const std::string subject =
@@ -77,7 +79,7 @@ public:
     }
     for_each_record(image, names_files_ ? std::string_view(subject) : std::string_view(),
                     *real_path, *symbols, filter_,
-                    [&](const SymbolRecord& record) { output_.write(record); });
+                    [&](const output::SymbolRecord& record) { output_.write(record); });
     std::erase_if(unmatched_, [&](const std::string& pattern) {
       return has_matches(pattern, image, *symbols);
     });
@@ -101,7 +103,7 @@ public:
 private:
   // Lists the methods of an OAT file. Returns false if there are none, with a warning if it is an
   // OAT file.
-  bool add_methods(const Target& target, const std::string& subject) {
+  bool add_methods(const resolve::Target& target, const std::string& subject) {
     const auto* const methods = target.java_methods();
     if (methods == nullptr || !includes_methods(filter_.symbols)) return false;
     if (!*methods) {
@@ -111,7 +113,8 @@ private:
     }
     const art::OatFile& oat = **methods;
     if (!oat.has_code()) {
-      output_.warn_once(subject + ": no compiled methods in this file" + compiler_filter_note(oat));
+      output_.warn_once(subject + ": no compiled methods in this file" +
+                        resolve::compiler_filter_note(oat));
       return true;
     }
     if (const auto missing = target.missing_dex()) {
@@ -119,7 +122,7 @@ private:
       for (const std::string& hint : missing->hints) output_.detail(hint);
     }
     for (const std::string& warning :
-         {newer_version_warning(subject, oat), mapping_warning(subject, oat)})
+         {resolve::newer_version_warning(subject, oat), resolve::mapping_warning(subject, oat)})
       if (!warning.empty()) output_.warn_once(warning);
     if (!oat.dex_files().empty() && std::ranges::none_of(oat.dex_files(), [](const auto& dex) {
           return dex.source.has_value();
@@ -130,20 +133,21 @@ private:
     const auto count = for_each_method(
         {*target.image(), oat, names_files_ ? std::string_view(subject) : std::string_view(),
          *real_path, filter_},
-        unmatched_, [&](const SymbolRecord& record) { output_.write(record); });
+        unmatched_, [&](const output::SymbolRecord& record) { output_.write(record); });
     if (count == 0 && oat.has_all_dex_files() && oat.compiled().empty())
-      output_.warn_once(subject + ": no compiled methods in this file" + compiler_filter_note(oat));
+      output_.warn_once(subject + ": no compiled methods in this file" +
+                        resolve::compiler_filter_note(oat));
     return true;
   }
 
   // Whether the pattern matches any symbol, without the other patterns.
   bool has_matches(const std::string& pattern, const elf::Image& image,
-                   const SymbolList& listed) const {
+                   const symbols::SymbolList& listed) const {
     const auto names_it = [&](const elf::Symbol& symbol) {
-      return matches_pattern(pattern, symbol.name);
+      return symbols::matches_pattern(pattern, symbol.name);
     };
     if (std::ranges::any_of(listed, names_it)) return true;
-    SymbolFilter alone = filter_.symbols;
+    symbols::SymbolFilter alone = filter_.symbols;
     alone.patterns = {pattern};
     const auto matching = list_symbols(image, alone);
     return matching && !matching->empty();
@@ -152,15 +156,15 @@ private:
   // Returns similar names, from the first few files only.
   std::vector<std::string> near(const std::string& pattern) const {
     constexpr std::size_t few = 8;
-    const std::string wanted = without_wildcards(pattern);
+    const std::string wanted = symbols::without_wildcards(pattern);
     NearestNames names;
     for (std::size_t i = 0; i < targets_.files.size() && i < few; ++i) {
-      auto target = Target::open(targets_.files[i], targets_.text, request_.options);
+      auto target = resolve::Target::open(targets_.files[i], targets_.text, request_.options);
       if (!target || target->image() == nullptr) continue;
       target->complete_symbols();
       const elf::Image& image = *target->image();
       for (const std::string& name : is_default(filter_.symbols)
-                                         ? nearest_names(image, wanted)
+                                         ? symbols::nearest_names(image, wanted)
                                          : nearest(wanted, symbol_names(image, filter_.symbols)))
         names.offer(0, name); // nearest first in each file
     }
@@ -168,15 +172,16 @@ private:
   }
 
   const ListRequest& request_;
-  const Targets& targets_;
+  const resolve::Targets& targets_;
   bool names_files_;
-  Output& output_;
+  output::Output& output_;
   std::vector<std::string> unmatched_; // PATTERNs that no file so far has matched
   ListFilter filter_;                  // with the PATTERNs
   bool added_ = false;
 };
 
-void list_libraries(const ListRequest& request, const Target& target, Output& output) {
+void list_libraries(const ListRequest& request, const resolve::Target& target,
+                    output::Output& output) {
   const auto libraries = target.libraries();
   const auto real_path = target.file()->real_path();
   if (!libraries || !real_path) {
@@ -184,24 +189,25 @@ void list_libraries(const ListRequest& request, const Target& target, Output& ou
     return;
   }
   std::vector<bool> matched(request.patterns.size(), false);
-  for (const ArchiveLibrary& library : *libraries) {
+  for (const resolve::ArchiveLibrary& library : *libraries) {
     bool wanted = request.patterns.empty();
     for (std::size_t i = 0; i < request.patterns.size(); ++i) {
-      if (!matches_pattern(request.patterns[i], library.entry)) continue;
+      if (!symbols::matches_pattern(request.patterns[i], library.entry)) continue;
       matched[i] = true;
       wanted = true;
     }
     if (!wanted) continue;
-    output.write(LibraryRecord{*real_path, library,
-                               split_nested_entry(target.file().get(), library.entry).container});
+    output.write(output::LibraryRecord{
+        *real_path, library,
+        resolve::split_nested_entry(target.file().get(), library.entry).container});
   }
   std::vector<std::string> entries;
-  for (const ArchiveLibrary& library : *libraries) entries.push_back(library.entry);
+  for (const resolve::ArchiveLibrary& library : *libraries) entries.push_back(library.entry);
   for (std::size_t i = 0; i < matched.size(); ++i) {
     if (matched[i]) continue;
     const std::string& pattern = request.patterns[i];
     Error error{ErrorKind::not_found, request.target + ": no library matches '" + pattern + "'"};
-    const auto near = nearest(without_wildcards(pattern), entries);
+    const auto near = nearest(symbols::without_wildcards(pattern), entries);
     if (!near.empty()) error = std::move(error).hint(did_you_mean(near));
     error = std::move(error).hint("patterns match whole entry names; list the functions of a "
                                   "library with: ARCHIVE!/ENTRY");
@@ -211,13 +217,13 @@ void list_libraries(const ListRequest& request, const Target& target, Output& ou
 }
 
 // `several`: the command has several requests.
-void list(const ListRequest& request, bool several, Output& output) {
+void list(const ListRequest& request, bool several, output::Output& output) {
   const auto targets =
       find_files(request.line, request.patterns.empty() ? "" : request.patterns.front(),
                  WordKind::patterns, request.options, output);
   if (!targets) return;
   SymbolListing listing(request, *targets, several || targets->several, output);
-  const bool visited = visit_files(*targets, request.options, output, [&](Target& target) {
+  const bool visited = visit_files(*targets, request.options, output, [&](resolve::Target& target) {
     if (!includes_only_methods(request.filter.symbols) || target.java_methods() == nullptr ||
         !*target.java_methods() || target.missing_dex())
       target.complete_symbols();
@@ -263,16 +269,16 @@ ExitCode run_list_symbols(std::span<const std::string_view> arguments, Workstati
   if (listing.check) return check_targets(parser, options, parsed->words(), std::move(where));
   const ListFilter filter = make_filter(listing);
   const bool compiles = where.dex.compile;
-  return run_listing(parser, options, *parsed, WordKind::patterns, std::move(where),
-                     [&](std::span<const Requests::Line> lines, const TargetOptions& found_by,
-                         const DebugFetching& /*fetching*/, Output& output) {
-                       if (compiles)
-                         if (auto compiled = compile_methods(*found_by.app, found_by.dex, output);
-                             !compiled)
-                           return output.fail(compiled.error());
-                       for (const Requests::Line& line : lines)
-                         list({line, found_by, filter}, lines.size() > 1, output);
-                     });
+  return run_listing(
+      parser, options, *parsed, WordKind::patterns, std::move(where),
+      [&](std::span<const Requests::Line> lines, const resolve::TargetOptions& found_by,
+          const DebugFetching& /*fetching*/, output::Output& output) {
+        if (compiles)
+          if (auto compiled = compile_methods(*found_by.app, found_by.dex, output); !compiled)
+            return output.fail(compiled.error());
+        for (const Requests::Line& line : lines)
+          list({line, found_by, filter}, lines.size() > 1, output);
+      });
 }
 
 } // namespace uprobectl::cli

@@ -20,9 +20,9 @@ struct LoadOptions {
   std::vector<std::string> programs;
 };
 
-PinRequest make_pin_request(const LoadOptions& options) {
-  PinRequest request{.folder = *options.pin, .only_used_maps = !options.programs.empty()};
-  if (options.naming == "uprobestats") request.naming = PinNaming::uprobestats;
+bpf::PinRequest make_pin_request(const LoadOptions& options) {
+  bpf::PinRequest request{.folder = *options.pin, .only_used_maps = !options.programs.empty()};
+  if (options.naming == "uprobestats") request.naming = bpf::PinNaming::uprobestats;
   if (options.mode) request.mode = *options.mode;
   return request;
 }
@@ -37,7 +37,7 @@ Result<mode_t> parse_mode(const std::string& text) {
 }
 
 Result<void> load_and_pin(const std::string& path, const LoadOptions& options,
-                          const ObjectSettings& settings, Output& output) {
+                          const bpf::ObjectSettings& settings, output::Output& output) {
   const std::vector<std::string>& programs = options.programs;
   const auto file = output.workstation().map(path);
   if (!file) return fail(file.error());
@@ -47,27 +47,27 @@ Result<void> load_and_pin(const std::string& path, const LoadOptions& options,
     if (!mapped) return fail(std::move(mapped).error());
     kernel_types.emplace(std::move(*mapped));
   }
-  auto object = BpfObject::open(*file, kernel_types ? &*kernel_types : nullptr);
+  auto object = bpf::BpfObject::open(*file, kernel_types ? &*kernel_types : nullptr);
   if (!object) return fail(std::move(object).error());
   if (auto set = apply_settings({&*object, 1}, settings); !set) return fail(std::move(set).error());
-  if (auto known = check_program_names(programs_of(*object, path), programs); !known)
+  if (auto known = check_program_names(trace::programs_of(*object, path), programs); !known)
     return fail(std::move(known).error());
   auto loaded = object->load({.only = programs});
   if (!object->verifier_log().empty()) output.detail(object->verifier_log());
   if (!loaded) return fail(std::move(loaded).error());
-  say_chosen_sizes(*object, path, output);
-  warn_of_private_stacks(*object, path, output);
-  if (programs.empty()) warn_of_skipped_programs(*object, path, output);
+  trace::say_chosen_sizes(*object, path, output);
+  trace::warn_of_private_stacks(*object, path, output);
+  if (programs.empty()) trace::warn_of_skipped_programs(*object, path, output);
   const auto pins = pin(*object, *file, make_pin_request(options));
   if (!pins) return fail(pins.error());
-  for (const Pin& pinned : *pins) output.write(pinned);
+  for (const bpf::Pin& pinned : *pins) output.write(pinned);
   return {};
 }
 
-Result<void> unpin_and_report(const std::string& folder, Output& output) {
-  const auto removed = unpin(folder);
+Result<void> unpin_and_report(const std::string& folder, output::Output& output) {
+  const auto removed = bpf::unpin(folder);
   if (!removed) return fail(removed.error());
-  for (const Pin& pinned : removed->pins) output.write(pinned);
+  for (const bpf::Pin& pinned : removed->pins) output.write(pinned);
   for (const std::string& left : removed->left) output.warn(left);
   return {};
 }
@@ -83,9 +83,9 @@ std::optional<std::string> mistake(const LoadOptions& options,
 }
 
 // The same of values that only a run has.
-std::optional<std::string> mistake_of_globals(const ObjectSettings& settings) {
+std::optional<std::string> mistake_of_globals(const bpf::ObjectSettings& settings) {
   for (const auto& [name, value] : settings.globals)
-    if (value == pid_value)
+    if (value == bpf::pid_value)
       return fmt::format("--set {}={}: load traces no process (expected a number, or use "
                          "attach --object, which sets the pid of its process)",
                          name, value);

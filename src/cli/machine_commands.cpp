@@ -17,10 +17,10 @@ namespace uprobectl::cli {
 namespace {
 
 // Whether one of the files that a TARGET means is that of the probe.
-bool is_in_targets(const InstalledProbe& probe, const Targets& targets) {
+bool is_in_targets(const inventory::InstalledProbe& probe, const resolve::Targets& targets) {
   struct stat probed{};
   if (::stat(probe.file.c_str(), &probed) != 0) return false;
-  return std::ranges::any_of(targets.files, [&](const TargetFile& file) {
+  return std::ranges::any_of(targets.files, [&](const resolve::TargetFile& file) {
     struct stat named{};
     return ::stat(file.path.file.c_str(), &named) == 0 && named.st_dev == probed.st_dev &&
            named.st_ino == probed.st_ino && (!file.path.entry || file.path.entry == probe.entry);
@@ -28,25 +28,26 @@ bool is_in_targets(const InstalledProbe& probe, const Targets& targets) {
 }
 
 // Writes a line for each file and owner: COUNT FILE MECHANISM HELD_BY PROGRAM.
-void write_sums(std::span<const InstalledProbe> probes, Output& output) {
+void write_sums(std::span<const inventory::InstalledProbe> probes, output::Output& output) {
   std::map<std::string, std::size_t> counts;
-  for (const InstalledProbe& probe : probes) {
+  for (const inventory::InstalledProbe& probe : probes) {
     std::string holders;
-    for (const ProbeHolder& holder : probe.holders)
+    for (const inventory::ProbeHolder& holder : probe.holders)
       holders += fmt::format("{}{}[{}]", holders.empty() ? "" : " ", holder.comm, holder.pid);
     std::string row;
-    append_printable(row, fmt::format("{}", to_string(BinaryPath{probe.file, probe.entry})));
+    output::append_printable(row,
+                             fmt::format("{}", to_string(BinaryPath{probe.file, probe.entry})));
     row += '\t' + probe.mechanism + '\t';
-    append_printable(row, holders.empty() ? "-" : holders);
+    output::append_printable(row, holders.empty() ? "-" : holders);
     row += '\t';
-    append_printable(row, probe.program.value_or("-"));
+    output::append_printable(row, probe.program.value_or("-"));
     ++counts[row];
   }
   for (const auto& [row, count] : counts) output.write_text(fmt::format("{}\t{}\n", count, row));
 }
 
 // For commands without arguments. Returns the output, or the exit code if the run ends here.
-std::expected<std::unique_ptr<Output>, ExitCode>
+std::expected<std::unique_ptr<output::Output>, ExitCode>
 open_output_without_arguments(std::string_view command, std::span<const std::string_view> arguments,
                               Workstation& workstation) {
   OptionParser parser(command);
@@ -67,11 +68,11 @@ ExitCode run_doctor(std::span<const std::string_view> arguments, Workstation& wo
   const auto output = open_output_without_arguments("doctor", arguments, workstation);
   if (!output) return output.error();
   bool can_attach = true;
-  auto features = probe_kernel_features();
+  auto features = bpf::probe_kernel_features();
   if (features)
-    if (const auto mechanism = choose_mechanism(std::nullopt, *features, {}))
+    if (const auto mechanism = probe::choose_mechanism(std::nullopt, *features, {}))
       features->sleepable = sleepable_programs_run(*mechanism);
-  for (const Check& check : check_system(read_system_facts(), features)) {
+  for (const doctor::Check& check : check_system(doctor::read_system_facts(), features)) {
     (*output)->write(check);
     if (check.name == "attach") can_attach = check.ok;
   }
@@ -90,24 +91,25 @@ ExitCode run_list_probes(std::span<const std::string_view> arguments, Workstatio
     return finish_with(parser.usage_error("expected at most one TARGET"), options);
   const auto output = open_output(options);
   if (!output) return finish_with(output.error(), options);
-  std::optional<Targets> targets;
+  std::optional<resolve::Targets> targets;
   if (!words.empty()) {
-    auto found = find_targets(words.front(), {});
+    auto found = resolve::find_targets(words.front(), {});
     if (!found) {
       (*output)->fail(found.error(), words.front());
       return finish(**output);
     }
     targets = std::move(*found);
   }
-  auto inventory = read_inventory();
+  auto inventory = inventory::read_inventory();
   if (!inventory) {
     (*output)->fail(inventory.error());
     return finish(**output);
   }
   (*output)->warn_once(inventory->warnings);
   if (targets)
-    std::erase_if(inventory->probes,
-                  [&](const InstalledProbe& probe) { return !is_in_targets(probe, *targets); });
+    std::erase_if(inventory->probes, [&](const inventory::InstalledProbe& probe) {
+      return !is_in_targets(probe, *targets);
+    });
   constexpr std::size_t max_lines = 100;
   if (!targets && !options.json && !options.verbose && inventory->probes.size() > max_lines) {
     write_sums(inventory->probes, **output);
@@ -116,7 +118,7 @@ ExitCode run_list_probes(std::span<const std::string_view> arguments, Workstatio
                     inventory->probes.size()));
     return finish(**output);
   }
-  for (const InstalledProbe& probe : inventory->probes) (*output)->write(probe);
+  for (const inventory::InstalledProbe& probe : inventory->probes) (*output)->write(probe);
   return finish(**output);
 }
 

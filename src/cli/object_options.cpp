@@ -21,12 +21,12 @@ std::optional<std::pair<std::string, std::string>> split_assignment(const std::s
 }
 
 // Reads "MAP KEY=VALUE" and "MAP @FILE", whose lines are KEY=VALUE, or empty, or begin with '#'.
-Result<std::vector<MapFill>> read_map_fills(const std::vector<std::string>& typed,
-                                            Workstation& workstation) {
-  std::vector<MapFill> fills;
+Result<std::vector<bpf::MapFill>> read_map_fills(const std::vector<std::string>& typed,
+                                                 Workstation& workstation) {
+  std::vector<bpf::MapFill> fills;
   const auto add = [&](std::string_view map, std::string_view entry,
-                       LinePosition position) -> Result<void> {
-    const auto equals = find_outside_braces(entry, '=');
+                       bpf::LinePosition position) -> Result<void> {
+    const auto equals = bpf::find_outside_braces(entry, '=');
     if (equals == std::string_view::npos)
       return fail(
           ErrorKind::usage,
@@ -48,7 +48,8 @@ Result<std::vector<MapFill>> read_map_fills(const std::vector<std::string>& type
     constexpr std::size_t max_size = std::size_t{64} << 20U;
     auto file = FileText::read(std::string(entry.substr(1)), workstation, max_size);
     if (!file) return fail(std::move(file).error());
-    LinePosition position{.file = std::make_shared<const std::string>(file->name()), .line = 0};
+    bpf::LinePosition position{.file = std::make_shared<const std::string>(file->name()),
+                               .line = 0};
     auto done = file->for_each_line([&](std::string_view line) -> Result<void> {
       ++position.line;
       line = trimmed(line);
@@ -69,10 +70,10 @@ void bind_object_options(OptionParser& parser, ObjectOptions& options) {
   parser.bind("--btf", options.kernel_types);
 }
 
-Result<ObjectSettings> parse_object_settings(const OptionParser& parser,
-                                             const ObjectOptions& options,
-                                             Workstation& workstation) {
-  ObjectSettings settings;
+Result<bpf::ObjectSettings> parse_object_settings(const OptionParser& parser,
+                                                  const ObjectOptions& options,
+                                                  Workstation& workstation) {
+  bpf::ObjectSettings settings;
   for (const std::string& text : options.globals) {
     auto assignment = split_assignment(text);
     if (!assignment)

@@ -19,8 +19,8 @@ void bind_object_options(OptionParser& parser, ObjectOptions& options);
 
 // Reads the values of --set, NAME=VALUE, of --map-entries, MAP=N, and of --fill, also the lines of
 // the files that it names. usage if one is invalid.
-Result<ObjectSettings> parse_object_settings(const OptionParser& parser,
-                                             const ObjectOptions& options,
-                                             Workstation& workstation);
+Result<bpf::ObjectSettings> parse_object_settings(const OptionParser& parser,
+                                                  const ObjectOptions& options,
+                                                  Workstation& workstation);
 
 } // namespace uprobectl::cli

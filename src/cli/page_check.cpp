@@ -18,17 +18,17 @@ namespace {
 // The check of one TARGET.
 class PageCheck {
 public:
-  PageCheck(const std::string& target, Output& output) : target_(target), output_(output) {}
+  PageCheck(const std::string& target, output::Output& output) : target_(target), output_(output) {}
 
   // `path`: as it is printed.
-  void add(const std::string& path, const PageReport& report) {
+  void add(const std::string& path, const resolve::PageReport& report) {
     checked_ += report.checked;
     compressed_ += report.compressed;
     narrow_ += report.narrow;
-    for (const PageFinding& finding : report.findings) {
+    for (const resolve::PageFinding& finding : report.findings) {
       is_ready_ = false;
-      const PageProblem& problem = finding.problem;
-      output_.write(Check{
+      const resolve::PageProblem& problem = finding.problem;
+      output_.write(doctor::Check{
           .name = finding.entry ? to_string(BinaryPath{path, *finding.entry}) : path,
           .ok = false,
           .reason = problem.reason,
@@ -50,14 +50,14 @@ public:
       }
       const auto file = std::make_shared<const MappedFile>(std::move(*mapped));
       if (elf::looks_like_elf(file->bytes())) {
-        const auto opened = Binary::open(file, {path, std::nullopt});
+        const auto opened = binary::Binary::open(file, {path, std::nullopt});
         if (!opened && opened.error().kind == ErrorKind::unsupported) continue; // an object file
         ++files;
         if (opened)
-          add(path, check_pages((*opened)->image()));
+          add(path, resolve::check_pages((*opened)->image()));
         else
           report(opened.error());
-      } else if (Archive::looks_like_archive(file->bytes())) {
+      } else if (archive::Archive::looks_like_archive(file->bytes())) {
         ++files;
         add_archive(path, file);
       }
@@ -70,7 +70,7 @@ public:
   }
 
   void add_archive(const std::string& path, const std::shared_ptr<const MappedFile>& file) {
-    if (const auto checked = check_pages(file))
+    if (const auto checked = resolve::check_pages(file))
       add(path, *checked);
     else
       report(Error(checked.error()).within(path));
@@ -87,7 +87,7 @@ public:
     say(narrow_, "of 32-bit machines, which no device with 16 KiB pages runs");
     if (is_ready_ && checked_ == 0) said += ", it has no libraries";
     if (is_ready_ || compressed_ > 0 || narrow_ > 0)
-      output_.write(Check{.name = target_, .ok = is_ready_, .reason = said, .fix = {}});
+      output_.write(doctor::Check{.name = target_, .ok = is_ready_, .reason = said, .fix = {}});
     return is_ready_;
   }
 
@@ -99,7 +99,7 @@ private:
   }
 
   const std::string& target_;
-  Output& output_;
+  output::Output& output_;
   bool is_ready_ = true; // until something is found, or cannot be read
   std::size_t checked_ = 0;
   std::size_t compressed_ = 0;
@@ -108,7 +108,8 @@ private:
 
 } // namespace
 
-bool check_page_sizes(std::span<const std::string> targets, TargetOptions where, Output& output) {
+bool check_page_sizes(std::span<const std::string> targets, resolve::TargetOptions where,
+                      output::Output& output) {
   where.extracted = true; // also compressed entries by their name
   bool is_ready = true;
   for (const std::string& target : targets) {
@@ -121,10 +122,10 @@ bool check_page_sizes(std::span<const std::string> targets, TargetOptions where,
         output.fail(found.error(), target);
         continue;
       }
-      const bool visited = visit_files(*found, where, output, [&](Target& file) {
+      const bool visited = visit_files(*found, where, output, [&](resolve::Target& file) {
         const std::string path = to_string(file.display_path());
         if (file.image() != nullptr)
-          check.add(path, check_pages(*file.image()));
+          check.add(path, resolve::check_pages(*file.image()));
         else
           check.add_archive(path, file.file());
       });

@@ -10,6 +10,7 @@ namespace uprobectl::cli {
 
 // Writes a `check` record for each reason against a file, and one for a TARGET without any; a
 // TARGET may be a folder. Reports what cannot be read. Returns whether there was no reason.
-bool check_page_sizes(std::span<const std::string> targets, TargetOptions where, Output& output);
+bool check_page_sizes(std::span<const std::string> targets, resolve::TargetOptions where,
+                      output::Output& output);
 
 } // namespace uprobectl::cli

@@ -36,10 +36,11 @@ std::string_view long_name(const OptionSpec& spec) {
 // "in @FILE" in a condition names a file of this machine.
 Result<void> check_condition(const std::string& condition) {
   bool reads_file = false;
-  const auto parsed = parse_filter(condition, [&](const std::string&) -> Result<std::string> {
-    reads_file = true;
-    return std::string("0");
-  });
+  const auto parsed =
+      events::parse_filter(condition, [&](const std::string&) -> Result<std::string> {
+        reads_file = true;
+        return std::string("0");
+      });
   if (parsed && reads_file)
     return fail(
         Error{ErrorKind::usage, "--if '" + condition + "': a file cannot be part of a plan"}.hint(
@@ -138,7 +139,7 @@ Result<PlannedArguments> read_plan_options(std::span<const std::string_view> arg
 }
 
 Result<void> apply_plan(const OptionParser& parser, const plans::AttachPlan& plan,
-                        std::span<const std::string_view> words, ProbeSelection& probes) {
+                        std::span<const std::string_view> words, trace::ProbeSelection& probes) {
   if (words.size() > 1)
     return fail(parser.usage_error(
         fmt::format("'{}' cannot be added to a plan, which has its FUNCTIONs", words[1])));
@@ -149,7 +150,7 @@ Result<void> apply_plan(const OptionParser& parser, const plans::AttachPlan& pla
     if (file.target == planned) file.target = used->target;
   probes.target = used->target;
   for (const std::string& word : used->functions) {
-    const auto split = split_target(word);
+    const auto split = resolve::split_target(word);
     if (!split) return fail(split.error());
     const bool is_other = !split->target.empty() && split->target != planned;
     probes.functions.push_back({.target = is_other ? std::string(split->target) : used->target,
@@ -160,7 +161,7 @@ Result<void> apply_plan(const OptionParser& parser, const plans::AttachPlan& pla
 }
 
 Result<void> write_plan_file(const std::string& path, plans::AttachPlan plan,
-                             std::vector<std::string> options, Output& output) {
+                             std::vector<std::string> options, output::Output& output) {
   plan.program = "uprobectl " UPROBECTL_VERSION;
   plan.options = std::move(options);
   std::size_t probes = 0;
@@ -175,8 +176,8 @@ Result<void> write_plan_file(const std::string& path, plans::AttachPlan plan,
     output.buffer().append(text);
     return {};
   }
-  if (auto written = replace_file(
-          path, [&](OutputBuffer& out) { out.append(text); }, output.workstation());
+  if (auto written = output::replace_file(
+          path, [&](output::OutputBuffer& out) { out.append(text); }, output.workstation());
       !written)
     return written;
   output.status(fmt::format("{}: a plan of {} in {}", path,

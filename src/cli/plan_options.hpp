@@ -37,10 +37,10 @@ Result<std::shared_ptr<const plans::AttachPlan>> read_plan_file(const std::strin
 
 // Sets what to probe: the functions of the plan, in the TARGET of the words if there is one.
 Result<void> apply_plan(const OptionParser& parser, const plans::AttachPlan& plan,
-                        std::span<const std::string_view> words, ProbeSelection& probes);
+                        std::span<const std::string_view> words, trace::ProbeSelection& probes);
 
 // Writes a plan to the file; "-" is the output.
 Result<void> write_plan_file(const std::string& path, plans::AttachPlan plan,
-                             std::vector<std::string> options, Output& output);
+                             std::vector<std::string> options, output::Output& output);
 
 } // namespace uprobectl::cli

@@ -29,7 +29,7 @@ ExitCode run_report(std::span<const std::string_view> arguments, Workstation& wo
   OptionParser parser("report");
   CommonOptions common{.workstation = &workstation, .private_output = true, .takes_exports = true};
   bind_common_options(parser, common);
-  ReportRequest request;
+  trace::ReportRequest request;
   StackFiles files;
   bind_stack_files(parser, files);
   parser.bind("--min-latency", request.min_latency, DurationReader{"--min-latency"});
@@ -38,16 +38,16 @@ ExitCode run_report(std::span<const std::string_view> arguments, Workstation& wo
   parser.bind("--stack", request.totals.by_stack);
   std::optional<std::string> by;
   parser.bind("--by", by);
-  parser.bind("--measure", request.measured, parse_summed_value);
+  parser.bind("--measure", request.measured, events::parse_summed_value);
   parser.bind("--histogram", request.totals.aggregates.histograms);
   parser.bind("--top", request.totals.aggregates.top,
               CountReader{"--top", "a number of functions"});
   parser.bind("--interval", request.totals.aggregates.interval, DurationReader{"--interval"});
-  parser.bind("--weight", request.weight, parse_summed_value);
+  parser.bind("--weight", request.weight, events::parse_summed_value);
   std::vector<std::string> conditions;
   parser.bind("--if", conditions);
-  ReportRequest::Graph graph;
-  ReportOptions report;
+  trace::ReportRequest::Graph graph;
+  output::ReportOptions report;
   std::optional<std::string> column;
   std::optional<std::uint64_t> depth;
   parser.bind("--graph", graph.shows_calls);
@@ -68,7 +68,7 @@ ExitCode run_report(std::span<const std::string_view> arguments, Workstation& wo
   if (words.size() != 1) return finish_with(parser.usage_error("expected one FILE"), common);
   request.path = words.front();
   if (by) {
-    auto groups = parse_groups(*by, {});
+    auto groups = events::parse_groups(*by, {});
     if (!groups) return finish_with(parser.usage_error("--by: " + groups.error().message), common);
     request.totals.groups = std::move(*groups);
   }
@@ -96,7 +96,7 @@ ExitCode run_report(std::span<const std::string_view> arguments, Workstation& wo
   if (graph.shows_calls || graph.reports) {
     if (depth) graph.depth = static_cast<std::uint32_t>(*depth);
     if (column) // the parser has checked it
-      report.column = parse_report_column(*column).value_or(report.column);
+      report.column = events::parse_report_column(*column).value_or(report.column);
     report.top = request.totals.aggregates.top;
     graph.report = report;
     request.graph = graph;

@@ -95,12 +95,14 @@ std::string two_words_hint(const OptionParser& parser, std::string_view word) {
                      shell_word(word.substr(0, colon)), shell_word(word.substr(colon + 1)));
 }
 
-bool names_library(std::string_view word) { return is_library_name(word) || word.contains("!/"); }
+bool names_library(std::string_view word) {
+  return resolve::is_library_name(word) || word.contains("!/");
+}
 
-Result<FunctionWord> parse_word(std::string_view word, WordKind kind) {
-  auto split = split_target(word, kind == WordKind::static_probes);
+Result<resolve::FunctionWord> parse_word(std::string_view word, WordKind kind) {
+  auto split = resolve::split_target(word, kind == WordKind::static_probes);
   if (!split || kind != WordKind::functions) return split;
-  if (auto parsed = parse_function(split->function); !parsed)
+  if (auto parsed = resolve::parse_function(split->function); !parsed)
     return fail(std::move(parsed).error());
   return split;
 }
@@ -108,7 +110,7 @@ Result<FunctionWord> parse_word(std::string_view word, WordKind kind) {
 // Whether FUNCTION was typed before TARGET.
 bool are_swapped(std::span<const std::string_view> words) {
   return words.size() == 2 && names_library(words.back()) && !names_library(words.front()) &&
-         words.front() != "*" && !find_targets(words.front(), {});
+         words.front() != "*" && !resolve::find_targets(words.front(), {});
 }
 
 } // namespace
@@ -116,7 +118,7 @@ bool are_swapped(std::span<const std::string_view> words) {
 // Fails without adding functions if one of them is invalid.
 Result<void> Requests::add(std::span<const std::string_view> words, WordKind kind) {
   const std::string_view own = words.front();
-  std::vector<FunctionWord> functions;
+  std::vector<resolve::FunctionWord> functions;
   for (const std::string_view word : words.subspan(1)) {
     auto split = parse_word(word, kind);
     if (!split) return fail(std::move(split).error());
@@ -126,7 +128,7 @@ Result<void> Requests::add(std::span<const std::string_view> words, WordKind kin
   if (is_used)
     lines_.push_back(
         {.target = std::string(own), .functions = {}, .command_target = std::string(own)});
-  for (const FunctionWord& each : functions) {
+  for (const resolve::FunctionWord& each : functions) {
     const std::string_view target = each.target.empty() ? own : each.target;
     is_used = is_used || target == own;
     // Adjacent lines usually have the same target.
@@ -139,7 +141,8 @@ Result<void> Requests::add(std::span<const std::string_view> words, WordKind kin
   return {};
 }
 
-Result<void> Requests::check_targets(const OptionParser& parser, const TargetOptions& where) const {
+Result<void> Requests::check_targets(const OptionParser& parser,
+                                     const resolve::TargetOptions& where) const {
   for (const Line& line : lines_)
     if (auto checked = check_target(parser, line.target, where); !checked) return checked;
   for (const std::string& target : unused_)
@@ -147,14 +150,14 @@ Result<void> Requests::check_targets(const OptionParser& parser, const TargetOpt
   return {};
 }
 
-void Requests::check_unused(const TargetOptions& where, Output& output) const {
+void Requests::check_unused(const resolve::TargetOptions& where, output::Output& output) const {
   for (const std::string& target : unused_)
     if (const auto found = find_targets(target, where); !found) output.fail(found.error(), target);
 }
 
 Error explain_line(Error error, const Requests::Line& line, std::string_view word, WordKind kind) {
-  return explain_target(std::move(error), {line.target, std::string(word)}, line.command_target,
-                        kind == WordKind::static_probes);
+  return resolve::explain_target(std::move(error), {line.target, std::string(word)},
+                                 line.command_target, kind == WordKind::static_probes);
 }
 
 namespace {
@@ -200,23 +203,24 @@ ExitCode run_listing(const OptionParser& parser, const CommonOptions& options,
   const auto output = open_output(options);
   if (!output) return finish_with(output.error(), options);
   DebugFetching fetching(options.debuginfod, **output);
-  const Progress progress(**output, "reading");
+  const output::Progress progress(**output, "reading");
   list(requests->lines(), *found_by, fetching, **output);
   requests->check_unused(*found_by, **output);
   return finish(**output);
 }
 
-std::optional<Targets> find_files(const Requests::Line& line, std::string_view word, WordKind kind,
-                                  const TargetOptions& where, Output& output) {
+std::optional<resolve::Targets> find_files(const Requests::Line& line, std::string_view word,
+                                           WordKind kind, const resolve::TargetOptions& where,
+                                           output::Output& output) {
   auto targets = find_targets(line.target, where);
   if (targets) return std::move(*targets);
   output.fail(explain_line(std::move(targets).error(), line, word, kind), line.target);
   return std::nullopt;
 }
 
-bool visit_files(const Targets& targets, const TargetOptions& where, Output& output,
-                 const std::function<void(Target&)>& visit) {
-  const auto visited = visit_targets(targets, where, [&](Target& target) {
+bool visit_files(const resolve::Targets& targets, const resolve::TargetOptions& where,
+                 output::Output& output, const std::function<void(resolve::Target&)>& visit) {
+  const auto visited = visit_targets(targets, where, [&](resolve::Target& target) {
     output.warn_once(target.warnings());
     if (target.architecture_mismatch()) output.warn_once(target.architecture_mismatch()->message);
     visit(target);
@@ -255,12 +259,13 @@ Result<Requests> Requests::read(const std::string& path, Workstation& workstatio
   return requests;
 }
 
-Result<TargetedFunction> read_function(std::string_view word, std::string_view target,
-                                       WordKind kind) {
+Result<resolve::TargetedFunction> read_function(std::string_view word, std::string_view target,
+                                                WordKind kind) {
   const auto split = parse_word(word, kind);
   if (!split) return fail(split.error());
-  return TargetedFunction{.target = std::string(split->target.empty() ? target : split->target),
-                          .function = std::string(split->function)};
+  return resolve::TargetedFunction{.target =
+                                       std::string(split->target.empty() ? target : split->target),
+                                   .function = std::string(split->function)};
 }
 
 Result<RequestWords> parse_request(const OptionParser& parser,

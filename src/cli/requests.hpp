@@ -68,9 +68,9 @@ public:
   std::span<const Line> lines() const { return lines_; }
 
   // usage if a TARGET is `*` without processes or an app.
-  Result<void> check_targets(const OptionParser& parser, const TargetOptions& where) const;
+  Result<void> check_targets(const OptionParser& parser, const resolve::TargetOptions& where) const;
   // Reports each TARGET that is not found although no FUNCTION is in it.
-  void check_unused(const TargetOptions& where, Output& output) const;
+  void check_unused(const resolve::TargetOptions& where, output::Output& output) const;
 
 private:
   Result<void> add(std::span<const std::string_view> words, WordKind kind);
@@ -86,8 +86,9 @@ Error explain_line(Error error, const Requests::Line& line, std::string_view wor
                    WordKind kind = WordKind::functions);
 
 // Lists what the words of the lines mean. `fetching`: of debug files.
-using ListRequests = std::function<void(std::span<const Requests::Line>, const TargetOptions&,
-                                        DebugFetching&, Output&)>;
+using ListRequests =
+    std::function<void(std::span<const Requests::Line>, const resolve::TargetOptions&,
+                       DebugFetching&, output::Output&)>;
 // Runs a command that lists what words of this kind mean: parses them, checks their TARGETs, and
 // opens the output.
 ExitCode run_listing(const OptionParser& parser, const CommonOptions& options,
@@ -96,22 +97,23 @@ ExitCode run_listing(const OptionParser& parser, const CommonOptions& options,
 
 // Finds the files of the TARGET of a line, or reports why it fails. `word`: the first behind
 // TARGET; may be empty.
-std::optional<Targets> find_files(const Requests::Line& line, std::string_view word, WordKind kind,
-                                  const TargetOptions& where, Output& output);
+std::optional<resolve::Targets> find_files(const Requests::Line& line, std::string_view word,
+                                           WordKind kind, const resolve::TargetOptions& where,
+                                           output::Output& output);
 // Visits the files as visit_targets() does, and reports what is wrong with each. Returns false if
 // none could be opened, which is reported, too.
-bool visit_files(const Targets& targets, const TargetOptions& where, Output& output,
-                 const std::function<void(Target&)>& visit);
+bool visit_files(const resolve::Targets& targets, const resolve::TargetOptions& where,
+                 output::Output& output, const std::function<void(resolve::Target&)>& visit);
 
 // Parses a FUNCTION or PROVIDER:NAME that may have a TARGET before it; without one it is in
 // `target`. usage if it is not valid.
-Result<TargetedFunction> read_function(std::string_view word, std::string_view target,
-                                       WordKind kind = WordKind::functions);
+Result<resolve::TargetedFunction> read_function(std::string_view word, std::string_view target,
+                                                WordKind kind = WordKind::functions);
 
 // The words of `attach`. Owns its strings.
 struct RequestWords {
   std::string target;
-  std::vector<TargetedFunction> functions; // each is valid
+  std::vector<resolve::TargetedFunction> functions; // each is valid
 };
 Result<RequestWords> parse_request(const OptionParser& parser,
                                    std::span<const std::string_view> words,

@@ -33,8 +33,9 @@ Result<Requests> read_all(const OptionParser& parser, const Arguments& arguments
 
 class TargetResolver {
 public:
-  TargetResolver(const TargetOptions& where, const ResolveOptions& how, Emitter* emitter,
-                 bool keeps_points, bool with_details, Output& output)
+  TargetResolver(const resolve::TargetOptions& where, const resolve::ResolveOptions& how,
+                 output::Emitter* emitter, bool keeps_points, bool with_details,
+                 output::Output& output)
       : where_(where), how_(how), output_(output), keeps_points_(keeps_points), emitter_(emitter) {
     if (with_details) details_.emplace(where.debug_paths);
   }
@@ -54,7 +55,7 @@ public:
       return;
     }
     output_.warn_once(targets->warnings);
-    auto opened = Target::open(targets->files.front(), request.target, where_);
+    auto opened = resolve::Target::open(targets->files.front(), request.target, where_);
     if (!opened) {
       output_.fail(opened.error(), request.target);
       return;
@@ -67,7 +68,7 @@ public:
     resolve_in_target(request);
   }
 
-  const std::vector<ProbePoint>& points() const { return points_; }
+  const std::vector<resolve::ProbePoint>& points() const { return points_; }
 
 private:
   void fail_line(const Error& error, const Requests::Line& request) {
@@ -77,14 +78,14 @@ private:
     output_.fail(explain_line(error, request, function), request.target, std::string(function));
   }
 
-  void show(std::vector<ProbePoint> points) {
+  void show(std::vector<resolve::ProbePoint> points) {
     if (details_)
-      for (ProbePoint& point : points) details_->read(point);
+      for (resolve::ProbePoint& point : points) details_->read(point);
     output_.gather_warnings(points);
     output_.report_repeated(); // before the records that it refers to
     // A record has each name of a function; a probe is at its address once.
-    std::set<std::pair<const ProbedBinary*, std::uint64_t>> shown;
-    for (const ProbePoint& point : points)
+    std::set<std::pair<const resolve::ProbedBinary*, std::uint64_t>> shown;
+    for (const resolve::ProbePoint& point : points)
       if (keeps_points_ && !shown.emplace(point.binary.get(), point.address.value).second)
         continue;
       else if (emitter_ != nullptr)
@@ -95,7 +96,8 @@ private:
   }
 
   void resolve_in_target(const Requests::Line& request) {
-    const auto take = [&](std::size_t index, const Result<std::vector<ProbePoint>>& points) {
+    const auto take = [&](std::size_t index,
+                          const Result<std::vector<resolve::ProbePoint>>& points) {
       if (points)
         show(*points);
       else
@@ -105,7 +107,7 @@ private:
     report_debug_files(*target_, output_);
   }
 
-  void resolve_in_all(const Requests::Line& request, const Targets& targets) {
+  void resolve_in_all(const Requests::Line& request, const resolve::Targets& targets) {
     const auto answers = resolve_all(targets, request.functions, where_, how_);
     if (!answers) {
       output_.fail(answers.error(), request.target);
@@ -113,7 +115,7 @@ private:
     }
     output_.warn_once(answers->warnings);
     for (const std::string& detail : answers->details) output_.detail(detail);
-    for (const FunctionResult& answer : answers->functions) {
+    for (const resolve::FunctionResult& answer : answers->functions) {
       for (const Error& error : answer.errors) fail_function(error, request, answer.request);
       if (answer.files != 0)
         output_.detail(request.target + ": '" + answer.request + "' is in " +
@@ -130,14 +132,14 @@ private:
                      image->build_id().value_or("none"));
   }
 
-  const TargetOptions& where_;
-  const ResolveOptions& how_;
-  Output& output_;
-  std::optional<DetailReader> details_; // if they are wanted
+  const resolve::TargetOptions& where_;
+  const resolve::ResolveOptions& how_;
+  output::Output& output_;
+  std::optional<verify::DetailReader> details_; // if they are wanted
   bool keeps_points_;
-  std::vector<ProbePoint> points_; // if they are kept
-  Emitter* emitter_;               // null without --emit
-  std::optional<Target> target_;   // kept for following requests of the same file
+  std::vector<resolve::ProbePoint> points_; // if they are kept
+  output::Emitter* emitter_;                // null without --emit
+  std::optional<resolve::Target> target_;   // kept for following requests of the same file
 };
 
 } // namespace
@@ -151,11 +153,11 @@ ExitCode run_resolve(std::span<const std::string_view> arguments, Workstation& w
   parser.bind("--everywhere", where.everywhere);
   bind_dex_options(parser, where.dex);
   bind_oatdump_option(parser, where.oatdump);
-  TextStyle style;
+  output::TextStyle style;
   std::optional<std::string> file;
   VerifyOptions verify;
   parser.bind("--offset-only", style.offset_only);
-  ResolveOptions how;
+  resolve::ResolveOptions how;
   parser.bind("--all", how.all);
   parser.bind("--aliases", how.aliases);
   bind_instruction_option(parser, style.instruction);
@@ -205,7 +207,7 @@ ExitCode run_resolve(std::span<const std::string_view> arguments, Workstation& w
   const auto output = open_output(options, style);
   if (!output) return finish_with(output.error(), options);
   const DebugFetching fetching(options.debuginfod, **output);
-  const Progress progress(**output, "resolving");
+  const output::Progress progress(**output, "resolving");
   if (compiles)
     if (const auto compiled = compile_methods(*target_options->app, target_options->dex, **output);
         !compiled) {

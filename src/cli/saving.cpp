@@ -12,11 +12,11 @@ namespace uprobectl::cli {
 
 namespace {
 
-std::optional<saved::GraphHeader> make_graph_header(const AttachRequest& request) {
+std::optional<saved::GraphHeader> make_graph_header(const trace::AttachRequest& request) {
   if (!request.graph) return std::nullopt;
-  const GraphSpec& graph = *request.graph;
+  const trace::GraphSpec& graph = *request.graph;
   std::vector<std::string> root_conditions;
-  for (const FilterExpression& each : graph.root_filter.expressions)
+  for (const events::FilterExpression& each : graph.root_filter.expressions)
     root_conditions.push_back(each.typed->text);
   return saved::GraphHeader{.shows_calls = graph.shows_calls,
                             .reports = graph.reports,
@@ -42,9 +42,9 @@ Result<UniqueFd> open_saved(const std::string& path, Workstation& workstation) {
 
 } // namespace
 
-saved::RunHeader make_header(const AttachRequest& request) {
-  const CaptureSpec& capture = request.capture;
-  const ExportedRun run = describe_exported_run(request);
+saved::RunHeader make_header(const trace::AttachRequest& request) {
+  const events::CaptureSpec& capture = request.capture;
+  const output::ExportedRun run = describe_exported_run(request);
   return {.version = UPROBECTL_VERSION,
           .arch = host_arch,
           .command = run.title,
@@ -68,11 +68,11 @@ saved::RunHeader make_task_header(std::string title) {
   return {.version = UPROBECTL_VERSION,
           .arch = host_arch,
           .command = std::move(title),
-          .system = describe_system()};
+          .system = output::describe_system()};
 }
 
 Result<SavedOutput> SavedOutput::open(const OptionParser& parser, const CommonOptions& common,
-                                      const TextStyle& style,
+                                      const output::TextStyle& style,
                                       const std::optional<std::string>& save,
                                       const saved::RunHeader& header,
                                       std::unique_ptr<live::View> view) {
@@ -89,7 +89,7 @@ Result<SavedOutput> SavedOutput::open(const OptionParser& parser, const CommonOp
     auto file = open_saved(*save, *common.workstation);
     if (!file) return fail(std::move(file).error());
     made.file_ = std::move(*file);
-    made.buffer_ = std::make_unique<OutputBuffer>(made.file_.get());
+    made.buffer_ = std::make_unique<output::OutputBuffer>(made.file_.get());
   }
   CommonOptions options = common;
   options.records_messages = common.records_messages || view;
@@ -101,7 +101,7 @@ Result<SavedOutput> SavedOutput::open(const OptionParser& parser, const CommonOp
   made.output_ = std::move(*output);
   made.view_ = std::move(view);
   if (save) {
-    OutputBuffer& buffer = to_stdout ? made.output_->buffer() : *made.buffer_;
+    output::OutputBuffer& buffer = to_stdout ? made.output_->buffer() : *made.buffer_;
     made.writer_ = std::make_unique<saved::RunWriter>(buffer, !to_stdout, header);
     made.output_->add_recorder(*made.writer_);
   }

@@ -9,7 +9,7 @@
 
 namespace uprobectl::cli {
 
-saved::RunHeader make_header(const AttachRequest& request);
+saved::RunHeader make_header(const trace::AttachRequest& request);
 // Of the run of a task file; `title` is the command line.
 saved::RunHeader make_task_header(std::string title);
 
@@ -20,20 +20,21 @@ public:
   // `save`: "-" is stdout, which then has nothing else. `view`: shows the run instead of records on
   // stdout, and its messages; may be null.
   static Result<SavedOutput> open(const OptionParser& parser, const CommonOptions& common,
-                                  const TextStyle& style, const std::optional<std::string>& save,
+                                  const output::TextStyle& style,
+                                  const std::optional<std::string>& save,
                                   const saved::RunHeader& header,
                                   std::unique_ptr<live::View> view = {});
 
-  Output& output() { return *output_; }
+  output::Output& output() { return *output_; }
 
 private:
   SavedOutput() = default;
 
   UniqueFd file_;
-  std::unique_ptr<OutputBuffer> buffer_; // of file_
+  std::unique_ptr<output::OutputBuffer> buffer_; // of file_
   std::unique_ptr<saved::RunWriter> writer_;
   std::unique_ptr<live::View> view_;
-  std::unique_ptr<Output> output_;
+  std::unique_ptr<output::Output> output_;
 };
 
 } // namespace uprobectl::cli

@@ -16,19 +16,20 @@ namespace uprobectl::cli {
 
 namespace {
 
-constexpr std::array all_kinds = {SymbolKind::function, SymbolKind::ifunc, SymbolKind::label,
-                                  SymbolKind::method,   SymbolKind::plt,   SymbolKind::import,
-                                  SymbolKind::object};
+constexpr std::array all_kinds = {symbols::SymbolKind::function, symbols::SymbolKind::ifunc,
+                                  symbols::SymbolKind::label,    symbols::SymbolKind::method,
+                                  symbols::SymbolKind::plt,      symbols::SymbolKind::import,
+                                  symbols::SymbolKind::object};
 
-std::vector<SymbolKind> parse_kinds(const std::vector<std::string>& lists) {
-  std::vector<SymbolKind> kinds;
+std::vector<symbols::SymbolKind> parse_kinds(const std::vector<std::string>& lists) {
+  std::vector<symbols::SymbolKind> kinds;
   for (const std::string& list : lists) {
     std::string_view rest = list;
     while (!list.empty()) {
       const auto comma = std::min(rest.find(','), rest.size());
       const auto name = rest.substr(0, comma);
       const auto kind =
-          std::ranges::find(all_kinds, name, [](SymbolKind k) { return to_string(k); });
+          std::ranges::find(all_kinds, name, [](symbols::SymbolKind k) { return to_string(k); });
       if (kind != all_kinds.end()) kinds.push_back(*kind); // the parser has checked it
       if (comma == rest.size()) break;
       rest.remove_prefix(comma + 1);
@@ -61,7 +62,7 @@ public:
   explicit AliasLists(AllNames all_names) : all_names_(std::move(all_names)) {}
 
   // is_joined: the line shows all names of its address (--fold), so all aliases are listed.
-  void fill(SymbolRecord& record, bool is_joined) {
+  void fill(output::SymbolRecord& record, bool is_joined) {
     constexpr std::size_t max_listed = 64;
     record.aliases.emplace();
     if (!record.symbol.defined) return;
@@ -103,7 +104,7 @@ using LineVisitor = std::function<void(ListedLine, const elf::Symbol& symbol,
 // Reads the first symbol of each line in order and prefetches those of the next lines.
 class LineReader {
 public:
-  LineReader(const SymbolList& symbols, std::span<const ListedLine> lines)
+  LineReader(const symbols::SymbolList& symbols, std::span<const ListedLine> lines)
       : symbols_(symbols), lines_(lines) {}
 
   elf::Symbol next() {
@@ -113,13 +114,13 @@ public:
   }
 
 private:
-  const SymbolList& symbols_;
+  const symbols::SymbolList& symbols_;
   std::span<const ListedLine> lines_;
   std::size_t next_ = 0;
 };
 
 // Splits the symbols into lines. Undefined symbols are never folded: all imports have address 0.
-std::vector<ListedLine> lines_of(const SymbolList& symbols, bool fold) {
+std::vector<ListedLine> lines_of(const symbols::SymbolList& symbols, bool fold) {
   std::vector<ListedLine> lines;
   if (!fold) lines.reserve(symbols.size());
   const auto are_joined = [&](std::size_t a, std::size_t b) {
@@ -136,7 +137,8 @@ std::vector<ListedLine> lines_of(const SymbolList& symbols, bool fold) {
 }
 
 // Returns the demangled names of the first symbols. `lines` and `symbols` must outlive it.
-DemangledNames demangled_names(const SymbolList& symbols, std::span<const ListedLine> lines) {
+symbols::DemangledNames demangled_names(const symbols::SymbolList& symbols,
+                                        std::span<const ListedLine> lines) {
   return {lines.size(), [&symbols, lines](std::size_t index) {
             constexpr std::size_t ahead = 8;
             if (index + ahead < lines.size()) prefetch(symbols, lines[index + ahead].first);
@@ -144,15 +146,15 @@ DemangledNames demangled_names(const SymbolList& symbols, std::span<const Listed
           }};
 }
 
-void visit_in_turn(const SymbolList& symbols, std::span<const ListedLine> lines,
+void visit_in_turn(const symbols::SymbolList& symbols, std::span<const ListedLine> lines,
                    const LineVisitor& visit) {
-  DemangledNames demangled = demangled_names(symbols, lines);
+  symbols::DemangledNames demangled = demangled_names(symbols, lines);
   LineReader reader(symbols, lines);
   for (const ListedLine line : lines) visit(line, reader.next(), demangled.next());
 }
 
 // Sorts by size, largest first; stable.
-void sort_by_size(const SymbolList& symbols, std::span<ListedLine> lines) {
+void sort_by_size(const symbols::SymbolList& symbols, std::span<ListedLine> lines) {
   struct SizedLine {
     std::uint64_t size = 0; // bytes
     ListedLine line;
@@ -181,9 +183,10 @@ struct NamedLine {
 using Run = std::span<const ListedLine>;
 
 // Sorts each run by name, holding the names of one run at a time.
-std::vector<Run> sort_runs_by_name(const SymbolList& symbols, std::span<ListedLine> lines) {
+std::vector<Run> sort_runs_by_name(const symbols::SymbolList& symbols,
+                                   std::span<ListedLine> lines) {
   constexpr std::size_t run_text = 512 << 10; // bytes
-  DemangledNames demangled = demangled_names(symbols, lines);
+  symbols::DemangledNames demangled = demangled_names(symbols, lines);
   LineReader reader(symbols, lines);
   std::vector<Run> runs;
   std::vector<NamedLine> named;
@@ -192,7 +195,7 @@ std::vector<Run> sort_runs_by_name(const SymbolList& symbols, std::span<ListedLi
   for (std::size_t end = 1; end <= lines.size(); ++end) {
     const elf::Symbol symbol = reader.next();
     std::string name(demangled.next().value_or(symbol.name));
-    name += display_suffix(symbol);
+    name += symbols::display_suffix(symbol);
     text += name.size();
     named.push_back({std::move(name), lines[end - 1]});
     if (text < run_text && end < lines.size()) continue;
@@ -209,7 +212,7 @@ std::vector<Run> sort_runs_by_name(const SymbolList& symbols, std::span<ListedLi
 
 // A merge sort by name. All demangled names of 66,000 functions would take 34 MB, so sorted runs
 // are merged and each name is demangled twice.
-void visit_by_name(const SymbolList& symbols, std::span<ListedLine> lines,
+void visit_by_name(const symbols::SymbolList& symbols, std::span<ListedLine> lines,
                    const LineVisitor& visit) {
   std::vector<Run> rests = sort_runs_by_name(symbols, lines);
   struct Head {
@@ -221,7 +224,7 @@ void visit_by_name(const SymbolList& symbols, std::span<ListedLine> lines,
     const ListedLine line = run.front();
     run = run.subspan(1);
     const elf::Symbol symbol = symbols[line.first];
-    return Head{{display_name(symbol), line}, symbol, &run};
+    return Head{{symbols::display_name(symbol), line}, symbol, &run};
   };
   const auto comes_later = [](const Head& a, const Head& b) { return b.next < a.next; };
   std::vector<Head> heads; // a heap, the first name in front
@@ -230,7 +233,7 @@ void visit_by_name(const SymbolList& symbols, std::span<ListedLine> lines,
   while (!heads.empty()) {
     std::pop_heap(heads.begin(), heads.end(), comes_later);
     const auto& [next, symbol, run] = heads.back();
-    const std::size_t size = next.name.size() - display_suffix(symbol).size();
+    const std::size_t size = next.name.size() - symbols::display_suffix(symbol).size();
     visit(next.line, symbol, std::string_view(next.name).substr(0, size));
     Run& rest = *run;
     heads.pop_back();
@@ -257,10 +260,11 @@ struct ListedMethod {
 // from `unmatched`.
 bool passes_patterns(std::string_view signature, std::span<const std::string> patterns,
                      std::vector<std::string>& unmatched) {
-  std::erase_if(unmatched,
-                [&](const std::string& pattern) { return matches_method(pattern, signature); });
+  std::erase_if(unmatched, [&](const std::string& pattern) {
+    return resolve::matches_method(pattern, signature);
+  });
   return patterns.empty() || std::ranges::any_of(patterns, [&](const std::string& pattern) {
-           return matches_method(pattern, signature);
+           return resolve::matches_method(pattern, signature);
          });
 }
 
@@ -268,7 +272,7 @@ bool passes_patterns(std::string_view signature, std::span<const std::string> pa
 // methods of one address, so that few names are in memory; else one group has all methods.
 void for_each_group(const MethodListing& listing, std::vector<std::string>& unmatched,
                     const std::function<void(std::vector<ListedMethod>&)>& visit) {
-  const SymbolFilter& filter = listing.filter.symbols;
+  const symbols::SymbolFilter& filter = listing.filter.symbols;
   std::vector<ListedMethod> group;
   for (const art::Method& method : listing.oat.compiled()) {
     const bool continues = group.empty() || listing.filter.order != ListOrder::offset ||
@@ -343,22 +347,22 @@ ListFilter make_filter(const ListOptions& options) {
 }
 
 void for_each_record(const elf::Image& image, std::string_view target, std::string_view real_path,
-                     const SymbolList& symbols, const ListFilter& filter,
-                     const std::function<void(const SymbolRecord&)>& visit) {
+                     const symbols::SymbolList& symbols, const ListFilter& filter,
+                     const std::function<void(const output::SymbolRecord&)>& visit) {
   // Aliases include names that no PATTERN matches.
   const bool with_aliases = filter.fold || filter.aliases;
-  const SymbolFilter& chosen = filter.symbols;
+  const symbols::SymbolFilter& chosen = filter.symbols;
   const bool is_all = chosen.patterns.empty() && chosen.min_size == 0 && !chosen.imports;
-  Result<SymbolList> others;
-  if (with_aliases && !is_all) others = list_symbols(image, {.kinds = chosen.kinds});
-  const SymbolList none;
-  const SymbolList& all = is_all ? symbols : others ? *others : none;
+  Result<symbols::SymbolList> others;
+  if (with_aliases && !is_all) others = symbols::list_symbols(image, {.kinds = chosen.kinds});
+  const symbols::SymbolList none;
+  const symbols::SymbolList& all = is_all ? symbols : others ? *others : none;
 
   AliasLists aliases([&all](VirtualAddress address) { return all.aliases(address, {}); });
   std::vector<elf::Symbol> folded;
   const LineVisitor visit_line = [&](ListedLine line, const elf::Symbol& symbol,
                                      std::optional<std::string_view> demangled) {
-    SymbolRecord record{&image, target, real_path, symbol, demangled};
+    output::SymbolRecord record{&image, target, real_path, symbol, demangled};
     folded.clear();
     for (std::uint32_t i = 1; i < line.count; ++i) folded.push_back(symbols[line.first + i]);
     record.folded = folded;
@@ -374,31 +378,32 @@ void for_each_record(const elf::Image& image, std::string_view target, std::stri
   visit_in_turn(symbols, lines, visit_line);
 }
 
-bool includes_methods(const SymbolFilter& filter) {
+bool includes_methods(const symbols::SymbolFilter& filter) {
   return !filter.imports &&
          (filter.kinds.empty() ||
-          std::ranges::find(filter.kinds, SymbolKind::method) != filter.kinds.end());
+          std::ranges::find(filter.kinds, symbols::SymbolKind::method) != filter.kinds.end());
 }
 
-bool includes_only_methods(const SymbolFilter& filter) {
-  return includes_methods(filter) && std::ranges::all_of(filter.kinds, [](SymbolKind kind) {
-           return kind == SymbolKind::method;
+bool includes_only_methods(const symbols::SymbolFilter& filter) {
+  return includes_methods(filter) &&
+         std::ranges::all_of(filter.kinds, [](symbols::SymbolKind kind) {
+           return kind == symbols::SymbolKind::method;
          });
 }
 
 std::size_t for_each_method(const MethodListing& listing, std::vector<std::string>& unmatched,
-                            const std::function<void(const SymbolRecord&)>& visit) {
+                            const std::function<void(const output::SymbolRecord&)>& visit) {
   std::size_t count = 0;
   AliasLists aliases(
-      [&](VirtualAddress address) { return other_methods_at(listing.oat, address, {}); });
+      [&](VirtualAddress address) { return resolve::other_methods_at(listing.oat, address, {}); });
   std::vector<elf::Symbol> folded;
   for_each_group(listing, unmatched, [&](std::vector<ListedMethod>& methods) {
     sort(methods, listing.filter);
     count += methods.size();
     for (const Line& line : lines_of(methods, listing.filter)) {
       const ListedMethod& own = line.front();
-      SymbolRecord record{&listing.image, listing.target, listing.real_path,
-                          own.named(own.signature)};
+      output::SymbolRecord record{&listing.image, listing.target, listing.real_path,
+                                  own.named(own.signature)};
       if (own.source) record.demangled = *own.source;
       folded.clear();
       for (const ListedMethod& other : line.subspan(1))

@@ -23,7 +23,7 @@ void bind_list_options(OptionParser& parser, ListOptions& options);
 
 enum class ListOrder { offset, name, size };
 struct ListFilter {
-  SymbolFilter symbols;
+  symbols::SymbolFilter symbols;
   ListOrder order = ListOrder::offset;
   bool fold = false;
   bool aliases = false;
@@ -34,13 +34,13 @@ ListFilter make_filter(const ListOptions& options);
 // record exists at a time: 66,000 records would take 60 MB. `target` is printed in each record if
 // several files are listed, else it is empty.
 void for_each_record(const elf::Image& image, std::string_view target, std::string_view real_path,
-                     const SymbolList& symbols, const ListFilter& filter,
-                     const std::function<void(const SymbolRecord&)>& visit);
+                     const symbols::SymbolList& symbols, const ListFilter& filter,
+                     const std::function<void(const output::SymbolRecord&)>& visit);
 
 // Whether the filter selects methods of an OAT file.
-bool includes_methods(const SymbolFilter& filter);
+bool includes_methods(const symbols::SymbolFilter& filter);
 // Whether it selects only methods if the OAT file has any.
-bool includes_only_methods(const SymbolFilter& filter);
+bool includes_only_methods(const symbols::SymbolFilter& filter);
 
 // The compiled Java methods of an OAT file.
 struct MethodListing {
@@ -54,6 +54,6 @@ struct MethodListing {
 // Visits the records in the order of the filter and removes the PATTERNs that match from
 // `unmatched`. Returns the number of methods.
 std::size_t for_each_method(const MethodListing& listing, std::vector<std::string>& unmatched,
-                            const std::function<void(const SymbolRecord&)>& visit);
+                            const std::function<void(const output::SymbolRecord&)>& visit);
 
 } // namespace uprobectl::cli

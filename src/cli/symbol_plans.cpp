@@ -49,7 +49,7 @@ Error with_source(Error error, const SymbolTarget& symbols) {
 
 // Finds the file of the build.
 std::optional<SymbolTarget> find_symbol_file(const std::vector<std::string>& paths,
-                                             const PlanRequest& build, Output& output) {
+                                             const PlanRequest& build, output::Output& output) {
   elf::DebugFileSearch search({.machine = elf::Machine(build.machine, build.is_64bit),
                                .build_id = build.build_id,
                                .link = {},
@@ -78,7 +78,7 @@ host::InputFile SymbolPlans::find(const PlanRequest& wanted) {
 }
 
 host::InputFile SymbolPlans::make(const PlanRequest& wanted) const {
-  Output output(-1, output_);
+  output::Output output(-1, output_);
   const std::vector<std::string>& paths = request_.probes.target_options.debug_paths;
   const auto file = find_symbol_file(paths, wanted, output);
   if (!file) {

@@ -9,14 +9,14 @@
 namespace uprobectl::cli {
 
 // Reads the command line of attach.
-Result<AttachRequest> read_attach_request(std::span<const std::string_view> arguments);
+Result<trace::AttachRequest> read_attach_request(std::span<const std::string_view> arguments);
 
 // Makes plans for the builds that devices have. Thread-safe.
 class SymbolPlans {
 public:
   // The debug paths of the request are those of this machine. Messages are written as `output`
   // says.
-  SymbolPlans(AttachRequest request, const OutputOptions& output)
+  SymbolPlans(trace::AttachRequest request, const output::OutputOptions& output)
       : request_(std::move(request)), output_(output) {}
 
   // Returns ENOENT if no symbol file has the build.
@@ -25,8 +25,8 @@ public:
 private:
   host::InputFile make(const PlanRequest& wanted) const;
 
-  AttachRequest request_;
-  OutputOptions output_;
+  trace::AttachRequest request_;
+  output::OutputOptions output_;
   std::mutex mutex_;
   std::map<PlanRequest, host::InputFile> made_;
 };

@@ -68,7 +68,7 @@ private:
 void append_position(std::string& text, const symbolize::SourcePosition& position) {
   if (position.file.empty()) return;
   text += " at ";
-  append_printable(text, position.file);
+  output::append_printable(text, position.file);
   if (position.line == 0) return;
   text += fmt::format(":{}", position.line);
   if (position.column != 0) text += fmt::format(":{}", position.column);
@@ -78,7 +78,7 @@ class ReportCopier {
 public:
   // `mapping` is the path of that in `names`.
   ReportCopier(const symbolize::NameSources& names, std::string mapping, bool json,
-               bool to_terminal, Output& output)
+               bool to_terminal, output::Output& output)
       : symbolizer_(names), json_(json), to_terminal_(to_terminal), output_(output) {
     if (names.dex.mapping) java_.emplace(names.dex.mapping, std::move(mapping), json, output);
   }
@@ -93,7 +93,7 @@ public:
     if (report.has_sections) sections_.emplace();
     if (json_) return;
     std::string heading = std::exchange(has_heading_, true) ? "\n" : "";
-    append_printable(heading, to_string(BinaryPath{archive, entry_}));
+    output::append_printable(heading, to_string(BinaryPath{archive, entry_}));
     output_.write_text(heading + ":\n");
     output_.flush(); // before an error of this report
   }
@@ -132,7 +132,7 @@ private:
     std::string shown;
     for (;;) {
       const auto end = text.find_first_of("\t\n");
-      append_printable(shown, text.substr(0, end));
+      output::append_printable(shown, text.substr(0, end));
       if (end == std::string_view::npos) break;
       shown += text[end];
       text.remove_prefix(end + 1);
@@ -205,7 +205,7 @@ private:
     const auto begin_name = [&](const std::optional<symbolize::Function>& function) {
       text += blanks;
       text += "    ";
-      append_printable(text, function ? function->name() : "??");
+      output::append_printable(text, function ? function->name() : "??");
     };
     const auto append_offset = [&] {
       if (named.frame->function && named.frame->function->offset != 0)
@@ -230,7 +230,7 @@ private:
   }
 
   void write_records(const ReportedFrame& frame, const NamedFrame* named) {
-    ReportFrameRecord record{.reported = &frame, .report_line = lines_};
+    output::ReportFrameRecord record{.reported = &frame, .report_line = lines_};
     if (entry_) record.report = *entry_;
     if (named != nullptr) record.frame = named->frame.get();
     if (record.frame == nullptr || record.frame->positions.empty()) return output_.write(record);
@@ -246,7 +246,7 @@ private:
   LineSplitter splitter_;
   bool json_;
   bool to_terminal_;
-  Output& output_;
+  output::Output& output_;
   std::optional<std::string> entry_; // the report in an archive
   std::optional<symbolize::ReportSections> sections_;
   bool has_heading_ = false;
@@ -258,8 +258,8 @@ private:
 
 // Adds the reports in an archive. What cannot be read of it is an error of its own.
 Result<void> symbolize_archive(const std::string& name, Bytes file, ReportCopier& copier,
-                               Output& output) {
-  const auto archive = Archive::parse(file);
+                               output::Output& output) {
+  const auto archive = archive::Archive::parse(file);
   if (!archive) return fail(Error(archive.error()).within(name));
   const auto reports = symbolize::list_reports(*archive);
   if (!reports) return fail(Error(reports.error()).within(name));
@@ -308,7 +308,7 @@ struct WholeReport {
 };
 
 Result<void> symbolize_whole(const std::string& name, const WholeReport& report,
-                             ReportCopier& copier, Output& output) {
+                             ReportCopier& copier, output::Output& output) {
   if (report.mapped) tolerate_shrinking(*report.mapped);
   if (symbolize::starts_like_archive(report.bytes())) {
     if (auto done = symbolize_archive(name, report.bytes(), copier, output); !done) return done;
@@ -332,7 +332,8 @@ bool may_be_binary(std::string_view begin) {
          (begin.size() < 4 && (begin.starts_with(archive) || archive.starts_with(begin)));
 }
 
-Result<void> symbolize_report(const std::string& typed, ReportCopier& copier, Output& output) {
+Result<void> symbolize_report(const std::string& typed, ReportCopier& copier,
+                              output::Output& output) {
   constexpr std::size_t max_read = std::size_t{512} << 20; // bytes, of what cannot be mapped
   UniqueFd file;
   if (typed != "-") {

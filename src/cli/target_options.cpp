@@ -62,10 +62,11 @@ Result<art::DexSearch> make_dex_search(DexArguments words, Workstation& workstat
   return where;
 }
 
-Result<void> compile_methods(const std::string& app, const art::DexSearch& search, Output& output) {
+Result<void> compile_methods(const std::string& app, const art::DexSearch& search,
+                             output::Output& output) {
   output.status(fmt::format("compiling {}, which can take minutes", app));
-  const Progress progress(output, "Android compiles " + app);
-  const auto files = compile_app(app, search);
+  const output::Progress progress(output, "Android compiles " + app);
+  const auto files = resolve::compile_app(app, search);
   if (!files) return fail(files.error());
   if (files->empty())
     output.warn(fmt::format("--compile: {} has no file with compiled code now, either", app));
@@ -74,7 +75,7 @@ Result<void> compile_methods(const std::string& app, const art::DexSearch& searc
     return fmt::format("'{}' with {}", filter,
                        counted(methods, "compiled method", "compiled methods"));
   };
-  for (const CompiledFile& file : *files)
+  for (const resolve::CompiledFile& file : *files)
     output.status(fmt::format("compiled {}: {} before, {} now", file.path,
                               described(file.filter_before, file.methods_before),
                               described(file.filter_after, file.methods_after)));
@@ -85,9 +86,9 @@ Result<void> compile_methods(const std::string& app, const art::DexSearch& searc
   return {};
 }
 
-Result<TargetOptions> make_target_options(const OptionParser& parser, TargetArguments words,
-                                          Workstation& workstation) {
-  TargetOptions options;
+Result<resolve::TargetOptions>
+make_target_options(const OptionParser& parser, TargetArguments words, Workstation& workstation) {
+  resolve::TargetOptions options;
   options.debug_paths = paths_here(words.debug_paths, workstation);
   options.extracted = words.extracted;
   auto dex = make_dex_search(std::move(words.dex), workstation);
@@ -105,9 +106,10 @@ Result<TargetOptions> make_target_options(const OptionParser& parser, TargetArgu
 }
 
 Result<void> check_target(const OptionParser& parser, std::string_view target,
-                          const TargetOptions& options) {
+                          const resolve::TargetOptions& options) {
   if (target != "*" || options.app || options.app_dir || !options.pids.empty()) return {};
-  auto refused = find_targets(target, {}); // fails with the same message as a line of --file
+  auto refused =
+      resolve::find_targets(target, {}); // fails with the same message as a line of --file
   if (refused) return {};
   Error error = parser.usage_error(std::move(refused.error().message));
   error.hints.insert(error.hints.begin(), refused.error().hints.begin(),

@@ -45,15 +45,16 @@ void bind_dex_options(OptionParser& parser, DexArguments& words);
 Result<art::DexSearch> make_dex_search(DexArguments words, Workstation& workstation);
 
 // Lets Android compile the app, and says what that has changed (--compile).
-Result<void> compile_methods(const std::string& app, const art::DexSearch& search, Output& output);
+Result<void> compile_methods(const std::string& app, const art::DexSearch& search,
+                             output::Output& output);
 
 void bind_oatdump_option(OptionParser& parser, std::optional<std::string>& oatdump);
 
-Result<TargetOptions> make_target_options(const OptionParser& parser, TargetArguments words,
-                                          Workstation& workstation);
+Result<resolve::TargetOptions> make_target_options(const OptionParser& parser,
+                                                   TargetArguments words, Workstation& workstation);
 
 // Fails with usage if the target is `*` without -p, --app or --app-dir.
 Result<void> check_target(const OptionParser& parser, std::string_view target,
-                          const TargetOptions& options);
+                          const resolve::TargetOptions& options);
 
 } // namespace uprobectl::cli

@@ -21,7 +21,7 @@ void bind_task_file_options(OptionParser& parser, TaskFileOptions& options) {
   parser.bind("--service", options.service);
 }
 
-Result<uprobestats::TaskFile> read_tasks(const TaskFileOptions& options, Output& output) {
+Result<uprobestats::TaskFile> read_tasks(const TaskFileOptions& options, output::Output& output) {
   const auto text = FileText::read(*options.config, output.workstation(), max_file_size);
   if (!text) return fail(text.error());
   auto tasks = uprobestats::read_task_file(as_bytes(text->text()));
@@ -38,21 +38,21 @@ uprobestats::Service choose_service(const TaskFileOptions& options,
   return uprobestats::find_service(root.value_or("")).value_or(uprobestats::newest_service);
 }
 
-Result<std::optional<TaskPolicy>> read_policy(const TaskFileOptions& options,
-                                              uprobestats::Service service,
-                                              Workstation& workstation) {
+Result<std::optional<uprobestats::TaskPolicy>> read_policy(const TaskFileOptions& options,
+                                                           uprobestats::Service service,
+                                                           Workstation& workstation) {
   if (!options.policy) return read_device_policy(service);
   if (*options.policy == "builtin")
-    return TaskPolicy{uprobestats::Policy::builtin(service), "UprobeStats' policy"};
+    return uprobestats::TaskPolicy{uprobestats::Policy::builtin(service), "UprobeStats' policy"};
   const auto text = FileText::read(*options.policy, workstation, max_file_size);
   if (!text) return fail(text.error());
   auto policy = uprobestats::Policy::parse(text->text());
   if (!policy) return fail(std::move(policy).error().within(*options.policy));
-  return TaskPolicy{std::move(*policy), "policy " + *options.policy};
+  return uprobestats::TaskPolicy{std::move(*policy), "policy " + *options.policy};
 }
 
-ExitCode resolve_task_file(const TaskFileOptions& options, const TargetOptions& where,
-                           const ResolveOptions& how, Output& output) {
+ExitCode resolve_task_file(const TaskFileOptions& options, const resolve::TargetOptions& where,
+                           const resolve::ResolveOptions& how, output::Output& output) {
   const auto end = [&](const Error& error) {
     output.fail(error, options.config);
     return finish(output);
@@ -63,19 +63,19 @@ ExitCode resolve_task_file(const TaskFileOptions& options, const TargetOptions& 
   auto policy = read_policy(options, service, output.workstation());
   if (!policy) return end(policy.error());
   if (options.binary)
-    if (const auto written = replace_file(
-            *options.binary, [&](OutputBuffer& out) { out.append(tasks->binary); },
+    if (const auto written = output::replace_file(
+            *options.binary, [&](output::OutputBuffer& out) { out.append(tasks->binary); },
             output.workstation());
         !written)
       return end(written.error());
-  resolve_tasks({.file = &*tasks,
-                 .where = where,
-                 .policy = std::move(*policy),
-                 .service = service,
-                 .is_service_chosen = options.service.has_value(),
-                 .aliases = how.aliases,
-                 .instructions = how.instructions},
-                output);
+  uprobestats::resolve_tasks({.file = &*tasks,
+                              .where = where,
+                              .policy = std::move(*policy),
+                              .service = service,
+                              .is_service_chosen = options.service.has_value(),
+                              .aliases = how.aliases,
+                              .instructions = how.instructions},
+                             output);
   return finish(output);
 }
 
@@ -88,8 +88,8 @@ void bind_task_run_options(OptionParser& parser, TaskRunOptions& options) {
 }
 
 ExitCode attach_task_file(const OptionParser& parser, const Arguments& arguments,
-                          const TaskRunOptions& options, std::string title, TargetOptions where,
-                          const CommonOptions& common) {
+                          const TaskRunOptions& options, std::string title,
+                          resolve::TargetOptions where, const CommonOptions& common) {
   if (!arguments.words().empty())
     return finish_with(
         parser.usage_error("--config cannot be combined with TARGET")
@@ -99,7 +99,7 @@ ExitCode attach_task_file(const OptionParser& parser, const Arguments& arguments
     return finish_with(checked.error(), common);
   auto opened = SavedOutput::open(parser, common, {}, options.save, make_task_header(title));
   if (!opened) return finish_with(opened.error(), common);
-  Output& output = opened->output();
+  output::Output& output = opened->output();
   const auto end = [&](const Error& error) {
     output.fail(error, options.file.config);
     return finish(output);
@@ -109,13 +109,13 @@ ExitCode attach_task_file(const OptionParser& parser, const Arguments& arguments
   const uprobestats::Service service = choose_service(options.file, where.dex.root);
   auto policy = read_policy(options.file, service, output.workstation());
   if (!policy) return end(policy.error());
-  TaskRunRequest request{.tasks = {
-                             .file = &*tasks,
-                             .where = std::move(where),
-                             .policy = std::move(*policy),
-                             .service = service,
-                             .is_service_chosen = options.file.service.has_value(),
-                         }};
+  uprobestats::TaskRunRequest request{.tasks = {
+                                          .file = &*tasks,
+                                          .where = std::move(where),
+                                          .policy = std::move(*policy),
+                                          .service = service,
+                                          .is_service_chosen = options.file.service.has_value(),
+                                      }};
   if (options.pin_folder) request.pin_folder = *options.pin_folder;
   request.wait = options.wait;
   request.all_or_nothing = options.all_or_nothing;

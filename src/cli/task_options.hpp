@@ -16,12 +16,12 @@ struct TaskFileOptions {
 void bind_task_file_options(OptionParser& parser, TaskFileOptions& options);
 
 // Reads the file of --config and prints its warnings.
-Result<uprobestats::TaskFile> read_tasks(const TaskFileOptions& options, Output& output);
+Result<uprobestats::TaskFile> read_tasks(const TaskFileOptions& options, output::Output& output);
 // Returns the service of --service, that of the device or of the sysroot `root`, or the newest one.
 uprobestats::Service choose_service(const TaskFileOptions& options,
                                     const std::optional<std::string>& root);
 // Reads the policy of --policy, or that of the device.
-Result<std::optional<TaskPolicy>>
+Result<std::optional<uprobestats::TaskPolicy>>
 read_policy(const TaskFileOptions& options, uprobestats::Service service, Workstation& workstation);
 
 // The options of attach.
@@ -38,10 +38,10 @@ void bind_task_run_options(OptionParser& parser, TaskRunOptions& options);
 // Runs `attach --config`; `arguments` are those that `parser` has parsed, `title` is the command
 // line.
 ExitCode attach_task_file(const OptionParser& parser, const Arguments& arguments,
-                          const TaskRunOptions& options, std::string title, TargetOptions where,
-                          const CommonOptions& common);
+                          const TaskRunOptions& options, std::string title,
+                          resolve::TargetOptions where, const CommonOptions& common);
 
-ExitCode resolve_task_file(const TaskFileOptions& options, const TargetOptions& where,
-                           const ResolveOptions& how, Output& output);
+ExitCode resolve_task_file(const TaskFileOptions& options, const resolve::TargetOptions& where,
+                           const resolve::ResolveOptions& how, output::Output& output);
 
 } // namespace uprobectl::cli

@@ -26,12 +26,13 @@ class StaticListing {
 public:
   // names_files: each probe has its file.
   // listed: receives the points, unless it is null. emitter: writes them, unless it is null.
-  StaticListing(const StaticListRequest& request, const Targets& targets, bool names_files,
-                std::vector<ProbePoint>* listed, Emitter* emitter, Output& output)
+  StaticListing(const StaticListRequest& request, const resolve::Targets& targets, bool names_files,
+                std::vector<resolve::ProbePoint>* listed, output::Emitter* emitter,
+                output::Output& output)
       : request_(request), targets_(targets), names_files_(names_files), points_(listed),
         emitter_(emitter), output_(output) {}
 
-  void add(const Target& target) {
+  void add(const resolve::Target& target) {
     const std::string file = names_files_ ? to_string(target.display_path()) : std::string();
     const auto notes = target.static_notes();
     if (!notes) {
@@ -59,14 +60,14 @@ public:
             request_.typed ? target.static_probes(*request_.typed).error() : points.error();
     } else {
       output_.gather_warnings(*points);
-      for (const ProbePoint& point : *points) {
+      for (const resolve::ProbePoint& point : *points) {
         listed_ = true;
-        if (point.effect.kind != ProbeEffect::Kind::safe)
+        if (point.effect.kind != insn::ProbeEffect::Kind::safe)
           output_.warn_once(probe_error(point)->message);
         if (emitter_ != nullptr)
           emit_point(*emitter_, point, output_);
         else
-          output_.write(StaticProbeRecord{.point = &point, .target = file});
+          output_.write(output::StaticProbeRecord{.point = &point, .target = file});
         if (points_ != nullptr) points_->push_back(point);
       }
     }
@@ -89,24 +90,26 @@ public:
 
 private:
   const StaticListRequest& request_;
-  const Targets& targets_;
+  const resolve::Targets& targets_;
   bool names_files_;
-  std::vector<ProbePoint>* points_;
-  Emitter* emitter_;
-  Output& output_;
+  std::vector<resolve::ProbePoint>* points_;
+  output::Emitter* emitter_;
+  output::Output& output_;
   std::optional<Error> not_found_; // the first file's error, if it lacks the probes
   bool listed_ = false;
   bool failed_ = false;
 };
 
 // `several`: the command has several requests.
-void list_static(const StaticListRequest& request, const TargetOptions& options, bool several,
-                 std::vector<ProbePoint>* listed, Emitter* emitter, Output& output) {
+void list_static(const StaticListRequest& request, const resolve::TargetOptions& options,
+                 bool several, std::vector<resolve::ProbePoint>* listed, output::Emitter* emitter,
+                 output::Output& output) {
   const auto targets = find_files(request.line, request.typed.value_or(""), WordKind::static_probes,
                                   options, output);
   if (!targets) return;
   StaticListing listing(request, *targets, several || targets->several, listed, emitter, output);
-  if (visit_files(*targets, options, output, [&](const Target& target) { listing.add(target); }))
+  if (visit_files(*targets, options, output,
+                  [&](const resolve::Target& target) { listing.add(target); }))
     listing.finish();
 }
 
@@ -126,12 +129,12 @@ ExitCode run_usdt_list(std::span<const std::string_view> arguments, Workstation&
   if (!parsed) return parsed.error();
   const auto emitter = make_emitter(parser, std::move(emit));
   if (!emitter) return finish_with(emitter.error(), options);
-  std::vector<ProbePoint> points;
-  std::vector<ProbePoint>* const listed = record ? &points : nullptr;
+  std::vector<resolve::ProbePoint> points;
+  std::vector<resolve::ProbePoint>* const listed = record ? &points : nullptr;
   return run_listing(
       parser, options, *parsed, WordKind::static_probes, std::move(where),
-      [&](std::span<const Requests::Line> lines, const TargetOptions& found_by,
-          const DebugFetching& /*fetching*/, Output& output) {
+      [&](std::span<const Requests::Line> lines, const resolve::TargetOptions& found_by,
+          const DebugFetching& /*fetching*/, output::Output& output) {
         for (const Requests::Line& line : lines) {
           if (line.functions.empty())
             list_static({.line = line}, found_by, lines.size() > 1, listed, emitter->get(), output);

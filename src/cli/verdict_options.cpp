@@ -16,7 +16,7 @@ namespace {
 
 // The recorded matches, and whether the file has the short form.
 struct Record {
-  std::vector<RecordedMatch> matches;
+  std::vector<output::RecordedMatch> matches;
   bool is_short = false;
 };
 
@@ -24,7 +24,7 @@ struct Record {
 Result<Record> read_record(const std::string& path, Workstation& workstation) {
   const auto file = FileText::read(path, workstation);
   if (!file) return fail(file.error());
-  RecordFileReader reader(record_folder(path, workstation));
+  output::RecordFileReader reader(record_folder(path, workstation));
   auto done = file->for_each_line([&](std::string_view line) { return reader.read_line(line); });
   if (!done) return fail(std::move(done).error());
   Record record{.matches = reader.take(), .is_short = reader.is_short()};
@@ -35,36 +35,39 @@ Result<Record> read_record(const std::string& path, Workstation& workstation) {
 }
 
 // Replaces the file's content by match records of the points, atomically.
-Result<void> write_matches(const std::string& path, std::span<const ProbePoint> points,
+Result<void> write_matches(const std::string& path, std::span<const resolve::ProbePoint> points,
                            Workstation& workstation) {
-  const auto write = [&](OutputBuffer& out) {
+  const auto write = [&](output::OutputBuffer& out) {
     const auto records = make_json_formatter(out);
-    for (const ProbePoint& point : points) {
+    for (const resolve::ProbePoint& point : points) {
       if (point.static_probe)
-        records->write(StaticProbeRecord{.point = &point, .target = {}});
+        records->write(output::StaticProbeRecord{.point = &point, .target = {}});
       else
         records->write(point);
     }
   };
-  return replace_file(path, write, workstation);
+  return output::replace_file(path, write, workstation);
 }
 
-std::vector<Change> parse_changes(const std::optional<std::string>& list) {
-  std::vector<Change> changes;
+std::vector<output::Change> parse_changes(const std::optional<std::string>& list) {
+  std::vector<output::Change> changes;
   // A rebuild always changes the build id: by default only changes of probes are failures.
   if (!list)
-    std::ranges::copy_if(all_changes, std::back_inserter(changes),
-                         [](Change change) { return change != Change::build_id; });
+    std::ranges::copy_if(output::all_changes, std::back_inserter(changes),
+                         [](output::Change change) { return change != output::Change::build_id; });
   std::string_view rest = list ? std::string_view(*list) : std::string_view();
   while (!rest.empty()) {
     const auto comma = std::min(rest.find(','), rest.size());
     const std::string_view name = rest.substr(0, comma);
-    const auto* const change = std::ranges::find_if(
-        all_changes, [&](Change candidate) { return to_string(candidate) == name; });
-    if (change != all_changes.end()) changes.push_back(*change); // the parser has checked it
+    const auto* const change =
+        std::ranges::find_if(output::all_changes, [&](output::Change candidate) {
+          return to_string(candidate) == name;
+        });
+    if (change != output::all_changes.end())
+      changes.push_back(*change); // the parser has checked it
     // Functions of a library that is gone are gone.
-    if (change != all_changes.end() && *change == Change::gone)
-      changes.push_back(Change::library_gone);
+    if (change != output::all_changes.end() && *change == output::Change::gone)
+      changes.push_back(output::Change::library_gone);
     rest.remove_prefix(std::min(comma + 1, rest.size()));
   }
   return changes;
@@ -81,12 +84,12 @@ std::optional<std::string> record_folder(const std::string& path, const Workstat
   return slash == std::string::npos ? "." : path.substr(0, slash + 1);
 }
 
-Result<void> write_record_file(const std::string& path, std::span<const ProbePoint> points,
+Result<void> write_record_file(const std::string& path, std::span<const resolve::ProbePoint> points,
                                Workstation& workstation) {
-  return replace_file(
+  return output::replace_file(
       path,
-      [&](OutputBuffer& out) {
-        out.append(write_record(points, record_folder(path, workstation)));
+      [&](output::OutputBuffer& out) {
+        out.append(output::write_record(points, record_folder(path, workstation)));
       },
       workstation);
 }
@@ -98,24 +101,26 @@ void bind_verdict_options(OptionParser& parser, VerdictOptions& options) {
               CountReader{.option = "--max-lines", .expected = "a number of lines", .least = 0});
 }
 
-Result<VerdictStyle> make_verdict_style(const OptionParser& parser, const VerdictOptions& options,
-                                        CommonOptions& common) {
-  VerdictStyle style{.failing = parse_changes(options.fail_on)};
+Result<output::VerdictStyle> make_verdict_style(const OptionParser& parser,
+                                                const VerdictOptions& options,
+                                                CommonOptions& common) {
+  output::VerdictStyle style{.failing = parse_changes(options.fail_on)};
   if (options.max_lines) style.max_rows = *options.max_lines;
   if (options.format) {
     const auto* const name = std::ranges::find(format_names, *options.format);
-    style.format = static_cast<VerdictFormat>(name - format_names.begin());
-    if (common.json && style.format != VerdictFormat::json)
+    style.format = static_cast<output::VerdictFormat>(name - format_names.begin());
+    if (common.json && style.format != output::VerdictFormat::json)
       return fail(parser.usage_error("--json cannot be combined with --format " + *options.format));
   }
-  common.json = common.json || style.format == VerdictFormat::json;
-  if (common.json) style.format = VerdictFormat::json;
+  common.json = common.json || style.format == output::VerdictFormat::json;
+  if (common.json) style.format = output::VerdictFormat::json;
   return style;
 }
 
-bool has_failing_change(const Verdict& verdict, const VerdictStyle& style) {
-  return std::ranges::any_of(verdict.findings(),
-                             [&](const Finding& finding) { return style.fails(finding.change); });
+bool has_failing_change(const output::Verdict& verdict, const output::VerdictStyle& style) {
+  return std::ranges::any_of(verdict.findings(), [&](const output::Finding& finding) {
+    return style.fails(finding.change);
+  });
 }
 
 void bind_verify_options(OptionParser& parser, VerifyOptions& options) {
@@ -137,30 +142,30 @@ Result<void> check_verify_options(const OptionParser& parser, VerifyOptions& opt
 }
 
 ExitCode run_verify(const VerifyOptions& options, const Arguments& arguments,
-                    const TargetOptions& target_options, Output& output) {
+                    const resolve::TargetOptions& target_options, output::Output& output) {
   auto recorded = read_record(*options.record, output.workstation());
   if (!recorded) {
     output.fail(recorded.error());
     return finish(output);
   }
-  auto targets = replace_targets(recorded->matches, arguments.words());
+  auto targets = verify::replace_targets(recorded->matches, arguments.words());
   if (!targets) {
     output.fail(targets.error());
     finish(output);
     return ExitCode::usage;
   }
-  VerifyRequest request{.recorded = std::move(recorded->matches),
-                        .targets = std::move(*targets),
-                        .target_options = target_options,
-                        .unsafe = options.unsafe};
+  verify::VerifyRequest request{.recorded = std::move(recorded->matches),
+                                .targets = std::move(*targets),
+                                .target_options = target_options,
+                                .unsafe = options.unsafe};
 
-  const Progress progress(output, "verifying");
+  const output::Progress progress(output, "verifying");
   const auto outcome = verify_matches(request, output);
-  const Verdict& verdict = outcome.verdict;
+  const output::Verdict& verdict = outcome.verdict;
   // Also of matches that are counted as moved: what their record has besides would be lost.
   std::size_t not_checked = 0;
-  for (const Finding& finding : verdict.findings())
-    if (finding.change == Change::not_checked) not_checked += finding.matches.value_or(1);
+  for (const output::Finding& finding : verdict.findings())
+    if (finding.change == output::Change::not_checked) not_checked += finding.matches.value_or(1);
   if (options.update && !output.has_failed() && not_checked != 0)
     output.fail({ErrorKind::not_found, *options.record +
                                            ": not updated: " + std::to_string(not_checked) +

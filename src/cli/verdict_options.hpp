@@ -15,24 +15,25 @@ struct VerdictOptions {
 };
 void bind_verdict_options(OptionParser& parser, VerdictOptions& options);
 // Also sets CommonOptions::json. usage if --json contradicts --format.
-Result<VerdictStyle> make_verdict_style(const OptionParser& parser, const VerdictOptions& options,
-                                        CommonOptions& common);
+Result<output::VerdictStyle> make_verdict_style(const OptionParser& parser,
+                                                const VerdictOptions& options,
+                                                CommonOptions& common);
 
 // Whether the verdict has a change that fails.
-bool has_failing_change(const Verdict& verdict, const VerdictStyle& style);
+bool has_failing_change(const output::Verdict& verdict, const output::VerdictStyle& style);
 
 // Returns the folder that the paths of a record are relative to; nullopt if it is a file of the
 // workstation, and the paths are those of a device.
 std::optional<std::string> record_folder(const std::string& path, const Workstation& workstation);
 // --record: replaces the file by a record of the points (output/record_file.hpp), atomically.
-Result<void> write_record_file(const std::string& path, std::span<const ProbePoint> points,
+Result<void> write_record_file(const std::string& path, std::span<const resolve::ProbePoint> points,
                                Workstation& workstation);
 
 // `resolve --verify RECORD [TARGET]`.
 struct VerifyOptions {
   std::optional<std::string> record; // --verify
   VerdictOptions verdict = {};
-  VerdictStyle style = {};
+  output::VerdictStyle style = {};
   bool update = false; // --update
   bool unsafe = false; // --unsafe, if it was used for recording
 };
@@ -41,6 +42,6 @@ void bind_verify_options(OptionParser& parser, VerifyOptions& options);
 Result<void> check_verify_options(const OptionParser& parser, VerifyOptions& options,
                                   CommonOptions& common);
 ExitCode run_verify(const VerifyOptions& options, const Arguments& arguments,
-                    const TargetOptions& target_options, Output& output);
+                    const resolve::TargetOptions& target_options, output::Output& output);
 
 } // namespace uprobectl::cli

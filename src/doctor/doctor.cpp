@@ -18,7 +18,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-namespace uprobectl {
+namespace uprobectl::doctor {
 
 namespace {
 
@@ -65,7 +65,7 @@ std::optional<std::string> find_mount_point(const std::optional<std::string>& mo
 // (CONFIG_IKCONFIG_PROC).
 std::optional<std::set<std::string, std::less<>>> read_kernel_config(const std::string& path) {
   constexpr std::uint64_t max_size = 16U << 20;
-  const auto compressed = try_read_pseudo_file(path);
+  const auto compressed = process::try_read_pseudo_file(path);
   if (!compressed) return std::nullopt;
   const auto text = gunzip(std::as_bytes(std::span(*compressed)), max_size);
   if (!text) return std::nullopt;
@@ -97,7 +97,7 @@ bool is_in_user_namespace(const std::string& root) {
 // Returns an empty string if the property is not set or this is not Android.
 std::string android_property(const std::string& name) {
   constexpr std::chrono::seconds timeout{5};
-  auto result = run_android_command({"getprop", name}, timeout);
+  auto result = process::run_android_command({"getprop", name}, timeout);
   if (!result || result->exit_code != 0) return {};
   while (result->output.ends_with('\n')) result->output.pop_back();
   return std::move(result->output);
@@ -115,7 +115,7 @@ constexpr std::string_view raise_memlock =
 
 class SystemChecks {
 public:
-  SystemChecks(const SystemFacts& facts, const Result<KernelFeatures>& features)
+  SystemChecks(const SystemFacts& facts, const Result<bpf::KernelFeatures>& features)
       : facts_(facts), features_(features) {}
 
   std::vector<Check> run() && {
@@ -223,7 +223,7 @@ private:
       return;
     }
     add("bpf", true, "programs for probes can be loaded");
-    const KernelFeatures& features = *features_;
+    const bpf::KernelFeatures& features = *features_;
     if (!features.sysfs) add("sysfs", false, "/sys is not mounted", mount_sysfs);
     // Of what /sys describes.
     const auto described = [&](std::string_view name, bool there, std::string_view what) {
@@ -269,9 +269,10 @@ private:
   }
 
   // Checks each value of --mechanism as attach does.
-  void mechanisms(const KernelFeatures& features) {
-    for (const Mechanism mechanism :
-         {Mechanism::multi, Mechanism::perf, Mechanism::perf_ioctl, Mechanism::tracefs}) {
+  void mechanisms(const bpf::KernelFeatures& features) {
+    for (const probe::Mechanism mechanism :
+         {probe::Mechanism::multi, probe::Mechanism::perf, probe::Mechanism::perf_ioctl,
+          probe::Mechanism::tracefs}) {
       const std::string name = fmt::format("mechanism_{}", to_string(mechanism));
       if (const auto usable = choose_mechanism(mechanism, features, {}))
         add(name, true, fmt::format("attach --mechanism {} works", to_string(mechanism)));
@@ -369,12 +370,12 @@ private:
       add("attach", false, explain(features_.error()), suggest_fix(features_.error()));
       return;
     }
-    const auto mechanism = choose_mechanism(std::nullopt, *features_, {});
+    const auto mechanism = probe::choose_mechanism(std::nullopt, *features_, {});
     const auto buffer = choose_buffer(std::nullopt, *features_);
     if (!facts_.has_proc)
       add("attach", false, "/proc is not mounted", "mount -t proc proc /proc");
     else if (!facts_.has_possible_cpus)
-      add("attach", false, unknown_cpu_count().message, suggest_fix(unknown_cpu_count()));
+      add("attach", false, bpf::unknown_cpu_count().message, suggest_fix(bpf::unknown_cpu_count()));
     else if (facts_.memlock_limit && *facts_.memlock_limit < least_memory)
       add("attach", false, "BPF memory is limited by RLIMIT_MEMLOCK", raise_memlock);
     else if (!mechanism)
@@ -388,7 +389,7 @@ private:
   }
 
   const SystemFacts& facts_;
-  const Result<KernelFeatures>& features_;
+  const Result<bpf::KernelFeatures>& features_;
   std::vector<Check> checks_;
 };
 
@@ -405,25 +406,27 @@ SystemFacts read_system_facts(const std::string& root) {
   facts.in_user_namespace = is_in_user_namespace(root);
   facts.has_proc = exists(root + "/proc/self/status");
   facts.has_possible_cpus = exists(root + "/sys/devices/system/cpu/possible");
-  const auto status = try_read_pseudo_file(root + "/proc/self/status");
+  const auto status = process::try_read_pseudo_file(root + "/proc/self/status");
   facts.capabilities = number_in<std::uint64_t>(status_field(status, "CapEff"), 16);
   facts.has_seccomp_filter = number_in<int>(status_field(status, "Seccomp")) == 2; // proc(5)
-  facts.perf_event_paranoid =
-      number_in<std::int64_t>(try_read_pseudo_file(root + "/proc/sys/kernel/perf_event_paranoid"));
+  facts.perf_event_paranoid = number_in<std::int64_t>(
+      process::try_read_pseudo_file(root + "/proc/sys/kernel/perf_event_paranoid"));
   facts.unprivileged_bpf_disabled = number_in<std::int64_t>(
-      try_read_pseudo_file(root + "/proc/sys/kernel/unprivileged_bpf_disabled"));
-  facts.lockdown = selected_word(try_read_pseudo_file(root + "/sys/kernel/security/lockdown"));
-  if (const auto enforces = number_in<int>(try_read_pseudo_file(root + "/sys/fs/selinux/enforce")))
+      process::try_read_pseudo_file(root + "/proc/sys/kernel/unprivileged_bpf_disabled"));
+  facts.lockdown =
+      selected_word(process::try_read_pseudo_file(root + "/sys/kernel/security/lockdown"));
+  if (const auto enforces =
+          number_in<int>(process::try_read_pseudo_file(root + "/sys/fs/selinux/enforce")))
     facts.selinux_enforces = *enforces != 0;
-  const auto mounts = try_read_pseudo_file(root + "/proc/self/mounts");
+  const auto mounts = process::try_read_pseudo_file(root + "/proc/self/mounts");
   facts.bpffs = find_mount_point(mounts, "bpf");
   facts.tracefs = find_mount_point(mounts, "tracefs");
   facts.kernel_btf = exists(root + "/sys/kernel/btf/vmlinux");
   facts.kernel_config = read_kernel_config(root + "/proc/config.gz");
   facts.uprobe_events_writable =
       facts.tracefs && ::access((root + *facts.tracefs + "/uprobe_events").c_str(), W_OK) == 0;
-  facts.tracing_off = facts.tracefs && is_switched_off(root + *facts.tracefs + "/tracing_on");
-  facts.memlock_limit = bpf_memory_limit();
+  facts.tracing_off = facts.tracefs && bpf::is_switched_off(root + *facts.tracefs + "/tracing_on");
+  facts.memlock_limit = bpf::bpf_memory_limit();
   if (const std::string type = android_property("ro.build.type"); !type.empty())
     facts.android = {.build_type = type,
                      .perf_harden = android_property("security.perf_harden"),
@@ -432,8 +435,9 @@ SystemFacts read_system_facts(const std::string& root) {
   return facts;
 }
 
-std::vector<Check> check_system(const SystemFacts& facts, const Result<KernelFeatures>& features) {
+std::vector<Check> check_system(const SystemFacts& facts,
+                                const Result<bpf::KernelFeatures>& features) {
   return SystemChecks(facts, features).run();
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::doctor

@@ -7,7 +7,7 @@
 
 #include <set>
 
-namespace uprobectl {
+namespace uprobectl::doctor {
 
 // What the running system has. nullopt if a file is missing or not readable.
 struct SystemFacts {
@@ -55,6 +55,7 @@ struct Check {
 };
 
 // Checks one after the other, then whether each subcommand works.
-std::vector<Check> check_system(const SystemFacts& facts, const Result<KernelFeatures>& features);
+std::vector<Check> check_system(const SystemFacts& facts,
+                                const Result<bpf::KernelFeatures>& features);
 
-} // namespace uprobectl
+} // namespace uprobectl::doctor

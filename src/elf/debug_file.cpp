@@ -205,7 +205,7 @@ void DebugFileSearch::try_file(const std::string& path, Expected expected) {
   }
   auto file = std::make_shared<const MappedFile>(std::move(*opened));
   const Bytes bytes = file->bytes();
-  if (expected == Expected::named && Archive::looks_like_archive(bytes))
+  if (expected == Expected::named && archive::Archive::looks_like_archive(bytes))
     return look_in_archive(std::move(file), path);
   try_bytes(bytes, std::move(file), path, expected);
 }
@@ -311,12 +311,12 @@ void DebugFileSearch::look_in_folder(const std::string& folder) {
 // ABI/libNAME.so, ABI/libNAME.so.dbg or ABI/libNAME.so.sym.
 void DebugFileSearch::look_in_archive(const std::shared_ptr<const MappedFile>& file,
                                       const std::string& path) {
-  const auto archive = Archive::parse(file->bytes());
+  const auto archive = archive::Archive::parse(file->bytes());
   if (!archive) return warn_unused(path, archive.error().message);
 
-  std::vector<ArchiveEntry> same_name;
-  std::vector<ArchiveEntry> others;
-  const auto whole = archive->for_each([&](const ArchiveEntry& entry) {
+  std::vector<archive::ArchiveEntry> same_name;
+  std::vector<archive::ArchiveEntry> others;
+  const auto whole = archive->for_each([&](const archive::ArchiveEntry& entry) {
     if (criteria_.accepts_name(file_name_of(entry.name)))
       same_name.push_back(entry);
     else if (others.size() < max_others)
@@ -325,7 +325,7 @@ void DebugFileSearch::look_in_archive(const std::shared_ptr<const MappedFile>& f
   });
   if (!whole) return warn_unused(path, whole.error().message);
 
-  const auto try_entry = [&](const ArchiveEntry& entry, Expected expected) {
+  const auto try_entry = [&](const archive::ArchiveEntry& entry, Expected expected) {
     const std::string source = fmt::format("{}!/{}", path, entry.name);
     const auto warn = [&](const std::string& reason) {
       if (expected != Expected::maybe) warn_unused(source, reason);
@@ -348,11 +348,11 @@ void DebugFileSearch::look_in_archive(const std::shared_ptr<const MappedFile>& f
     const auto owner = std::make_shared<const std::vector<std::byte>>(std::move(*content));
     try_bytes(*owner, owner, source, expected);
   };
-  for (const ArchiveEntry& entry : same_name) {
+  for (const archive::ArchiveEntry& entry : same_name) {
     try_entry(entry, Expected::by_name);
     if (done()) return;
   }
-  for (const ArchiveEntry& entry : others) {
+  for (const archive::ArchiveEntry& entry : others) {
     try_entry(entry, Expected::maybe);
     if (done()) return;
   }

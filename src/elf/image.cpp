@@ -24,7 +24,7 @@ struct ImageBytes {
   std::shared_ptr<const void> container = {}; // owner of an inflated inner archive, may be null
 };
 
-Result<ImageBytes> inflate(const Archive& archive, const ArchiveEntry& entry) {
+Result<ImageBytes> inflate(const archive::Archive& archive, const archive::ArchiveEntry& entry) {
   if (entry.size > max_inflated_size)
     return fail(ErrorKind::unsupported,
                 fmt::format("'{}' is compressed and has {} bytes uncompressed, at most {} "
@@ -40,14 +40,14 @@ Result<ImageBytes> inflate(const Archive& archive, const ArchiveEntry& entry) {
 Result<ImageBytes> locate_entry(Bytes file, std::string_view entry_name, Compressed compressed);
 
 // The offset of the image is that in the inner archive, which a device installs.
-Result<ImageBytes> locate_nested(const Archive& outer, const NestedName& name,
+Result<ImageBytes> locate_nested(const archive::Archive& outer, const archive::NestedName& name,
                                  Compressed compressed) {
   const auto container = outer.find(name.container);
   if (!container) return fail(container.error());
   auto inner = open_inner(outer, *container);
   if (!inner) return fail(std::move(inner).error());
   if (name.entry.find("!/") != std::string_view::npos)
-    if (const auto archive = Archive::parse(inner->bytes);
+    if (const auto archive = archive::Archive::parse(inner->bytes);
         archive && split_nested(*archive, name.entry))
       return fail(ErrorKind::unsupported,
                   fmt::format("'{}' is an archive in an archive in an archive: extract one of them",
@@ -59,7 +59,7 @@ Result<ImageBytes> locate_nested(const Archive& outer, const NestedName& name,
 }
 
 Result<ImageBytes> locate_entry(Bytes file, std::string_view entry_name, Compressed compressed) {
-  const auto archive = Archive::parse(file);
+  const auto archive = archive::Archive::parse(file);
   if (!archive) return fail(archive.error());
   if (const auto nested = split_nested(*archive, entry_name))
     return locate_nested(*archive, *nested, compressed);
@@ -290,7 +290,7 @@ Result<Image> Image::open(std::shared_ptr<const MappedFile> file, const BinaryPa
   auto image = parse(located->image, located->entry_data);
   if (!image) {
     Error error = std::move(image).error();
-    if (error.kind == ErrorKind::not_elf && Archive::looks_like_archive(located->image)) {
+    if (error.kind == ErrorKind::not_elf && archive::Archive::looks_like_archive(located->image)) {
       error.message = "an archive, not an ELF file";
       error =
           std::move(error).hint("name an entry: " + to_string(path) + "!/lib/arm64-v8a/libNAME.so");

@@ -99,6 +99,36 @@ Result<void> read_program_headers(Layout& layout) {
 
 } // namespace
 
+std::string_view to_string(Binding binding) {
+  switch (binding) {
+  case Binding::local:
+    return "local";
+  case Binding::global:
+    return "global";
+  case Binding::weak:
+    return "weak";
+  }
+  return "local";
+}
+
+std::string_view to_string(Table table) {
+  switch (table) {
+  case Table::dynsym:
+    return "dynsym";
+  case Table::symtab:
+    return "symtab";
+  case Table::gnu_debugdata:
+    return "gnu_debugdata";
+  case Table::debug_file:
+    return "debug_file";
+  case Table::oat:
+    return "oat";
+  case Table::plt:
+    return "plt";
+  }
+  return "symtab";
+}
+
 std::string to_string(const Machine& machine) {
   const ArchNames& names = machine.info().names;
   const bool is_little = machine.order == ByteOrder::little;

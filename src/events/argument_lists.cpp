@@ -5,24 +5,25 @@
 
 #include <algorithm>
 
-namespace uprobectl {
+namespace uprobectl::events {
 
 namespace {
 
 // Whether FUNCTION or PROVIDER:NAME, without a TARGET, means the point.
-bool is_named(const std::string& function, const ProbePoint& point) {
+bool is_named(const std::string& function, const resolve::ProbePoint& point) {
   if (function == point.request || function == point.symbol || function == point.demangled ||
       function == name_in_file(point))
     return true;
   if (!point.symbol) return false;
   if (!point.static_probe) return is_body_of(point, function);
-  const std::string name = without_dashes(function);
+  const std::string name = usdt::without_dashes(function);
   return name == *point.symbol || point.symbol->ends_with(":" + name);
 }
 
 bool may_have_target(const std::string& function) {
   for (const bool is_static_probe : {false, true})
-    if (const auto split = split_target(function, is_static_probe); split && !split->target.empty())
+    if (const auto split = resolve::split_target(function, is_static_probe);
+        split && !split->target.empty())
       return true;
   return false;
 }
@@ -37,12 +38,12 @@ ArgumentListIndex::ArgumentListIndex(std::span<const ArgumentList> lists)
       continue;
     }
     by_name_[*lists[i].function] = i;
-    by_static_name_[without_dashes(*lists[i].function)] = i;
+    by_static_name_[usdt::without_dashes(*lists[i].function)] = i;
     if (may_have_target(*lists[i].function)) with_target_.push_back(i);
   }
 }
 
-std::size_t ArgumentListIndex::find(const ProbePoint& point) const {
+std::size_t ArgumentListIndex::find(const resolve::ProbePoint& point) const {
   std::optional<std::size_t> found;
   const auto look_up = [&](const auto& names, const std::string& name) {
     if (const auto known = names.find(name); known != names.end())
@@ -62,9 +63,9 @@ std::size_t ArgumentListIndex::find(const ProbePoint& point) const {
   return found.value_or(general_);
 }
 
-bool applies_to(const ArgumentList& list, const ProbePoint& point) {
+bool applies_to(const ArgumentList& list, const resolve::ProbePoint& point) {
   return !list.function || selects(*list.function, point,
                                    [&](const std::string& name) { return is_named(name, point); });
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::events

@@ -8,7 +8,7 @@
 #include <span>
 #include <unordered_map>
 
-namespace uprobectl {
+namespace uprobectl::events {
 
 // Finds the argument list of a point by its names, as there may be a list for each of many points.
 class ArgumentListIndex {
@@ -18,7 +18,7 @@ public:
 
   // Returns the index of the list for the point, the number of lists if there is none. A list for
   // the function has precedence over that for all, a later list over an earlier one.
-  std::size_t find(const ProbePoint& point) const;
+  std::size_t find(const resolve::ProbePoint& point) const;
 
 private:
   std::span<const ArgumentList> lists_;
@@ -29,6 +29,6 @@ private:
   std::unordered_map<std::string, std::size_t> by_static_name_;
 };
 
-bool applies_to(const ArgumentList& list, const ProbePoint& point);
+bool applies_to(const ArgumentList& list, const resolve::ProbePoint& point);
 
-} // namespace uprobectl
+} // namespace uprobectl::events

@@ -14,7 +14,7 @@
 #include <fmt/format.h>
 #include <set>
 
-namespace uprobectl {
+namespace uprobectl::events {
 
 std::optional<std::uint64_t> parse_unsigned(std::string_view text) {
   int base = 10;
@@ -102,19 +102,19 @@ constexpr std::array c_argument_types = {
 };
 
 std::optional<ArgumentType> parse_c_type_name(std::string_view name) {
-  std::string type = canonical_type(name).value_or("");
+  std::string type = symbols::canonical_type(name).value_or("");
   const auto remove_end = [&](std::string_view end) {
     if (type.ends_with(end)) type.resize(type.size() - end.size());
   };
   remove_end(" const");
   if (type.ends_with('*') && type != "char*" && type != "char const*") return ArgumentType::ptr;
-  if (const auto known = well_known_type(type, true)) type = *known;
+  if (const auto known = symbols::well_known_type(type, true)) type = *known;
   const auto* const found = std::ranges::find(c_argument_types, type, &TypeName::name);
   if (found != c_argument_types.end()) return found->type;
   // A reference to a string, as strings are passed.
   remove_end("&");
   remove_end(" const");
-  if (type == canonical_type("std::string")) return ArgumentType::cxx_string;
+  if (type == symbols::canonical_type("std::string")) return ArgumentType::cxx_string;
   return std::nullopt;
 }
 
@@ -534,4 +534,4 @@ Result<ArgumentList> parse_arguments(std::string_view text, std::optional<std::s
   return list;
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::events

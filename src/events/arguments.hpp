@@ -10,7 +10,7 @@
 #include <span>
 #include <vector>
 
-namespace uprobectl {
+namespace uprobectl::events {
 
 enum class ArgumentType {
   s8,
@@ -135,4 +135,4 @@ std::string list_names(const List& list, Projection name_of = {}) {
   return text;
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::events

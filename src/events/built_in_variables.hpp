@@ -11,7 +11,7 @@
 #include <algorithm>
 #include <array>
 
-namespace uprobectl {
+namespace uprobectl::events {
 
 struct BuiltInVariable {
   std::string_view name;
@@ -152,4 +152,4 @@ constexpr std::optional<call_time> call_time_of(filter_subject subject) {
   return built_in_variable(subject).time;
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::events

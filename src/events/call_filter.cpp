@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "events/call_filter.hpp"
 
-namespace uprobectl {
+namespace uprobectl::events {
 
 namespace {
 
@@ -103,4 +103,4 @@ void CallFilter::unmatched(const Event& exit, std::uint32_t depth) {
   for (CallVisitor* const visitor : visitors_) visitor->unmatched(exit, depth);
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::events

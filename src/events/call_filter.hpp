@@ -8,7 +8,7 @@
 #include <set>
 #include <unordered_map>
 
-namespace uprobectl {
+namespace uprobectl::events {
 
 class CallFilter final : public CallVisitor {
 public:
@@ -69,4 +69,4 @@ private:
   std::unordered_map<std::uint64_t, Selected> selected_; // open calls
 };
 
-} // namespace uprobectl
+} // namespace uprobectl::events

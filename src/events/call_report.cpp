@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace uprobectl {
+namespace uprobectl::events {
 
 namespace {
 
@@ -138,4 +138,4 @@ std::vector<CallEdge> CallReport::edges() const {
   return all;
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::events

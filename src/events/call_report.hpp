@@ -7,16 +7,16 @@
 
 #include <unordered_map>
 
-namespace uprobectl {
+namespace uprobectl::events {
 
 // The calls of a function. Durations are those of calls that returned or were left without a
 // return; the latter end with the next hit on their stack.
 struct FunctionSummary {
   std::uint32_t probe = 0;
-  const ProbePoint* point = nullptr; // borrowed
-  std::uint64_t calls = 0;           // that began
-  std::uint64_t no_return = 0;       // of them: no return was seen
-  std::uint64_t unfinished = 0;      // of them: open at the end of the run, or records were lost
+  const resolve::ProbePoint* point = nullptr; // borrowed
+  std::uint64_t calls = 0;                    // that began
+  std::uint64_t no_return = 0;                // of them: no return was seen
+  std::uint64_t unfinished = 0; // of them: open at the end of the run, or records were lost
   // The time with at least one call of it on a stack: of a recursion, that of the outermost call.
   std::uint64_t total_ns = 0;
   std::uint64_t self_ns = 0; // the durations without those of direct children
@@ -27,7 +27,7 @@ struct FunctionSummary {
   std::uint64_t self_on_cpu_ns = 0;
   // With CaptureSpec::tracks_causes: the rest of total_ns of these calls, while they waited.
   std::optional<WaitCauses> caused_ns;
-  Histogram durations;
+  bpf::Histogram durations;
 
   std::uint64_t average_ns() const {
     return durations.count == 0 ? 0 : durations.total / durations.count;
@@ -36,8 +36,8 @@ struct FunctionSummary {
 
 // Calls of a function by another one. Functions that are not probed are left out between them.
 struct CallEdge {
-  const ProbePoint* caller = nullptr; // null: the call was the outermost of its stack
-  const ProbePoint* callee = nullptr;
+  const resolve::ProbePoint* caller = nullptr; // null: the call was the outermost of its stack
+  const resolve::ProbePoint* callee = nullptr;
   std::uint64_t calls = 0;
   std::uint64_t total_ns = 0; // the sum of their durations
 };
@@ -77,7 +77,9 @@ private:
   };
 
   Edge edge_of(const OpenCall& call) const;
-  const ProbePoint* point_of(std::uint32_t probe) const { return functions_.at(probe).point; }
+  const resolve::ProbePoint* point_of(std::uint32_t probe) const {
+    return functions_.at(probe).point;
+  }
 
   std::map<std::uint32_t, FunctionSummary> functions_; // by probe
   std::map<Edge, EdgeSums> edges_;
@@ -85,4 +87,4 @@ private:
   std::map<OnStack, std::uint64_t> active_;      // number of open calls
 };
 
-} // namespace uprobectl
+} // namespace uprobectl::events

@@ -9,7 +9,7 @@
 #include <ranges>
 #include <utility>
 
-namespace uprobectl {
+namespace uprobectl::events {
 
 namespace {
 
@@ -261,7 +261,7 @@ void CallTree::unmatched(const Event& event, std::size_t depth) {
 
 // The interface of exceptions: Itanium C++ ABI, 1.3 and 2.4.3. Rust panics use the first level,
 // too.
-CallTree::Raising CallTree::raising_of(const ProbePoint* point) {
+CallTree::Raising CallTree::raising_of(const resolve::ProbePoint* point) {
   if (point == nullptr || !point->symbol) return Raising::nothing;
   const std::string_view name = *point->symbol;
   if (name == "_Unwind_Resume") return Raising::resumes;
@@ -288,7 +288,7 @@ void CallTree::note_raise(Stack& stack, const Event& entry) {
   if (const auto named = find_value("type", entry))
     if (const auto* const text = std::get_if<std::string>(&named->value.value)) {
       constexpr std::string_view prefix = "typeinfo name for ";
-      const auto whole = demangle("_ZTS" + *text);
+      const auto whole = symbols::demangle("_ZTS" + *text);
       type = whole && whole->starts_with(prefix) ? whole->substr(prefix.size()) : *text;
     }
   stack.raised = std::make_shared<const std::string>(std::move(type));
@@ -349,4 +349,4 @@ void CallTree::finish(std::uint64_t time_ns) {
   }
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::events

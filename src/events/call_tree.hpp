@@ -13,7 +13,7 @@
 #include <set>
 #include <unordered_map>
 
-namespace uprobectl {
+namespace uprobectl::events {
 
 // Why a call is closed.
 enum class CallEnd {
@@ -32,13 +32,13 @@ struct OpenCall {
   std::optional<std::uint64_t> forked_in;
   std::uint32_t pid = 0; // as in Event
   std::uint32_t tid = 0;
-  std::uint32_t probe = 0;           // Event::probe
-  const ProbePoint* point = nullptr; // borrowed
-  std::uint64_t begin_ns = 0;        // CLOCK_MONOTONIC
-  std::uint64_t stack_pointer = 0;   // at the first instruction
-  std::uint32_t depth = 0;           // number of open calls around it on its stack
-  std::uint64_t children_ns = 0;     // sum of the durations of its direct children that are closed
-  std::uint64_t children = 0;        // number of its direct children
+  std::uint32_t probe = 0;                    // Event::probe
+  const resolve::ProbePoint* point = nullptr; // borrowed
+  std::uint64_t begin_ns = 0;                 // CLOCK_MONOTONIC
+  std::uint64_t stack_pointer = 0;            // at the first instruction
+  std::uint32_t depth = 0;                    // number of open calls around it on its stack
+  std::uint64_t children_ns = 0; // sum of the durations of its direct children that are closed
+  std::uint64_t children = 0;    // number of its direct children
   std::uint64_t children_on_cpu_ns = 0; // the part of children_ns that is known to be on a CPU
   std::optional<std::uint64_t> waited_ns = {}; // Event::waited_ns at its entry
   std::optional<WaitCauses> waited_causes_ns = {};
@@ -171,7 +171,7 @@ private:
   };
   // What a function does with exceptions.
   enum class Raising : std::uint8_t { nothing, raises, resumes };
-  static Raising raising_of(const ProbePoint* point);
+  static Raising raising_of(const resolve::ProbePoint* point);
   Raising raising_of(std::uint32_t probe) const;
   // Identifies a stack: pid, goroutine, and without one the stack pointer of the outermost call.
   struct Key {
@@ -227,4 +227,4 @@ private:
   std::optional<WaitCauses> hit_waited_causes_ns_;
 };
 
-} // namespace uprobectl
+} // namespace uprobectl::events

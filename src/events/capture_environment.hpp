@@ -5,7 +5,7 @@
 
 #include "bpf/record.h"
 
-namespace uprobectl {
+namespace uprobectl::events {
 
 // Where the kernel keeps what the built-in program reads of it. A layout is zero if it is not
 // known, or not needed.
@@ -26,4 +26,4 @@ struct CaptureEnvironment {
   std::uint32_t user = 0;    // with FILTER_BY_USER
 };
 
-} // namespace uprobectl
+} // namespace uprobectl::events

@@ -15,13 +15,13 @@
 #include <fmt/format.h>
 #include <limits>
 
-namespace uprobectl {
+namespace uprobectl::events {
 
 namespace {
 
 // Whether the spelling of a constant is that of an enumerator: "red", "Color::red",
 // "shop::Color::red".
-bool names_enumerator(std::string_view written, const Enumeration& type,
+bool names_enumerator(std::string_view written, const values::Enumeration& type,
                       const std::string& enumerator) {
   if (written == enumerator) return true;
   if (!written.ends_with("::" + enumerator)) return false;
@@ -35,10 +35,10 @@ bool names_enumerator(std::string_view written, const Enumeration& type,
           name.substr(0, outer).ends_with(fmt::format("::{}", scope)));
 }
 
-Result<std::uint64_t> find_enumerator(const std::string& name, const ValueType& type) {
+Result<std::uint64_t> find_enumerator(const std::string& name, const values::ValueType& type) {
   std::vector<std::string> names;
   if (type.enumeration != nullptr)
-    for (const Enumeration::Enumerator& each : type.enumeration->enumerators) {
+    for (const values::Enumeration::Enumerator& each : type.enumeration->enumerators) {
       if (names_enumerator(name, *type.enumeration, each.name))
         return static_cast<std::uint64_t>(each.value);
       names.push_back(each.name);
@@ -58,7 +58,7 @@ double real_number(const FilterConstant& constant) {
 }
 
 Result<std::uint64_t> find_constant(const ConditionSpec& spec, const FilterConstant& constant,
-                                    const ValueType& type) {
+                                    const values::ValueType& type) {
   if (!constant.name.empty()) return find_enumerator(constant.name, type);
   if (type.is_floating)
     return static_cast<std::uint64_t>(order_float(real_number(constant), type.bits / 8));
@@ -83,7 +83,7 @@ bool asks_for_sign(const ConditionSpec& spec) {
 }
 
 ConditionResult<PreparedTerm> compare_number(const ConditionSpec& spec, PreparedTerm made,
-                                             const ValueType& type) {
+                                             const values::ValueType& type) {
   if (type.is_floating && spec.comparison == Comparison::has_bits)
     return wrong_at(spec.constant_at, "a floating-point number has no bits to compare");
   const auto add = [&](const FilterConstant& each) -> ConditionResult<std::uint64_t> {
@@ -135,12 +135,12 @@ ConditionResult<PreparedTerm> compare_bytes(const ConditionSpec& spec, PreparedT
 }
 
 // What a value is instead of what it is compared with.
-std::string describe_mismatch(ValueUse wanted, const ValueType& type) {
-  if (wanted == ValueUse::bytes) return "only buffers can be compared with bytes";
-  if (wanted == ValueUse::number)
-    return type.use == ValueUse::text ? "it is a string: compare it with one in quotes"
-                                      : "it is a buffer: compare it with hex\"DIGITS\"";
-  if (type.use == ValueUse::bytes) return "a buffer is compared with hex\"DIGITS\"";
+std::string describe_mismatch(values::ValueUse wanted, const values::ValueType& type) {
+  if (wanted == values::ValueUse::bytes) return "only buffers can be compared with bytes";
+  if (wanted == values::ValueUse::number)
+    return type.use == values::ValueUse::text ? "it is a string: compare it with one in quotes"
+                                              : "it is a buffer: compare it with hex\"DIGITS\"";
+  if (type.use == values::ValueUse::bytes) return "a buffer is compared with hex\"DIGITS\"";
   return fmt::format("{} cannot be compared with a string",
                      type.is_known() ? type.name : "a number");
 }
@@ -176,9 +176,9 @@ std::int64_t order_float(double number, std::uint32_t size) {
   return number == 0 ? 0 : bits < 0 ? bits ^ INT64_MAX : bits;
 }
 
-ValueUse use_of(const ConditionSpec& spec) {
-  if (spec.comparison != Comparison::matches) return ValueUse::number;
-  return spec.compares_bytes() ? ValueUse::bytes : ValueUse::text;
+values::ValueUse use_of(const ConditionSpec& spec) {
+  if (spec.comparison != Comparison::matches) return values::ValueUse::number;
+  return spec.compares_bytes() ? values::ValueUse::bytes : values::ValueUse::text;
 }
 
 namespace {
@@ -195,15 +195,16 @@ Error list_members(Error error, std::vector<std::string> members, std::string_vi
 
 } // namespace
 
-Error cannot_compare(ValueUse wanted, const ValueType& type) {
-  const std::string_view what = wanted == ValueUse::number ? "numbers can be compared or measured"
-                                : wanted == ValueUse::text ? "strings can be compared with a text"
-                                                           : "buffers can be compared with bytes";
+Error cannot_compare(values::ValueUse wanted, const values::ValueType& type) {
+  const std::string_view what =
+      wanted == values::ValueUse::number ? "numbers can be compared or measured"
+      : wanted == values::ValueUse::text ? "strings can be compared with a text"
+                                         : "buffers can be compared with bytes";
   if (!type.problem.empty()) return {ErrorKind::unsupported, type.problem};
   Error error{ErrorKind::usage, fmt::format("only {}, this is {}{}", what, type.name,
                                             type.members.empty() ? "" : ", a structure")};
   std::vector<std::string> names;
-  for (const ValueType& each : type.members)
+  for (const values::ValueType& each : type.members)
     if (!each.member_name.empty()) names.push_back(each.member_name);
   return list_members(std::move(error), std::move(names), "name one of its");
 }
@@ -215,8 +216,8 @@ Error hint_members(Error error, std::string_view name, std::vector<std::string> 
   return list_members(std::move(error), std::move(members), whose);
 }
 
-Result<void> check_summed(const ValueType& type, std::string_view name) {
-  const bool is_integer = type.use == ValueUse::number && !type.is_floating;
+Result<void> check_summed(const values::ValueType& type, std::string_view name) {
+  const bool is_integer = type.use == values::ValueUse::number && !type.is_floating;
   if (is_integer && !type.is_address) return {};
   Error error{ErrorKind::usage, is_integer ? "it is an address" : "only integers can be measured"};
   if (is_integer)
@@ -224,36 +225,37 @@ Result<void> check_summed(const ValueType& type, std::string_view name) {
         fmt::format("name what it points to: '*{}', or a member; or declare it: --args "
                     "NAME:s32@arg0+0",
                     name));
-  else if (type.use == ValueUse::none)
-    error = cannot_compare(ValueUse::number, type);
+  else if (type.use == values::ValueUse::none)
+    error = cannot_compare(values::ValueUse::number, type);
   return fail(std::move(error).within(fmt::format("'{}'", name)));
 }
 
 namespace {
 
-ValueType errno_type() {
+values::ValueType errno_type() {
   static const auto names = [] {
-    Enumeration made{.name = "errno"};
+    values::Enumeration made{.name = "errno"};
     for (int number = 1; number <= max_errno; ++number)
       if (auto name = errno_name(number)) made.enumerators.push_back({std::move(*name), number});
-    return std::make_shared<const Enumeration>(std::move(made));
+    return std::make_shared<const values::Enumeration>(std::move(made));
   }();
   return {.name = "errno", .bits = 32, .is_signed = true, .enumeration = names};
 }
 
 } // namespace
 
-ValueType built_in_type(filter_subject subject) {
+values::ValueType built_in_type(filter_subject subject) {
   if (subject == COMPARE_FAILED) return {.name = "bool", .bits = 1};
   if (subject == COMPARE_ERRNO) return errno_type();
   const bool is_text = built_in_variable(subject).is_text();
-  return {
-      .use = is_text ? ValueUse::text : ValueUse::number, .name = "a number", .is_signed = true};
+  return {.use = is_text ? values::ValueUse::text : values::ValueUse::number,
+          .name = "a number",
+          .is_signed = true};
 }
 
 ConditionResult<PreparedTerm> compile_condition(const ConditionSpec& spec, ComparedValue value) {
-  if (const ValueUse wanted = use_of(spec); wanted != value.type.use) {
-    Error error = value.type.use == ValueUse::none
+  if (const values::ValueUse wanted = use_of(spec); wanted != value.type.use) {
+    Error error = value.type.use == values::ValueUse::none
                       ? cannot_compare(wanted, value.type)
                       : Error{ErrorKind::usage, describe_mismatch(wanted, value.type)};
     if (!spec.first_text.empty()) error = std::move(error).within(spec.first_text);
@@ -262,12 +264,12 @@ ConditionResult<PreparedTerm> compile_condition(const ConditionSpec& spec, Compa
   PreparedTerm made{.term = {.value = value.value}, .length = value.length, .offset = value.offset};
   made.term.comparison = static_cast<record_u8>(number_of(spec.comparison));
   switch (value.type.use) {
-  case ValueUse::number:
+  case values::ValueUse::number:
     return compare_number(spec, std::move(made), value.type);
-  case ValueUse::bytes:
+  case values::ValueUse::bytes:
     return compare_bytes(spec, std::move(made), value);
-  case ValueUse::text:
-  case ValueUse::none:
+  case values::ValueUse::text:
+  case values::ValueUse::none:
     break;
   }
   return made;
@@ -353,4 +355,4 @@ bool fulfils(const PreparedTerm& condition, std::uint64_t number) {
   }
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::events

@@ -7,30 +7,30 @@
 #include "events/prototypes.hpp"
 #include "values/value_type.hpp"
 
-namespace uprobectl {
+namespace uprobectl::events {
 
 // A value at a point: how it is read, and what its type says.
 struct ComparedValue {
-  ValueType type = {};                // what it is, which may not be what was asked for
+  values::ValueType type = {};        // what it is, which may not be what was asked for
   reading value = {};                 // a number; of a text or bytes the address
   std::optional<reading> length = {}; // READ_BYTES: of the number of bytes
   std::optional<reading> offset = {}; // what is added to either, see reading::offset_from
   std::string length_name = {};       // of bytes: the name of their number
 };
 
-ValueUse use_of(const ConditionSpec& spec);
+values::ValueUse use_of(const ConditionSpec& spec);
 // The type of a built-in variable.
-ValueType built_in_type(filter_subject subject);
+values::ValueType built_in_type(filter_subject subject);
 
 // What is wrong with the use of a value that has ValueUse::none.
-Error cannot_compare(ValueUse wanted, const ValueType& type);
+Error cannot_compare(values::ValueUse wanted, const values::ValueType& type);
 
 // Adds hints to the error that a type has no member `name`: similar names, and its members.
 Error hint_members(Error error, std::string_view name, std::vector<std::string> members,
                    std::string_view whose = "its");
 
 // Whether a value can be summed up: an integer. Fails with `usage`.
-Result<void> check_summed(const ValueType& type, std::string_view name);
+Result<void> check_summed(const values::ValueType& type, std::string_view name);
 
 // Whether a call has failed, by the rule for its result. `result`: an integer or an address.
 ConditionResult<PreparedTerm> compile_failure(const ConditionSpec& spec, const FailureRule& rule,
@@ -51,4 +51,4 @@ bool fulfils(const PreparedTerm& condition, std::uint64_t number);
 // the floating-point numbers. As the built-in program: order_float() of bpf/programs/filter.h.
 std::int64_t order_float(double number, std::uint32_t size);
 
-} // namespace uprobectl
+} // namespace uprobectl::events

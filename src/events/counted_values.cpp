@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 
-namespace uprobectl {
+namespace uprobectl::events {
 
 bool PointValues::has_role(bool ends) const {
   return std::ranges::find(probed_.roles, ends, &SpanRole::ends) != probed_.roles.end();
@@ -105,4 +105,4 @@ Result<void> PointValues::add_weight(ValuePlan& values, const SummedValue& wante
   return {};
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::events

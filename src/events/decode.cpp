@@ -9,7 +9,7 @@
 #include <cstring>
 #include <limits>
 
-namespace uprobectl {
+namespace uprobectl::events {
 
 namespace {
 
@@ -188,7 +188,7 @@ std::shared_ptr<Span> CapturePlan::make_span(const Event& begin, const span_part
   if (span->is_by_thread || (!key->is_address && !key->is_signed))
     span->key.value = std::uint64_t{part.key};
   else if (key->is_address)
-    span->key.value = Value::Hex{part.key};
+    span->key.value = values::Value::Hex{part.key};
   else
     span->key.value = static_cast<std::int64_t>(part.key);
   return span;
@@ -335,7 +335,7 @@ std::optional<CapturedStack> CapturePlan::decode_stack(Bytes record) const {
   const std::size_t size = std::min<std::size_t>(head->size, record.size() - begin);
   CapturedStack captured;
   if (is_walked) {
-    captured.frames = walked_frames(read_words(record.subspan(begin, size)), head->caller);
+    captured.frames = bpf::walked_frames(read_words(record.subspan(begin, size)), head->caller);
     return captured;
   }
   const std::size_t caller = head->has_caller != 0 ? sizeof(head->caller) : 0;
@@ -352,4 +352,4 @@ std::optional<CapturedStack> CapturePlan::decode_stack(Bytes record) const {
   return captured;
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::events

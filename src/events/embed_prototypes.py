@@ -21,9 +21,9 @@ def literals(text):
 
 
 with open(out_path, "w", encoding="utf-8") as out:
-    out.write('#include "events/prototypes.hpp"\n\nnamespace uprobectl {\n\n')
+    out.write('#include "events/prototypes.hpp"\n\nnamespace uprobectl::events {\n\n')
     out.write("std::span<const EmbeddedPrototypes> embedded_prototypes() {\n")
     out.write("  static constexpr EmbeddedPrototypes all[] = {\n")
     for path in map(pathlib.Path, tables):
         out.write(f'    {{"{path.name}",\n{literals(shortened(path.read_text("utf-8")))}}},\n')
-    out.write("  };\n  return all;\n}\n\n} // namespace uprobectl\n")
+    out.write("  };\n  return all;\n}\n\n} // namespace uprobectl::events\n")

@@ -9,17 +9,17 @@
 #include <algorithm>
 #include <fmt/format.h>
 
-namespace uprobectl {
+namespace uprobectl::events {
 
 namespace {
 
 // Whether a text pointer is NULL; nullopt if it is not known.
-std::optional<bool> is_null_text(const Value& value) {
+std::optional<bool> is_null_text(const values::Value& value) {
   if (std::holds_alternative<std::string>(value.value) ||
-      std::holds_alternative<Value::Cut>(value.value) ||
-      std::holds_alternative<Value::Raw>(value.value))
+      std::holds_alternative<values::Value::Cut>(value.value) ||
+      std::holds_alternative<values::Value::Raw>(value.value))
     return false;
-  if (const auto* const pointer = std::get_if<Value::Pointer>(&value.value))
+  if (const auto* const pointer = std::get_if<values::Value::Pointer>(&value.value))
     return pointer->address == 0;
   if (is_null(value)) return true;
   return std::nullopt;
@@ -95,7 +95,7 @@ EventFilter::compile_built_in(const ConditionSpec& spec, filter_subject subject,
 ConditionResult<EventFilter::Term> EventFilter::compile_value(const ConditionSpec& spec,
                                                               NamedValue named) const {
   Term term{.value = std::move(named)};
-  ValueType& type = term.value.type;
+  values::ValueType& type = term.value.type;
   term.at_return = term.value.at_return;
   if (spec.type && type.is_known() && type.name != to_string(*spec.type))
     return wrong_at(spec.type_at, fmt::format("it {} {}, write no type",
@@ -108,21 +108,21 @@ ConditionResult<EventFilter::Term> EventFilter::compile_value(const ConditionSpe
                                                     to_string(*spec.type), spec.path->text)));
     type = declared_type(*spec.type, sizeof(std::uint64_t));
   }
-  const ValueUse wanted = use_of(spec);
-  if (wanted == ValueUse::number && type.use == ValueUse::text && type.is_address) {
+  const values::ValueUse wanted = use_of(spec);
+  if (wanted == values::ValueUse::number && type.use == values::ValueUse::text && type.is_address) {
     if (!compares_with_null(spec))
       return wrong_at(spec.constant_at,
                       "the address of a string is not saved: compare it with 0, or the string "
                       "with one in quotes");
     term.is_address = true;
     type = {.name = type.name, .is_address = true};
-  } else if (wanted == ValueUse::bytes && type.use == ValueUse::text) {
-    type.use = ValueUse::bytes;
+  } else if (wanted == values::ValueUse::bytes && type.use == values::ValueUse::text) {
+    type.use = values::ValueUse::bytes;
   }
   auto prepared = compile_condition(spec, {.type = type});
   if (!prepared) {
     ConditionError error = std::move(prepared).error();
-    if (type.use == ValueUse::none) error.at = spec.value_at;
+    if (type.use == values::ValueUse::none) error.at = spec.value_at;
     error.error = std::move(error.error).within(in_single_quotes(spec.path->text));
     return std::unexpected(std::move(error));
   }
@@ -251,7 +251,8 @@ Truth EventFilter::evaluate_built_in(std::size_t number, const Term& term,
   return value ? truth_of(fulfils(term.prepared, *value)) : Truth::unknown;
 }
 
-Truth EventFilter::evaluate_value(std::size_t number, const Term& term, const Value& value) const {
+Truth EventFilter::evaluate_value(std::size_t number, const Term& term,
+                                  const values::Value& value) const {
   if (!term.is_address)
     return evaluate_condition(term.prepared, texts_[number], term.value.type, value);
   const auto is_zero = is_null_text(value);
@@ -261,8 +262,8 @@ Truth EventFilter::evaluate_value(std::size_t number, const Term& term, const Va
 
 Truth EventFilter::evaluate(std::size_t number, const Term& term, const Event& event) const {
   if (term.built_in) return evaluate_built_in(number, term, event);
-  Value made;
-  const Value* const value = find_data(term.value, event, made);
+  values::Value made;
+  const values::Value* const value = find_data(term.value, event, made);
   return value != nullptr ? evaluate_value(number, term, *value) : Truth::unknown;
 }
 
@@ -333,4 +334,4 @@ EventFilter::Decision EventFilter::decide(const Event& event) const {
   return Decision::holds;
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::events

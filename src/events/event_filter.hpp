@@ -8,7 +8,7 @@
 
 #include <functional>
 
-namespace uprobectl {
+namespace uprobectl::events {
 
 class EventFilter {
 public:
@@ -75,7 +75,7 @@ private:
 
   Truth evaluate(std::size_t number, const Term& term, const Event& event) const;
   Truth evaluate_built_in(std::size_t number, const Term& term, const Event& event) const;
-  Truth evaluate_value(std::size_t number, const Term& term, const Value& value) const;
+  Truth evaluate_value(std::size_t number, const Term& term, const values::Value& value) const;
   // `truth`: of a term.
   static bool holds(const FilterNode& node, const std::function<Truth(std::size_t term)>& truth,
                     bool& was_unread);
@@ -90,4 +90,4 @@ private:
   std::optional<Error> problem_; // of the first point without
 };
 
-} // namespace uprobectl
+} // namespace uprobectl::events

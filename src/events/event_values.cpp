@@ -11,14 +11,16 @@
 #include <fmt/format.h>
 #include <limits>
 
-namespace uprobectl {
+namespace uprobectl::events {
 
 namespace {
 
 using Step = ValuePath::Step;
 
 ArgumentValue untyped_value(std::string_view name, std::uint64_t number) {
-  return {.name = name, .type_name = to_string(ArgumentType::x64), .value = {Value::Hex{number}}};
+  return {.name = name,
+          .type_name = to_string(ArgumentType::x64),
+          .value = {values::Value::Hex{number}}};
 }
 
 bool is_same_step(const Step& left, const Step& right) {
@@ -41,26 +43,26 @@ std::optional<std::vector<Step>> steps_behind(const ValuePath& begin, const Valu
   return std::vector<Step>(next, path.steps.end());
 }
 
-const ValueType* find_member_type(const ValueType& type, std::string_view name) {
-  for (const ValueType& each : type.members) {
+const values::ValueType* find_member_type(const values::ValueType& type, std::string_view name) {
+  for (const values::ValueType& each : type.members) {
     if (each.member_name == name) return &each;
     if (!each.member_name.empty()) continue;
-    if (const ValueType* const inner = find_member_type(each, name)) return inner;
+    if (const values::ValueType* const inner = find_member_type(each, name)) return inner;
   }
   return nullptr;
 }
 
 // The number of elements of an array; nullopt if it is not known.
-std::optional<std::uint64_t> count_elements(const ValueType& type) {
+std::optional<std::uint64_t> count_elements(const values::ValueType& type) {
   const std::uint64_t each = type.element.empty() ? 0 : type.element.front().size.value_or(0);
   if (!type.size || each == 0) return std::nullopt;
   return *type.size / each;
 }
 
 // Null if there is nothing: then `problem` says why, if there can be nothing.
-const ValueType* follow_types(const ValueType& type, std::span<const Step> steps,
-                              std::string* problem = nullptr) {
-  const ValueType* at = &type;
+const values::ValueType* follow_types(const values::ValueType& type, std::span<const Step> steps,
+                                      std::string* problem = nullptr) {
+  const values::ValueType* at = &type;
   for (const Step& step : steps) {
     if (at == nullptr) return nullptr;
     switch (step.kind) {
@@ -81,25 +83,26 @@ const ValueType* follow_types(const ValueType& type, std::span<const Step> steps
   return at;
 }
 
-const Value not_captured_part{Value::More{}};
+const values::Value not_captured_part{values::Value::More{}};
 
-const Value* find_member_value(const Value::Struct& members, std::string_view name) {
-  for (const DataMember& each : members) {
+const values::Value* find_member_value(const values::Value::Struct& members,
+                                       std::string_view name) {
+  for (const values::DataMember& each : members) {
     if (each.name == name) return &each.value;
-    const auto* const inner = std::get_if<Value::Struct>(&each.value.value);
+    const auto* const inner = std::get_if<values::Value::Struct>(&each.value.value);
     if (!each.name.empty() || inner == nullptr) continue;
-    if (const Value* const found = find_member_value(*inner, name)) return found;
+    if (const values::Value* const found = find_member_value(*inner, name)) return found;
   }
   return nullptr;
 }
 
-const Value* follow_values(const Value& value, std::span<const Step> steps) {
-  const Value* at = &value;
+const values::Value* follow_values(const values::Value& value, std::span<const Step> steps) {
+  const values::Value* at = &value;
   for (const Step& step : steps) {
-    if (std::holds_alternative<Value::Unreadable>(at->value)) return at;
-    const auto* const members = std::get_if<Value::Struct>(&at->value);
-    const auto* const elements = std::get_if<Value::Array>(&at->value);
-    const Value* next = nullptr;
+    if (std::holds_alternative<values::Value::Unreadable>(at->value)) return at;
+    const auto* const members = std::get_if<values::Value::Struct>(&at->value);
+    const auto* const elements = std::get_if<values::Value::Array>(&at->value);
+    const values::Value* next = nullptr;
     if (step.kind == Step::Kind::member && members != nullptr)
       next = find_member_value(*members, step.name);
     if (step.kind == Step::Kind::element && elements != nullptr && step.index < elements->size())
@@ -118,37 +121,40 @@ std::uint64_t counted_elements(const Event& event) {
   return number != nullptr ? *number : 1;
 }
 
-NamedValue named_part(const PointValue& value, std::vector<Step> steps, const ValueType& type) {
+NamedValue named_part(const values::PointValue& value, std::vector<Step> steps,
+                      const values::ValueType& type) {
   return {
       .name = value.name, .steps = std::move(steps), .type = type, .at_return = value.at_return};
 }
 
 // Returns the part of a value that a path names; nullopt if it names none. `problem`: as
 // follow_types().
-std::optional<NamedValue> find_part(const PointValue& value, const ValuePath& path,
+std::optional<NamedValue> find_part(const values::PointValue& value, const ValuePath& path,
                                     std::string* problem = nullptr) {
   const auto begin = parse_value_path(value.name);
   auto steps = begin ? steps_behind(*begin, path) : std::nullopt;
-  const ValueType* const type = steps ? follow_types(value.type, *steps, problem) : nullptr;
+  const values::ValueType* const type = steps ? follow_types(value.type, *steps, problem) : nullptr;
   if (type == nullptr) return std::nullopt;
   return named_part(value, std::move(*steps), *type);
 }
 
-std::optional<NamedValue> find_part(std::span<const PointValue> values, const ValuePath& path) {
-  for (const PointValue& value : values)
+std::optional<NamedValue> find_part(std::span<const values::PointValue> values,
+                                    const ValuePath& path) {
+  for (const values::PointValue& value : values)
     if (auto found = find_part(value, path)) return found;
   return std::nullopt;
 }
 
 // Returns what the first name of a path means in a record; null if the record does not have it.
-const ValueType* find_record_variable(const ValueType& record, const ValuePath& path) {
-  const bool is_structure = record.use == ValueUse::none && record.element.empty();
+const values::ValueType* find_record_variable(const values::ValueType& record,
+                                              const ValuePath& path) {
+  const bool is_structure = record.use == values::ValueUse::none && record.element.empty();
   if (is_structure) return find_member_type(record, path.variable);
   return path.variable == "value" ? &record : nullptr;
 }
 
-void add_member_names(const ValueType& type, std::vector<std::string>& names) {
-  for (const ValueType& each : type.members)
+void add_member_names(const values::ValueType& type, std::vector<std::string>& names) {
+  for (const values::ValueType& each : type.members)
     if (each.member_name.empty())
       add_member_names(each, names);
     else if (std::ranges::find(names, each.member_name) == names.end())
@@ -156,21 +162,22 @@ void add_member_names(const ValueType& type, std::vector<std::string>& names) {
 }
 
 // `types`: that do not have the member.
-Error no_member(std::string message, std::string_view name, std::span<const ValueType> types) {
+Error no_member(std::string message, std::string_view name,
+                std::span<const values::ValueType> types) {
   std::vector<std::string> names;
-  for (const ValueType& each : types) add_member_names(each, names);
+  for (const values::ValueType& each : types) add_member_names(each, names);
   return hint_members({ErrorKind::not_found, std::move(message)}, name, std::move(names),
                       types.size() > 1 ? "their" : "its");
 }
 
-Error no_member_of(const ValueType& type, std::string_view name) {
+Error no_member_of(const values::ValueType& type, std::string_view name) {
   return no_member(fmt::format("{} has no member '{}'", type.name, name), name, {&type, 1});
 }
 
 // Says why the type of a record does not have the member. `followed`: of the path, what it has.
-MissingMember explain_missing(const ValueType& record, const ValuePath& path,
+MissingMember explain_missing(const values::ValueType& record, const ValuePath& path,
                               std::size_t& followed) {
-  const ValueType* at = find_record_variable(record, path);
+  const values::ValueType* at = find_record_variable(record, path);
   if (at == nullptr && record.members.empty())
     return {.error = {
                 ErrorKind::not_found,
@@ -179,7 +186,7 @@ MissingMember explain_missing(const ValueType& record, const ValuePath& path,
   for (const Step& step : path.steps) {
     ++followed;
     std::string problem;
-    const ValueType* const next = follow_types(*at, {&step, 1}, &problem);
+    const values::ValueType* const next = follow_types(*at, {&step, 1}, &problem);
     if (next != nullptr) {
       at = next;
       continue;
@@ -197,7 +204,7 @@ MissingMember explain_missing(const ValueType& record, const ValuePath& path,
 
 std::optional<ArgumentValue> find_in_record(std::string_view name, const UserRecord& record) {
   const auto path = parse_value_path(name);
-  const Value* const value =
+  const values::Value* const value =
       path && record.value ? find_record_member(*record.value, *path) : nullptr;
   if (value == nullptr) return std::nullopt;
   return ArgumentValue{.name = name, .value = *value, .is_from_source = true};
@@ -205,26 +212,27 @@ std::optional<ArgumentValue> find_in_record(std::string_view name, const UserRec
 
 } // namespace
 
-const Value* find_record_member(const Value& record, const ValuePath& path) {
-  const auto* const members = std::get_if<Value::Struct>(&record.value);
-  const Value* const value = members != nullptr         ? find_member_value(*members, path.variable)
-                             : path.variable == "value" ? &record
-                                                        : nullptr;
-  const Value* const found = value != nullptr ? follow_values(*value, path.steps) : nullptr;
+const values::Value* find_record_member(const values::Value& record, const ValuePath& path) {
+  const auto* const members = std::get_if<values::Value::Struct>(&record.value);
+  const values::Value* const value = members != nullptr ? find_member_value(*members, path.variable)
+                                     : path.variable == "value" ? &record
+                                                                : nullptr;
+  const values::Value* const found = value != nullptr ? follow_values(*value, path.steps) : nullptr;
   return found != &not_captured_part ? found : nullptr;
 }
 
-const ValueType* find_record_member(const ValueType& record, const ValuePath& path) {
-  const ValueType* const type = find_record_variable(record, path);
+const values::ValueType* find_record_member(const values::ValueType& record,
+                                            const ValuePath& path) {
+  const values::ValueType* const type = find_record_variable(record, path);
   return type != nullptr ? follow_types(*type, path.steps) : nullptr;
 }
 
-std::optional<MissingMember> find_missing_member(std::span<const ValueType> records,
+std::optional<MissingMember> find_missing_member(std::span<const values::ValueType> records,
                                                  const ValuePath& path) {
   if (records.empty()) return std::nullopt;
   std::optional<MissingMember> missing; // of the type that has most of the path
   std::size_t most = 0;
-  for (const ValueType& record : records) {
+  for (const values::ValueType& record : records) {
     if (find_record_member(record, path) != nullptr) return std::nullopt;
     std::size_t steps = 0;
     MissingMember made = explain_missing(record, path, steps);
@@ -238,7 +246,7 @@ std::optional<MissingMember> find_missing_member(std::span<const ValueType> reco
 }
 
 Error not_saved(const PointDescription& point, const ValuePath& path, bool is_live) {
-  for (const PointValue& value : point.values) {
+  for (const values::PointValue& value : point.values) {
     std::string problem;
     find_part(value, path, &problem);
     if (!problem.empty())
@@ -250,12 +258,12 @@ Error not_saved(const PointDescription& point, const ValuePath& path, bool is_li
         fmt::format("'{}'", path.text));
   if (is_live) {
     Error error{ErrorKind::not_found, fmt::format("its events do not have '{}'", path.text)};
-    if (const auto names = list_names(point.values, &PointValue::name); !names.empty())
+    if (const auto names = list_names(point.values, &values::PointValue::name); !names.empty())
       error = std::move(error).hint(fmt::format("they have: {}", names));
     return std::move(error).hint("--args, --regs, --return and --latency select what they have");
   }
   Error error{ErrorKind::not_found, fmt::format("'{}' was not saved", path.text)};
-  if (const auto saved = list_names(point.values, &PointValue::name); !saved.empty())
+  if (const auto saved = list_names(point.values, &values::PointValue::name); !saved.empty())
     error = std::move(error).hint(fmt::format("the saved values are: {}", saved));
   const auto source = parse_source_name(path.variable);
   if (path.variable.starts_with('%') ||
@@ -284,7 +292,7 @@ std::optional<ArgumentValue> find_value(std::string_view name, const Event& even
   if (is_result && event.left_by == ExitKind::tail_call)
     return ArgumentValue{.name = name,
                          .type_name = to_string(ArgumentType::x64),
-                         .value = {Value::Unreadable{"left by a tail call"}}};
+                         .value = {values::Value::Unreadable{"left by a tail call"}}};
   if (is_result && event.typed_return) return event.typed_return;
   if (event.typed_arguments) {
     const auto found = std::ranges::find(*event.typed_arguments, name, &ArgumentValue::name);
@@ -299,16 +307,17 @@ std::optional<ArgumentValue> find_value(std::string_view name, const Event& even
   return untyped_value(name, event.arguments[source->number]);
 }
 
-std::optional<NamedValue> find_variable(std::span<const PointValue> values, const ValuePath& path) {
+std::optional<NamedValue> find_variable(std::span<const values::PointValue> values,
+                                        const ValuePath& path) {
   if (path.is_of_result()) return std::nullopt;
-  for (const PointValue& value : values)
+  for (const values::PointValue& value : values)
     if (value.name == path.text) return named_part(value, {}, value.type);
   return find_part(values, path);
 }
 
 std::optional<NamedValue> find_other(const PointDescription& point, const ValuePath& path,
                                      Arch arch) {
-  const std::span<const PointValue> values = point.values;
+  const std::span<const values::PointValue> values = point.values;
   if (path.is_of_result()) return find_part(values, path);
   ValuePath member = path;
   member.text = "this->" + path.text;
@@ -316,9 +325,9 @@ std::optional<NamedValue> find_other(const PointDescription& point, const ValueP
   member.steps.insert(member.steps.begin(), {.kind = Step::Kind::member, .name = path.variable});
   if (auto found = find_variable(values, member)) return found;
   // "arg1.id" is a part of the second parameter.
-  for (const PointValue& value : values) {
+  for (const values::PointValue& value : values) {
     if (value.source != path.variable) continue;
-    if (const ValueType* const type = follow_types(value.type, path.steps))
+    if (const values::ValueType* const type = follow_types(value.type, path.steps))
       return named_part(value, path.steps, *type);
   }
   if (!point.has_registers || !path.steps.empty()) return std::nullopt;
@@ -329,17 +338,17 @@ std::optional<NamedValue> find_other(const PointDescription& point, const ValueP
   return NamedValue{.name = path.text, .in_register = *number, .type = {}};
 }
 
-const Value* find_data(const NamedValue& named, const Event& event, Value& made) {
+const values::Value* find_data(const NamedValue& named, const Event& event, values::Value& made) {
   if (named.in_register) {
     if (*named.in_register >= event.registers.size()) return nullptr;
-    made = {Value::Hex{event.registers[*named.in_register]}};
+    made = {values::Value::Hex{event.registers[*named.in_register]}};
     return &made;
   }
   if (named.name == result_name) {
     if (event.kind != EventKind::on_return || event.left_by == ExitKind::tail_call) return nullptr;
     if (event.typed_return) return follow_values(event.typed_return->value, named.steps);
     if (event.returns_nothing) { // the register all the same, see CapturePlan::describe()
-      made = {Value::Hex{event.return_value}};
+      made = {values::Value::Hex{event.return_value}};
       return &made;
     }
   }
@@ -393,8 +402,8 @@ std::optional<ArgumentValue> EventValues::find(const std::string& name, const Ev
   }
   if (auto found = find_value(name, event)) return found;
   const NamedValue* const named = find_named(name, event.probe);
-  Value made;
-  const Value* const value = named != nullptr ? find_data(*named, event, made) : nullptr;
+  values::Value made;
+  const values::Value* const value = named != nullptr ? find_data(*named, event, made) : nullptr;
   if (value != nullptr)
     return ArgumentValue{.name = name, .type_name = named->type.name, .value = *value};
   if (event.span != nullptr && name == span_key_name)
@@ -411,7 +420,7 @@ std::optional<EventValues::Number> EventValues::find_product(const SummedValue& 
     if (!number) return std::nullopt;
     product.number *= static_cast<std::uint64_t>(*number); // modulo 2^64, as in the run
     product.is_signed |= std::holds_alternative<std::int64_t>(found->value.value) ||
-                         std::holds_alternative<Value::Name>(found->value.value);
+                         std::holds_alternative<values::Value::Name>(found->value.value);
   }
   return product;
 }
@@ -501,7 +510,8 @@ bool EventValues::has_other_event(std::span<const std::string> names, const Even
 Result<void> EventValues::check_built_in(const std::string& name, group_feature variable) const {
   const auto is_missing = [&](const auto& point) {
     const PointDescription& described = point.second;
-    if (std::ranges::find(described.values, name, &PointValue::name) != described.values.end())
+    if (std::ranges::find(described.values, name, &values::PointValue::name) !=
+        described.values.end())
       return false;
     if (variable == BY_FAILED && !described.knows_failure) return true;
     if (variable == BY_ERRNO && !described.knows_errno) return true;
@@ -513,4 +523,4 @@ Result<void> EventValues::check_built_in(const std::string& name, group_feature 
       fmt::format("save it with: attach --args '{}' --save FILE", name)));
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::events

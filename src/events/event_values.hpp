@@ -10,7 +10,7 @@
 #include <map>
 #include <span>
 
-namespace uprobectl {
+namespace uprobectl::events {
 
 // What the events of a point have.
 struct PointDescription {
@@ -22,7 +22,7 @@ struct PointDescription {
   bool knows_causes = false;  // Event::caused_ns
   bool begins_spans = false;  // events are spans that begin or end there
   bool ends_spans = false;
-  std::vector<PointValue> values = {};
+  std::vector<values::PointValue> values = {};
   bool is_of_spans() const { return begins_spans || ends_spans; }
   // Names of built-in variables that mean variables of the function there, which were not captured.
   std::vector<std::string> hidden = {};
@@ -36,9 +36,9 @@ std::optional<ArgumentValue> find_value(std::string_view name, const Event& even
 // Returns the member of a record that the path leads to; null if there is none. Members of
 // anonymous structures are those of the structure around them. A record that is not a structure is
 // named `value`.
-const Value* find_record_member(const Value& record, const ValuePath& path);
+const values::Value* find_record_member(const values::Value& record, const ValuePath& path);
 // Returns the type of the member; null if the type of the record does not have it.
-const ValueType* find_record_member(const ValueType& record, const ValuePath& path);
+const values::ValueType* find_record_member(const values::ValueType& record, const ValuePath& path);
 
 // What a path names that no type of records has, and where in the path it is.
 struct MissingMember {
@@ -47,7 +47,7 @@ struct MissingMember {
 };
 // Returns why none of the types, which are all that the records of a run may have, has the member;
 // nullopt if one of them has it, or no type is known.
-std::optional<MissingMember> find_missing_member(std::span<const ValueType> records,
+std::optional<MissingMember> find_missing_member(std::span<const values::ValueType> records,
                                                  const ValuePath& path);
 
 // A value of the events of a point, or a part of one.
@@ -55,12 +55,13 @@ struct NamedValue {
   std::string name;                            // of the value, in events
   std::vector<ValuePath::Step> steps = {};     // from it to the part
   std::optional<std::size_t> in_register = {}; // instead: index in Event::registers
-  ValueType type;
+  values::ValueType type;
   bool at_return = false;
 };
 
 // Finds what a path names, as attach does: a value or a part of one that was captured.
-std::optional<NamedValue> find_variable(std::span<const PointValue> values, const ValuePath& path);
+std::optional<NamedValue> find_variable(std::span<const values::PointValue> values,
+                                        const ValuePath& path);
 // Finds what a path names if no variable has the name: a member of `this`, argN, ret, or a register
 // of `arch`.
 std::optional<NamedValue> find_other(const PointDescription& point, const ValuePath& path,
@@ -74,7 +75,7 @@ Error outcome_not_saved(std::string_view name);
 // Returns the value in an event; null if the event does not have it, because it is of another phase
 // or the call was left by a tail call. A part that was not captured is a Value::More. `made`
 // holds what the event does not.
-const Value* find_data(const NamedValue& named, const Event& event, Value& made);
+const values::Value* find_data(const NamedValue& named, const Event& event, values::Value& made);
 
 // Finds values of the events of a run by name. Remembers what names mean at each point.
 class EventValues {
@@ -131,4 +132,4 @@ private:
   Arch arch_ = host_arch;
 };
 
-} // namespace uprobectl
+} // namespace uprobectl::events

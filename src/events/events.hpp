@@ -12,13 +12,16 @@
 #include <algorithm>
 #include <array>
 
-namespace uprobectl {
+namespace uprobectl::output {
+struct StackSample; // output/records.hpp
+} // namespace uprobectl::output
 
-namespace unwind {
+namespace uprobectl::unwind {
 struct Stack;
 struct Frame;
-} // namespace unwind
-struct StackSample; // output/records.hpp
+} // namespace uprobectl::unwind
+
+namespace uprobectl::events {
 
 enum class EventKind {
   entry,
@@ -34,18 +37,18 @@ enum class ExitKind { unknown, return_instruction, tail_call };
 // A record of a user's program.
 struct UserRecord {
   std::string map;
-  std::optional<std::string> type; // name of the type that it was decoded with
-  std::optional<Value> value;      // nullopt if no type is known; the bytes are then in `raw`
+  std::optional<std::string> type;    // name of the type that it was decoded with
+  std::optional<values::Value> value; // nullopt if no type is known; the bytes are then in `raw`
   std::vector<std::byte> raw;
-  std::optional<Value> sent = {};                   // if `value` is another form of it (--as)
-  std::shared_ptr<const ValueType> value_type = {}; // of what was sent; null: not known
+  std::optional<values::Value> sent = {}; // if `value` is another form of it (--as)
+  std::shared_ptr<const values::ValueType> value_type = {}; // of what was sent; null: not known
 };
 
 // A captured value and its name.
 struct ArgumentValue {
   std::string_view name;           // borrowed
   std::string_view type_name = {}; // as in --args, or in the source; borrowed
-  Value value = {};                // unreadable, in whole or in part, if it could not be read
+  values::Value value = {};        // unreadable, in whole or in part, if it could not be read
   bool is_memory = false;          // a string or buffer: JSON says whether it is cut
   bool is_from_source = false;     // named and typed by debug information
 };
@@ -56,7 +59,7 @@ struct Event;
 struct Span {
   std::uint32_t number = 0;
   std::string_view name = {}; // borrowed
-  Value key = {};
+  values::Value key = {};
   bool is_by_thread = false;  // the key is the thread
   std::uint64_t begin_ns = 0; // CLOCK_MONOTONIC
   // The hit that ended it; null if it was open at the end of the run.
@@ -84,9 +87,9 @@ struct Event {
   std::uint32_t pid = 0;     // in the pid namespace of uprobectl
   std::uint32_t tid = 0;
   std::uint32_t cpu = 0;
-  std::string comm;                  // at most 15 bytes (TASK_COMM_LEN - 1)
-  const ProbePoint* point = nullptr; // borrowed
-  std::uint32_t probe = 0;           // number of the probe in this run
+  std::string comm;                           // at most 15 bytes (TASK_COMM_LEN - 1)
+  const resolve::ProbePoint* point = nullptr; // borrowed
+  std::uint32_t probe = 0;                    // number of the probe in this run
   EventKind kind = EventKind::entry;
   // Set for entries and paired calls. `arguments` has the six integer arguments unless --args or a
   // static probe declares others, which are in `typed_arguments`.
@@ -132,7 +135,7 @@ struct Event {
   // If requested. Borrowed; valid only while the event is being reported.
   const unwind::Stack* stack = nullptr;
   // The same stack, for exports and the copy of the run. Borrowed as `stack`.
-  const StackSample* sample = nullptr;
+  const output::StackSample* sample = nullptr;
   // Its stack is not unwound: only the copy of the run has it.
   bool has_raw_stack = false;
   // The frame that called the function, if requested and known. Borrowed as `stack`.
@@ -181,4 +184,4 @@ inline void set_waits(Event& whole, const Event& first, const Event& second) {
 // The names of the elements of Event::registers.
 std::span<const std::string_view> register_names(Arch arch = host_arch);
 
-} // namespace uprobectl
+} // namespace uprobectl::events

@@ -14,7 +14,7 @@
 #include <span>
 #include <utility>
 
-namespace uprobectl {
+namespace uprobectl::events {
 
 namespace {
 
@@ -712,9 +712,9 @@ parse_caller_name(std::string_view text) {
   const std::string_view function = text.substr(begin);
   if (is_module && split == std::string_view::npos) return name;
   if (function.empty()) return name; // "bash!"
-  const auto parsed = parse_function(function);
+  const auto parsed = resolve::parse_function(function);
   if (!parsed) return wrong(begin, parsed.error().message);
-  if (parsed->form != FunctionSpec::Form::name || parsed->plus)
+  if (parsed->form != resolve::FunctionSpec::Form::name || parsed->plus)
     return wrong(begin, "a caller is a whole function, by its name");
   name.function = function;
   return name;
@@ -758,4 +758,4 @@ std::optional<std::string> example_condition(std::string_view name) {
   return std::string(name) + (is_text_variable(subject) ? " == \"NAME\"" : " != 0");
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::events

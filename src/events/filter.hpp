@@ -10,7 +10,7 @@
 #include <functional>
 #include <memory>
 
-namespace uprobectl {
+namespace uprobectl::events {
 
 enum class Comparison {
   equal,
@@ -185,4 +185,4 @@ std::optional<std::string> example_condition(std::string_view name);
 // The maximum length of the name of a thread or process.
 constexpr std::size_t max_task_name = 15;
 
-} // namespace uprobectl
+} // namespace uprobectl::events

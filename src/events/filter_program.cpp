@@ -10,7 +10,7 @@
 #include <cstring>
 #include <fmt/format.h>
 
-namespace uprobectl {
+namespace uprobectl::events {
 
 namespace {
 
@@ -268,4 +268,4 @@ void FilterCompiler::describe(builtin_settings& settings) const {
   if (keeps_terms_) settings.filter_features |= FILTERS_CALLS;
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::events

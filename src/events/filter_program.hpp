@@ -7,7 +7,7 @@
 
 #include <map>
 
-namespace uprobectl {
+namespace uprobectl::events {
 
 // Whether terms of the subject can be evaluated at entries and at returns alike.
 bool is_known_anywhere(filter_subject subject);
@@ -24,7 +24,7 @@ public:
   Result<std::array<record_u32, 2>> add(std::span<const FilterExpression> expressions,
                                         std::span<const PreparedTerm> terms);
 
-  const FilterTables& tables() const { return tables_; }
+  const bpf::FilterTables& tables() const { return tables_; }
   // Sets what the program must be able to do.
   void describe(builtin_settings& settings) const;
 
@@ -39,7 +39,7 @@ private:
   std::uint32_t set_number(const std::vector<std::uint64_t>& members);
 
   const CaptureSpec* capture_;
-  FilterTables tables_;
+  bpf::FilterTables tables_;
   std::vector<std::uint32_t> pattern_numbers_; // by term
   std::vector<std::uint32_t> text_sets_;       // by term: the first state; 0: not a large set
   std::map<std::vector<std::uint64_t>, std::uint32_t> sets_;
@@ -47,4 +47,4 @@ private:
   std::map<std::string, record_u32> known_; // 1 + index of a filter, by its bytes
 };
 
-} // namespace uprobectl
+} // namespace uprobectl::events

@@ -12,7 +12,7 @@
 #include <fmt/format.h>
 #include <utility>
 
-namespace uprobectl {
+namespace uprobectl::events {
 
 namespace {
 
@@ -34,7 +34,7 @@ void hide_address(std::string& reason) {
     reason.replace(at, before.size(), "memory ");
 }
 
-Value shown_number(const BuiltInVariable& variable, std::uint64_t number) {
+values::Value shown_number(const BuiltInVariable& variable, std::uint64_t number) {
   const RawArgument raw{.type = variable.type, .number = number};
   return variable.is_errno ? present({.kind = Presentation::Kind::error_number}, raw, 0)
                            : plain_value(raw);
@@ -49,14 +49,14 @@ ArgumentValue built_in_value(std::string_view name, const BuiltInVariable& varia
   else if (const auto number = variable.number(event))
     value.value = shown_number(variable, *number);
   else
-    value.value = {Value::Unreadable{"not available here"}};
+    value.value = {values::Value::Unreadable{"not available here"}};
   return value;
 }
 
 ArgumentValue missing_value(std::string_view name, std::string reason) {
   return {.name = name,
           .type_name = to_string(ArgumentType::x64),
-          .value = {Value::Unreadable{std::move(reason)}}};
+          .value = {values::Value::Unreadable{std::move(reason)}}};
 }
 
 ArgumentValue named_value(const std::string& name, const Event& event, EventValues& values) {
@@ -128,13 +128,13 @@ Result<GroupSpec> parse_groups(std::string_view text, std::span<const ArgumentLi
 
 // `is_summed`: the value has to be a number.
 static Result<void> check_record_value(std::string_view option, const ValuePath& path,
-                                       bool is_summed, std::span<const ValueType> records) {
+                                       bool is_summed, std::span<const values::ValueType> records) {
   if (auto missing = find_missing_member(records, path))
     return fail(std::move(missing->error).within(fmt::format("{} '{}'", option, path.text)));
   if (!is_summed) return {};
   std::optional<Error> problem;
-  for (const ValueType& record : records) {
-    const ValueType* const member = find_record_member(record, path);
+  for (const values::ValueType& record : records) {
+    const values::ValueType* const member = find_record_member(record, path);
     if (member == nullptr) continue;
     auto checked = check_summed(*member, path.text);
     if (checked) return {};
@@ -145,12 +145,12 @@ static Result<void> check_record_value(std::string_view option, const ValuePath&
 }
 
 Result<void> check_record_sum(std::string_view option, const SummedValue& value,
-                              std::span<const ValueType> records) {
+                              std::span<const values::ValueType> records) {
   for (const ValuePath& each : value.operands)
     if (auto checked = check_record_value(option, each, true, records); !checked) return checked;
-  const auto has_all = [&](const ValueType& record) {
+  const auto has_all = [&](const values::ValueType& record) {
     return std::ranges::all_of(value.operands, [&](const ValuePath& each) {
-      const ValueType* const member = find_record_member(record, each);
+      const values::ValueType* const member = find_record_member(record, each);
       return member != nullptr && check_summed(*member, each.text);
     });
   };
@@ -159,7 +159,8 @@ Result<void> check_record_sum(std::string_view option, const SummedValue& value,
               fmt::format("{}: none of the records has all numbers of '{}'", option, value.text));
 }
 
-Result<void> check_record_groups(const GroupSpec& groups, std::span<const ValueType> records) {
+Result<void> check_record_groups(const GroupSpec& groups,
+                                 std::span<const values::ValueType> records) {
   for (const GroupValue& key : groups.by) {
     if (key.built_in && !is_outcome(key.built_in)) continue; // records have no calls
     const auto path = parse_value_path(key.text);
@@ -198,7 +199,7 @@ std::vector<ArgumentValue> group_values(const GroupSpec& groups, const Event& ev
     } else {
       ArgumentValue& value = values.emplace_back(named_value(each.text, event, known));
       value.name = each.text;
-      if (auto* const unread = std::get_if<Value::Unreadable>(&value.value.value)) {
+      if (auto* const unread = std::get_if<values::Value::Unreadable>(&value.value.value)) {
         hide_address(unread->reason);
         hide_address(unread->text);
       }
@@ -207,4 +208,4 @@ std::vector<ArgumentValue> group_values(const GroupSpec& groups, const Event& ev
   return values;
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::events

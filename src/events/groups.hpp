@@ -7,7 +7,7 @@
 #include "events/event_values.hpp"
 #include "events/events.hpp"
 
-namespace uprobectl {
+namespace uprobectl::events {
 
 // A value by which hits are counted.
 struct GroupValue {
@@ -43,9 +43,10 @@ Result<GroupSpec> parse_groups(std::string_view text, std::span<const ArgumentLi
 // Fails if none of the types, which are all that the records of a run may have, has a number of
 // the name of an operand. Without types nothing is known before. `option`: begins the error.
 Result<void> check_record_sum(std::string_view option, const SummedValue& value,
-                              std::span<const ValueType> records);
+                              std::span<const values::ValueType> records);
 // The same for all values of the groups. Those that hits are counted by may have any type.
-Result<void> check_record_groups(const GroupSpec& groups, std::span<const ValueType> records);
+Result<void> check_record_groups(const GroupSpec& groups,
+                                 std::span<const values::ValueType> records);
 
 // Returns how many bytes of a string can be in a key with these values.
 std::uint32_t max_group_string(const GroupSpec& groups);
@@ -58,4 +59,4 @@ double average_of(const group_sums& sums);
 std::vector<ArgumentValue> group_values(const GroupSpec& groups, const Event& event,
                                         EventValues& known);
 
-} // namespace uprobectl
+} // namespace uprobectl::events

@@ -5,12 +5,12 @@
 #include <bit>
 #include <limits>
 
-namespace uprobectl {
+namespace uprobectl::events {
 
 namespace {
 
 // Returns the indexes of the first and the last bucket that is not empty.
-std::optional<std::pair<std::size_t, std::size_t>> used_buckets(const Histogram& histogram) {
+std::optional<std::pair<std::size_t, std::size_t>> used_buckets(const bpf::Histogram& histogram) {
   std::optional<std::pair<std::size_t, std::size_t>> used;
   for (std::size_t i = 0; i < histogram.buckets.size(); ++i) {
     if (histogram.buckets[i] == 0) continue;
@@ -30,7 +30,7 @@ HistogramRange bucket_range(std::size_t bucket) {
   return {.low = low, .high = low + width};
 }
 
-std::vector<HistogramRange> merge_by_power_of_two(const Histogram& histogram) {
+std::vector<HistogramRange> merge_by_power_of_two(const bpf::Histogram& histogram) {
   std::vector<HistogramRange> ranges;
   const auto used = used_buckets(histogram);
   if (!used) return ranges;
@@ -43,7 +43,7 @@ std::vector<HistogramRange> merge_by_power_of_two(const Histogram& histogram) {
   return ranges;
 }
 
-std::int64_t percentile(const Histogram& histogram, unsigned percent) {
+std::int64_t percentile(const bpf::Histogram& histogram, unsigned percent) {
   if (histogram.count == 0) return 0;
   // Rank of the percentile, counted from 1.
   const std::uint64_t rank = std::max<std::uint64_t>(
@@ -66,7 +66,7 @@ std::int64_t percentile(const Histogram& histogram, unsigned percent) {
   return histogram.max;
 }
 
-void add_number(Histogram& to, std::int64_t number) {
+void add_number(bpf::Histogram& to, std::int64_t number) {
   to.min = to.count == 0 ? number : std::min(to.min, number);
   to.max = to.count == 0 ? number : std::max(to.max, number);
   ++to.count;
@@ -85,12 +85,12 @@ void add_number(Histogram& to, std::int64_t number) {
   ++to.buckets[bucket];
 }
 
-void add_duration(Histogram& to, std::uint64_t duration_ns) {
+void add_duration(bpf::Histogram& to, std::uint64_t duration_ns) {
   constexpr std::uint64_t longest = std::numeric_limits<std::int64_t>::max();
   add_number(to, static_cast<std::int64_t>(std::min(duration_ns, longest)));
 }
 
-void add(Histogram& to, const Histogram& more) {
+void add(bpf::Histogram& to, const bpf::Histogram& more) {
   if (more.count == 0) return;
   if (to.count == 0) {
     to = more;
@@ -105,12 +105,12 @@ void add(Histogram& to, const Histogram& more) {
     to.buckets[i] += more.buckets[i];
 }
 
-Histogram subtract(const Histogram& now, const Histogram& before) {
+bpf::Histogram subtract(const bpf::Histogram& now, const bpf::Histogram& before) {
   if (before.count == 0) return now;
-  Histogram difference{.count = now.count - before.count,
-                       .negative = now.negative - before.negative,
-                       .total = now.total - before.total,
-                       .buckets = now.buckets};
+  bpf::Histogram difference{.count = now.count - before.count,
+                            .negative = now.negative - before.negative,
+                            .total = now.total - before.total,
+                            .buckets = now.buckets};
   for (std::size_t i = 0; i < before.buckets.size(); ++i)
     difference.buckets[i] -= before.buckets[i];
   difference.min = now.min;
@@ -127,4 +127,4 @@ Histogram subtract(const Histogram& now, const Histogram& before) {
   return difference;
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::events

@@ -4,7 +4,7 @@
 
 #include "bpf/builtin.hpp"
 
-namespace uprobectl {
+namespace uprobectl::events {
 
 // The numbers in [low, high) and how many were measured.
 struct HistogramRange {
@@ -19,21 +19,21 @@ HistogramRange bucket_range(std::size_t bucket); // with a count of 0
 
 // Merges the four buckets of each power of two. Returns the ranges from the first to the last that
 // is not empty; 0 has its own range.
-std::vector<HistogramRange> merge_by_power_of_two(const Histogram& histogram);
+std::vector<HistogramRange> merge_by_power_of_two(const bpf::Histogram& histogram);
 
 // Estimates a percentile by interpolating within its bucket, with an error of at most 1/8. Returns
 // the minimum if the percentile is negative, and 0 for an empty histogram.
-std::int64_t percentile(const Histogram& histogram, unsigned percent);
+std::int64_t percentile(const bpf::Histogram& histogram, unsigned percent);
 
 // Adds a number. As the built-in program: measure() of bpf/programs/measure.h.
-void add_number(Histogram& to, std::int64_t number);
-void add_duration(Histogram& to, std::uint64_t duration_ns);
+void add_number(bpf::Histogram& to, std::int64_t number);
+void add_duration(bpf::Histogram& to, std::uint64_t duration_ns);
 
 // Adds the numbers of `more`.
-void add(Histogram& to, const Histogram& more);
+void add(bpf::Histogram& to, const bpf::Histogram& more);
 
 // Returns the numbers measured after `before`, an earlier snapshot of `now`. min and max are the
 // bounds of the used buckets, limited to those of `now`.
-Histogram subtract(const Histogram& now, const Histogram& before);
+bpf::Histogram subtract(const bpf::Histogram& now, const bpf::Histogram& before);
 
-} // namespace uprobectl
+} // namespace uprobectl::events

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <array>
 
-namespace uprobectl {
+namespace uprobectl::events {
 
 namespace {
 
@@ -92,7 +92,7 @@ bool is_low(std::uint32_t unit) { return unit >= first_low && unit < behind_low;
 
 } // namespace
 
-std::vector<JavaArgument> java_arguments(const JavaMethod& method, CodeKind kind) {
+std::vector<JavaArgument> java_arguments(const resolve::JavaMethod& method, CodeKind kind) {
   std::vector<JavaArgument> arguments;
   if (!method.is_static)
     arguments.push_back(argument_of(reference, "this", {.number = this_argument}, kind));
@@ -112,7 +112,7 @@ const JavaArgument* find_java_argument(std::span<const JavaArgument> arguments,
   return found == arguments.end() ? nullptr : &*found;
 }
 
-std::optional<JavaArgument> java_return(const JavaMethod& method, CodeKind kind) {
+std::optional<JavaArgument> java_return(const resolve::JavaMethod& method, CodeKind kind) {
   if (method.return_type == "void") return std::nullopt;
   JavaArgument made = argument_of(java_type(method.return_type), std::string(result_name),
                                   {.kind = ArgumentSource::Kind::returned}, kind);
@@ -120,7 +120,7 @@ std::optional<JavaArgument> java_return(const JavaMethod& method, CodeKind kind)
   return made;
 }
 
-std::string signature_key(const JavaMethod* method) {
+std::string signature_key(const resolve::JavaMethod* method) {
   if (method == nullptr) return {};
   std::string key = method->is_static ? "static " : "java ";
   key += method->return_type;
@@ -149,4 +149,4 @@ std::string utf16_to_utf8(Bytes characters) {
   return text;
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::events

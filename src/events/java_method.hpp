@@ -9,7 +9,7 @@
 #include "events/plan.hpp"
 #include "uprobectl/util.hpp"
 
-namespace uprobectl {
+namespace uprobectl::events {
 
 // ArgumentSource::number of `this`; parameters count from 0.
 constexpr std::uint32_t this_argument = UINT32_MAX;
@@ -24,17 +24,17 @@ struct JavaArgument {
 };
 
 // Returns `this`, unless the method is static, then "arg0", "arg1", …
-std::vector<JavaArgument> java_arguments(const JavaMethod& method, CodeKind kind);
+std::vector<JavaArgument> java_arguments(const resolve::JavaMethod& method, CodeKind kind);
 
 // Returns null if the method has no such argument.
 const JavaArgument* find_java_argument(std::span<const JavaArgument> arguments,
                                        const ArgumentSource& source);
 
 // Returns the return value, named "ret", or nullopt for void.
-std::optional<JavaArgument> java_return(const JavaMethod& method, CodeKind kind);
+std::optional<JavaArgument> java_return(const resolve::JavaMethod& method, CodeKind kind);
 
 // Returns a key that is equal for methods whose arguments are read alike; empty for null.
-std::string signature_key(const JavaMethod* method);
+std::string signature_key(const resolve::JavaMethod* method);
 
 // Converts the characters of a compressed java.lang.String (one byte each) to UTF-8.
 std::string latin1_to_utf8(Bytes characters);
@@ -43,4 +43,4 @@ std::string latin1_to_utf8(Bytes characters);
 // end is ignored.
 std::string utf16_to_utf8(Bytes characters);
 
-} // namespace uprobectl
+} // namespace uprobectl::events

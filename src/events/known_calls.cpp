@@ -7,7 +7,7 @@
 
 #include <algorithm>
 
-namespace uprobectl {
+namespace uprobectl::events {
 
 namespace {
 
@@ -88,4 +88,4 @@ KnownCall make_known_call(const Prototype& prototype, std::string function,
   return made;
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::events

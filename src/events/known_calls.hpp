@@ -4,7 +4,7 @@
 
 #include "events/prototypes.hpp"
 
-namespace uprobectl {
+namespace uprobectl::events {
 
 struct CaptureSpec; // events/plan.hpp
 struct CapturePhases;
@@ -49,4 +49,4 @@ KnownCall make_known_call(const Prototype& prototype, std::string function,
                           const CaptureSpec& capture, const CapturePhases& phases,
                           bool scalars_only, const std::optional<ErrnoLocation>& error);
 
-} // namespace uprobectl
+} // namespace uprobectl::events

@@ -8,7 +8,7 @@
 #include "bpf/record.h"
 #include "dwarf/types.hpp"
 
-namespace uprobectl {
+namespace uprobectl::events {
 
 // How such a type holds its value. Offsets are in bytes from its start.
 struct LibraryType {
@@ -65,4 +65,4 @@ struct BasePath {
 // hidden by that (C++ [class.member.lookup]).
 std::vector<BasePath> bases_with_member(const dwarf::Type& type, std::string_view name);
 
-} // namespace uprobectl
+} // namespace uprobectl::events

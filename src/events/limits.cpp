@@ -10,7 +10,7 @@
 #include <fmt/format.h>
 #include <limits>
 
-namespace uprobectl {
+namespace uprobectl::events {
 
 namespace {
 
@@ -77,4 +77,4 @@ Result<EventRate> parse_rate(std::string_view text) {
   return EventRate{.events = *number * factor, .time = time};
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::events

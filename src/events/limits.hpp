@@ -10,7 +10,7 @@
 #include <string>
 #include <string_view>
 
-namespace uprobectl {
+namespace uprobectl::events {
 
 // The maximum number of events of a probe in a window of time. A window begins with an event.
 struct EventRate {
@@ -30,4 +30,4 @@ Result<std::uint32_t> parse_sample(std::string_view text);
 // millions, in each second or minute.
 Result<EventRate> parse_rate(std::string_view text);
 
-} // namespace uprobectl
+} // namespace uprobectl::events

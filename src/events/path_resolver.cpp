@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 
-namespace uprobectl {
+namespace uprobectl::events {
 
 using dwarf::Location;
 using dwarf::Type;
@@ -44,10 +44,10 @@ namespace {
 
 // Whether the type has floating-point numbers only, which calling conventions pass apart.
 bool is_floating_point(const Type& type, int depth) {
-  if (type.kind() == TypeKind::floating) return true;
+  if (type.kind() == values::TypeKind::floating) return true;
   if (depth == max_typed_depth) return false;
-  if (type.kind() == TypeKind::array) return is_floating_point(*type.target(), depth + 1);
-  return type.kind() == TypeKind::structure && !type.members().empty() &&
+  if (type.kind() == values::TypeKind::array) return is_floating_point(*type.target(), depth + 1);
+  return type.kind() == values::TypeKind::structure && !type.members().empty() &&
          std::ranges::all_of(type.members(), [&](const dwarf::Member& each) {
            return is_floating_point(*each.type, depth + 1);
          });
@@ -216,7 +216,7 @@ private:
     if (!where_.phases.exit)
       return fail(path_error(path, ErrorKind::usage, "the return is not probed")
                       .hint("add --latency, or --entry --return"));
-    if (function.result->kind() == TypeKind::none)
+    if (function.result->kind() == values::TypeKind::none)
       return fail(path_error(path, ErrorKind::not_found,
                              function.has_unknown_result ? "the location of the result is not known"
                                                          : "the function returns nothing"));
@@ -250,7 +250,7 @@ private:
   Result<void> take(const ValuePath& path, LocatedValue& value, const ValuePath::Step& step) const {
     if (value.bits) return fail(path_error(path, ErrorKind::usage, "a bit-field has no members"));
     const bool is_rust_reference =
-        value.type->kind() == TypeKind::reference && value.type->name().starts_with('&');
+        value.type->kind() == values::TypeKind::reference && value.type->name().starts_with('&');
     if (auto object = skip_reference(path, value); !object) return object;
     switch (step.kind) {
     case ValuePath::Step::Kind::member:
@@ -272,7 +272,8 @@ private:
   }
 
   Result<void> skip_reference(const ValuePath& path, LocatedValue& value) const {
-    if (value.type->kind() != TypeKind::reference || value.type->target() == nullptr) return {};
+    if (value.type->kind() != values::TypeKind::reference || value.type->target() == nullptr)
+      return {};
     return move_to(path, value, readings_.dereference(value, *value.type->target()));
   }
 
@@ -286,10 +287,10 @@ private:
         value = part_of(value, *library->type, library->offset);
     }
     if (auto left_out = left_out_error(path, *value.type)) return fail(std::move(*left_out));
-    if (value.type->kind() != TypeKind::pointer)
+    if (value.type->kind() != values::TypeKind::pointer)
       return fail(path_error(path, ErrorKind::usage,
                              fmt::format("{} is not a pointer", value.type->name())));
-    if (value.type->target() == nullptr || value.type->target()->kind() == TypeKind::none)
+    if (value.type->target() == nullptr || value.type->target()->kind() == values::TypeKind::none)
       return fail(path_error(path, ErrorKind::usage,
                              fmt::format("what {} points to has no type", value.type->name())));
     return move_to(path, value, readings_.dereference(value, *value.type->target()));
@@ -305,7 +306,7 @@ private:
 
   Result<void> take_member(const ValuePath& path, LocatedValue& at, const std::string& name) const {
     // As debuggers do: "." works for pointers.
-    if (at.type->kind() == TypeKind::pointer)
+    if (at.type->kind() == values::TypeKind::pointer)
       if (auto object = follow_pointer(path, at); !object) return object;
     const auto found = move_to_member(path, at, name);
     if (!found) return fail(found.error());
@@ -337,12 +338,12 @@ private:
       if (!first || !add_load(*first, static_cast<std::int64_t>(descriptor->data), word_size))
         return fail(path_error(path, ErrorKind::unsupported, location_too_complex));
       value = {.type = value.type, .phase = value.phase, .address = first};
-    } else if (value.type->kind() == TypeKind::array) {
+    } else if (value.type->kind() == values::TypeKind::array) {
       element = value.type->row();
       if (const auto count = value.type->row_count(); count > 0 && index >= count)
         return fail(path_error(path, ErrorKind::usage,
                                fmt::format("{} has {} elements", value.type->name(), count)));
-    } else if (value.type->kind() == TypeKind::pointer) {
+    } else if (value.type->kind() == values::TypeKind::pointer) {
       element = value.type->target();
       if (auto moved = follow_pointer(path, value); !moved) return moved;
     }
@@ -379,7 +380,7 @@ namespace {
 std::optional<ComparedValue> find_text(const ReadingBuilder& readings, const LocatedValue& value,
                                        std::string_view& problem) {
   const Type& type = *value.type;
-  ComparedValue made{.type = {.use = ValueUse::text, .name = type.name()}};
+  ComparedValue made{.type = {.use = values::ValueUse::text, .name = type.name()}};
   const auto take = [&](const std::optional<reading>& address, reading_form form,
                         std::string_view otherwise, std::uint32_t most = 0) {
     if (!address) problem = otherwise;
@@ -389,7 +390,7 @@ std::optional<ComparedValue> find_text(const ReadingBuilder& readings, const Loc
   };
   if (const auto form = find_string_form(type))
     return take(readings.address(value), *form, "the string is not in memory");
-  if (type.kind() == TypeKind::array && type.target() != nullptr &&
+  if (type.kind() == values::TypeKind::array && type.target() != nullptr &&
       is_character_type(*type.target()) && type.dimensions() <= 1 && type.descriptor() == nullptr) {
     const bool has_length = !value.address && value.location->length;
     if (has_length) made.length = readings.length(value);
@@ -418,8 +419,8 @@ Error unsupported(std::string_view what) { return {ErrorKind::unsupported, std::
 
 // The first bytes of a value, or of what a pointer points to.
 Result<ComparedValue> find_bytes(const ReadingBuilder& readings, const LocatedValue& value) {
-  ComparedValue made{.type = {.use = ValueUse::bytes, .name = value.type->name()}};
-  const bool is_pointer = value.type->kind() == TypeKind::pointer;
+  ComparedValue made{.type = {.use = values::ValueUse::bytes, .name = value.type->name()}};
+  const bool is_pointer = value.type->kind() == values::TypeKind::pointer;
   const auto address = is_pointer ? readings.number(value, word_size) : readings.address(value);
   if (!address)
     return fail(unsupported(is_pointer ? location_too_complex : "the bytes are not in memory"));
@@ -430,8 +431,8 @@ Result<ComparedValue> find_bytes(const ReadingBuilder& readings, const LocatedVa
 }
 
 // The type of a value that is not a number.
-ValueType without_number(const Type& type) {
-  ValueType made{.use = ValueUse::none, .name = type.name()};
+values::ValueType without_number(const Type& type) {
+  values::ValueType made{.use = values::ValueUse::none, .name = type.name()};
   for (const dwarf::Member& each : type.members())
     if (!each.name.empty() && !each.is_base) made.members.push_back({.member_name = each.name});
   return made;
@@ -442,7 +443,7 @@ Result<ComparedValue> find_number(const ReadingBuilder& readings, LocatedValue v
   if (type.is_byte_swapped())
     return fail(ErrorKind::usage, "a number whose bytes are in the other order cannot be used in "
                                   "the kernel");
-  const bool is_floating = type.kind() == TypeKind::floating;
+  const bool is_floating = type.kind() == values::TypeKind::floating;
   if (is_floating && type.size() != sizeof(float) && type.size() != sizeof(double))
     return fail(ErrorKind::unsupported,
                 fmt::format("{} has {} bytes: only floating-point numbers of 4 and 8 are compared",
@@ -466,15 +467,15 @@ Result<ComparedValue> find_number(const ReadingBuilder& readings, LocatedValue v
 
 } // namespace
 
-ValueType number_type(const dwarf::Type& type, const std::optional<dwarf::BitRange>& bits) {
-  ValueType made{.name = type.name(),
-                 .bits = static_cast<unsigned>(bits ? bits->size : type.bits()),
-                 .is_signed = type.is_signed(),
-                 .is_floating = type.kind() == TypeKind::floating,
-                 .is_address = type.kind() == TypeKind::pointer};
+values::ValueType number_type(const dwarf::Type& type, const std::optional<dwarf::BitRange>& bits) {
+  values::ValueType made{.name = type.name(),
+                         .bits = static_cast<unsigned>(bits ? bits->size : type.bits()),
+                         .is_signed = type.is_signed(),
+                         .is_floating = type.kind() == TypeKind::floating,
+                         .is_address = type.kind() == TypeKind::pointer};
   if (type.kind() != TypeKind::enumeration) return made;
-  auto enumeration = std::make_shared<Enumeration>(
-      Enumeration{.name = type.plain_name(), .is_scoped = type.is_scoped_enumeration()});
+  auto enumeration = std::make_shared<values::Enumeration>(
+      values::Enumeration{.name = type.plain_name(), .is_scoped = type.is_scoped_enumeration()});
   for (const dwarf::Enumerator& each : type.enumerators())
     enumeration->enumerators.push_back({.name = each.name, .value = each.value});
   made.enumeration = std::move(enumeration);
@@ -500,7 +501,7 @@ bool names_member(const TypedPoint& where, const ValuePath& path) {
 
 ConditionResult<ComparedValue> find_compared(const ReadingBuilder& readings,
                                              const TypedPoint& where, const ValuePath& path,
-                                             ValueUse use, bool is_condition) {
+                                             values::ValueUse use, bool is_condition) {
   std::size_t wrong_step = path.steps.size();
   // A condition has one reading besides the value. FilterCompiler numbers it.
   std::optional<reading> offset;
@@ -529,12 +530,12 @@ ConditionResult<ComparedValue> find_compared(const ReadingBuilder& readings,
   auto text = find_text(readings, value, problem);
   const TypeKind kind = value.type->kind();
   const bool has_other_use =
-      (use == ValueUse::number && kind == TypeKind::pointer) ||
-      (use == ValueUse::bytes && (kind == TypeKind::pointer || kind == TypeKind::array));
+      (use == values::ValueUse::number && kind == TypeKind::pointer) ||
+      (use == values::ValueUse::bytes && (kind == TypeKind::pointer || kind == TypeKind::array));
   Result<ComparedValue> made = fail(unsupported(problem));
   if (text && !has_other_use) {
     if (problem.empty()) made = std::move(*text);
-  } else if (use == ValueUse::bytes) {
+  } else if (use == values::ValueUse::bytes) {
     made = find_bytes(readings, value);
   } else if (!is_number(*value.type) && value.type->kind() != TypeKind::floating) {
     made = fail(cannot_compare(use, without_number(*value.type)));
@@ -546,4 +547,4 @@ ConditionResult<ComparedValue> find_compared(const ReadingBuilder& readings,
   return std::move(*made);
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::events

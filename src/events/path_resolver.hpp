@@ -5,7 +5,7 @@
 #include "events/readings.hpp"
 #include "events/value_plan.hpp"
 
-namespace uprobectl {
+namespace uprobectl::events {
 
 inline constexpr std::string_view location_too_complex = "its location is too complex";
 
@@ -18,7 +18,8 @@ bool is_character_type(const dwarf::Type& type);
 bool is_text_pointer(const dwarf::Type& type);
 
 // What the type of a number says. `bits`: those that it has, if it is a bit-field.
-ValueType number_type(const dwarf::Type& type, const std::optional<dwarf::BitRange>& bits = {});
+values::ValueType number_type(const dwarf::Type& type,
+                              const std::optional<dwarf::BitRange>& bits = {});
 
 // Why a location cannot be read.
 std::string problem_of(const dwarf::Location& location);
@@ -54,8 +55,8 @@ std::string parameter_source(const TypedPoint& where, const ValuePath& path);
 // variables are suggested for names that are not known.
 ConditionResult<ComparedValue> find_compared(const ReadingBuilder& readings,
                                              const TypedPoint& where, const ValuePath& path,
-                                             ValueUse use, bool is_condition);
+                                             values::ValueUse use, bool is_condition);
 
 Error path_error(const ValuePath& path, ErrorKind kind, std::string_view what);
 
-} // namespace uprobectl
+} // namespace uprobectl::events

@@ -17,7 +17,7 @@
 #include <tuple>
 #include <unordered_map>
 
-namespace uprobectl {
+namespace uprobectl::events {
 
 namespace {
 
@@ -27,7 +27,7 @@ constexpr std::size_t max_record_bytes = 60'000;
 // The key of a role at a point.
 struct PlannedKey {
   std::optional<std::size_t> reading = {}; // of the plan; nullopt: the thread
-  ValueType type = {};
+  values::ValueType type = {};
   bool is_result = false; // in a register at the return
 };
 
@@ -76,20 +76,20 @@ public:
   }
 
   // Returns the number of argument lists if there is none for the point.
-  std::size_t find_list(const ProbePoint& point) const { return lists_.find(point); }
+  std::size_t find_list(const resolve::ProbePoint& point) const { return lists_.find(point); }
 
   // Whether the return address is where a call puts it, so that the caller can be found. Labels and
   // numeric offsets may be inside a function, but not if its return is probed.
-  bool is_entry(const ProbePoint& point) const {
+  bool is_entry(const resolve::ProbePoint& point) const {
     if (point.static_probe || point.symbol_offset != 0) return false;
     if (capture_.on_return || capture_.pair_calls) return true;
-    if (!point.symbol || is_cold_part(*point.symbol)) return false;
-    return point.size.value_or(0) > 0 || point.kind == SymbolKind::plt || point.java;
+    if (!point.symbol || symbols::is_cold_part(*point.symbol)) return false;
+    return point.size.value_or(0) > 0 || point.kind == symbols::SymbolKind::plt || point.java;
   }
 
   // Whether calls are paired by goroutine. Assembly functions with Go's ABI0 do not have it in a
   // register.
-  bool is_by_goroutine(const ProbePoint& point, const CodeAbi& abi) const {
+  bool is_by_goroutine(const resolve::ProbePoint& point, const CodeAbi& abi) const {
     return (capture_.pair_calls || capture_.nest_calls) && abi.kind == CodeKind::go &&
            !point.symbol.value_or("").ends_with(".abi0");
   }
@@ -407,7 +407,7 @@ Result<CapturePlan> CapturePlan::make(const CaptureSpec& capture,
       known;
   std::map<std::string, std::uint32_t> numbers; // of plans, by their bytes
   const auto add = [&](const CapturePoint& probed) -> Result<void> {
-    const ProbePoint& point = *probed.point;
+    const resolve::ProbePoint& point = *probed.point;
     const CodeAbi& code = probed.code;
     const std::size_t list = planner.find_list(point);
     const auto builder = ReadingBuilder::make(capture, environment.by_uretprobe, probed);
@@ -524,8 +524,8 @@ PointDescription CapturePlan::describe(std::size_t probe) const {
                              .ends_spans = probes_[probe].ends_spans,
                              .values = values.describe(),
                              .hidden = probes_[probe].hidden};
-  const bool has_result =
-      std::ranges::find(described.values, result_name, &PointValue::name) != described.values.end();
+  const bool has_result = std::ranges::find(described.values, result_name,
+                                            &values::PointValue::name) != described.values.end();
   // As in the run, which reads the register of a function of many that returns nothing.
   if (has_results_ && !has_result && (!values.returns_nothing() || probes_.size() > 1))
     described.values.push_back({.name = std::string(result_name), .type = {}, .at_return = true});
@@ -541,4 +541,4 @@ std::vector<std::string> CapturePlan::describe_problems(std::size_t probe) const
   return problems;
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::events

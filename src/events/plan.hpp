@@ -19,7 +19,7 @@
 #include <chrono>
 #include <functional>
 
-namespace uprobectl {
+namespace uprobectl::events {
 
 // With more functions, only scalars and strings are captured without --args: their plans stay
 // small.
@@ -171,7 +171,7 @@ class ValuePlan; // events/value_plan.hpp
 // READ_BYTES with length_from the number of elements and their element_size, or with the address of
 // their end and length_is_end.
 struct CapturePoint {
-  const ProbePoint* point = nullptr; // borrowed
+  const resolve::ProbePoint* point = nullptr; // borrowed
   CodeAbi code = {};
   std::shared_ptr<const ValuePlan> values = {}; // instead of all other values; null: those
   // What to capture of a known function, instead of registers, if nothing else says so.
@@ -234,7 +234,7 @@ public:
 
   const builtin_settings& settings() const { return settings_; }
   const std::vector<capture_plan>& plans() const { return plans_; }
-  const FilterTables& filters() const { return filters_; }
+  const bpf::FilterTables& filters() const { return filters_; }
   std::uint32_t probe_plan(std::size_t probe) const { return probes_[probe].plan; }
   // Describes the requested values that cannot be captured at the probe, with reasons.
   std::vector<std::string> describe_problems(std::size_t probe) const;
@@ -277,7 +277,7 @@ private:
     bool is_signed = false;
   };
   struct Probe {
-    const ProbePoint* point = nullptr;
+    const resolve::ProbePoint* point = nullptr;
     std::uint32_t plan = 0;
     bool begins_spans = false;
     bool ends_spans = false;
@@ -297,7 +297,7 @@ private:
 
   builtin_settings settings_ = {};
   std::vector<capture_plan> plans_;
-  FilterTables filters_;
+  bpf::FilterTables filters_;
   std::vector<Probe> probes_;      // by number
   std::vector<std::string> spans_; // their names
   bool has_results_ = false;
@@ -309,4 +309,4 @@ private:
   bool compares_arguments_ = false; // a condition or measurement has an argument by number
 };
 
-} // namespace uprobectl
+} // namespace uprobectl::events

@@ -8,7 +8,7 @@
 #include <span>
 #include <utility>
 
-namespace uprobectl {
+namespace uprobectl::events {
 
 namespace {
 
@@ -211,4 +211,4 @@ void lay_out_records(builtin_settings& settings, std::vector<capture_plan>& plan
   settings.kept_size = copies ? end : settings.record_size;
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::events

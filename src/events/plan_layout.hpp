@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-namespace uprobectl {
+namespace uprobectl::events {
 
 // Sets the defaults of the plan's readings that are 0, so that equal plans have equal bytes.
 void complete_readings(capture_plan& plan);
@@ -42,4 +42,4 @@ inline bool loads_memory(const reading& each) {
 bool reads_memory(const builtin_settings& settings, std::span<const capture_plan> plans,
                   std::span<const filter> filters);
 
-} // namespace uprobectl
+} // namespace uprobectl::events

@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 
-namespace uprobectl {
+namespace uprobectl::events {
 
 namespace {
 
@@ -29,9 +29,9 @@ std::vector<ArgumentSpec> six_integer_arguments() {
 }
 
 // Returns why an argument of a static probe cannot be read; empty if it can.
-std::string argument_problem(const ArgumentSpec& spec, const StaticProbe* probe) {
+std::string argument_problem(const ArgumentSpec& spec, const usdt::StaticProbe* probe) {
   if (probe == nullptr || spec.source.kind != Kind::argument) return {};
-  const StaticArgument& argument = probe->arguments[spec.source.number];
+  const usdt::StaticArgument& argument = probe->arguments[spec.source.number];
   const std::string problem = unreadable_reason(argument);
   return problem.empty() ? problem : argument.raw + ": " + problem;
 }
@@ -47,7 +47,8 @@ std::string length_problem(const ArgumentSpec& spec, Specs list) {
   return {};
 }
 
-std::vector<ArgumentSpec> with_problems(std::vector<ArgumentSpec> specs, const StaticProbe* probe) {
+std::vector<ArgumentSpec> with_problems(std::vector<ArgumentSpec> specs,
+                                        const usdt::StaticProbe* probe) {
   for (ArgumentSpec& each : specs) each.problem = argument_problem(each, probe);
   for (ArgumentSpec& each : specs)
     if (each.problem.empty()) each.problem = length_problem(each, specs);
@@ -55,7 +56,7 @@ std::vector<ArgumentSpec> with_problems(std::vector<ArgumentSpec> specs, const S
 }
 
 // The arguments and the return value of a Java method, as many as a record can hold.
-std::vector<ArgumentSpec> java_values(const JavaMethod& method, CodeKind kind,
+std::vector<ArgumentSpec> java_values(const resolve::JavaMethod& method, CodeKind kind,
                                       const CapturePhases& phases) {
   std::vector<JavaArgument> known;
   if (phases.entry) known = java_arguments(method, kind);
@@ -158,7 +159,7 @@ Result<PointValues> PointValues::make(const ValueContext& context, const Capture
   PointValues made(context, probed, asked, builder);
   if (probed.values != nullptr) return made;
   const CaptureSpec& capture = context.capture;
-  const ProbePoint& point = *probed.point;
+  const resolve::ProbePoint& point = *probed.point;
   const CapturePhases phases = phases_of(capture, probed);
   DeclaredValues& declared = made.declared_;
   if (point.static_probe && (asked == nullptr || !asked->arguments.empty())) {
@@ -188,7 +189,7 @@ Result<PointValues> PointValues::make(const ValueContext& context, const Capture
 // A name of the list needs no debug information if it is declared where the list is not: by the
 // prototype, or by the signature of a Java method.
 Result<void> PointValues::find_listed_names() {
-  const ProbePoint& point = *probed_.point;
+  const resolve::ProbePoint& point = *probed_.point;
   std::vector<ArgumentSpec> offered = named_;
   if (point.java && point.symbol_offset == 0)
     add_prototype(
@@ -235,7 +236,7 @@ bool PointValues::is_declared(std::string_view name) const {
 
 bool PointValues::needs_types() const {
   const CaptureSpec& capture = context_.capture;
-  const ProbePoint& point = *probed_.point;
+  const resolve::ProbePoint& point = *probed_.point;
   if (context_.types == nullptr || probed_.values != nullptr) return false;
   const auto is_open = [&](std::string_view name) { return !name.empty() && !is_declared(name); };
   for (const auto* const summed : {&capture.measured, &capture.weight})
@@ -321,22 +322,23 @@ Result<bool> PointValues::knows_type(const ValuePath& path, const ArgumentSource
 }
 
 ConditionResult<std::optional<ComparedValue>>
-PointValues::compared_by_type(const ValuePath& path, const ArgumentSource& source, ValueUse use,
-                              bool is_condition) const {
+PointValues::compared_by_type(const ValuePath& path, const ArgumentSource& source,
+                              values::ValueUse use, bool is_condition) const {
   const auto known = knows_type(path, source);
   if (!known) return fail(known.error());
   if (!*known) return std::nullopt;
   auto made = find_compared(builder_, *types_, path, use, is_condition);
   // A text or bytes may be behind any pointer.
   const bool is_pointer = made && made->type.is_address && use != made->type.use;
-  if (made && (!is_pointer || use == ValueUse::number)) return std::move(*made);
+  if (made && (!is_pointer || use == values::ValueUse::number)) return std::move(*made);
   if (!made && made.error().error.kind == ErrorKind::usage)
     return std::unexpected(std::move(made).error());
   return std::nullopt;
 }
 
 ConditionResult<ComparedValue> PointValues::compared(const ValuePath& path, const FoundName& found,
-                                                     std::optional<ArgumentType> type, ValueUse use,
+                                                     std::optional<ArgumentType> type,
+                                                     values::ValueUse use,
                                                      bool is_condition) const {
   const Specs list = named_;
   const ArgumentSpec* declared = found.declared;
@@ -344,8 +346,9 @@ ConditionResult<ComparedValue> PointValues::compared(const ValuePath& path, cons
   if (is_source && !type) {
     // The type of an argument with the same source applies.
     const auto same = std::ranges::find_if(list, [&](const ArgumentSpec& each) {
-      return each.source == *found.source && !each.address_from && use != ValueUse::bytes &&
-             (use == ValueUse::text) == is_memory(each.type) && each.type != ArgumentType::bytes;
+      return each.source == *found.source && !each.address_from && use != values::ValueUse::bytes &&
+             (use == values::ValueUse::text) == is_memory(each.type) &&
+             each.type != ArgumentType::bytes;
     });
     if (same != list.end()) declared = &*same;
     auto typed = declared == nullptr ? compared_by_type(path, *found.source, use, is_condition)
@@ -419,7 +422,7 @@ Result<reading> PointValues::result_of_known_call() const {
         "add --return or --latency"));
   ArgumentSpec result = *known->result;
   if (is_memory(result.type)) result.type = ArgumentType::ptr;
-  auto made = builder_.compared(result, result.type, ValueUse::number, named_);
+  auto made = builder_.compared(result, result.type, values::ValueUse::number, named_);
   if (!made) return fail(std::move(made).error());
   return made->value;
 }
@@ -543,7 +546,7 @@ Result<PreparedTerm> PointValues::condition(const ConditionSpec& spec,
 Result<ComparedValue> PointValues::operand(const ValuePath& path) const {
   const FoundName found = find(path, false, find_built_in(path));
   if (found.built_in) return fail(is_built_in(*found.built_in).within(in_single_quotes(path.text)));
-  auto value = compared(path, found, {}, ValueUse::number, false);
+  auto value = compared(path, found, {}, values::ValueUse::number, false);
   if (!value) return fail(std::move(value).error().error);
   if (auto checked = check_summed(value->type, path.text); !checked)
     return fail(std::move(checked).error());
@@ -593,7 +596,7 @@ Result<SummedReading> PointValues::summed(const SummedValue& value) const {
 }
 
 Result<ComparedValue> PointValues::key(const ValuePath& path) const {
-  auto value = compared(path, find(path), {}, ValueUse::number, false);
+  auto value = compared(path, find(path), {}, values::ValueUse::number, false);
   if (!value) return fail(std::move(value).error().error);
   if (value->type.is_floating || value->value.form != READ_INTEGER)
     return fail(ErrorKind::usage,
@@ -788,4 +791,4 @@ Result<ValuePlan> PointValues::values_of_events(NameProblems& problems) const {
   return made;
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::events

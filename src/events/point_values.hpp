@@ -8,7 +8,7 @@
 #include "events/readings.hpp"
 #include "events/value_plan.hpp"
 
-namespace uprobectl {
+namespace uprobectl::events {
 
 // Names that a run asks for, and why no point has had them so far.
 class NameProblems {
@@ -85,13 +85,13 @@ private:
   FoundName find(const ValuePath& path, bool has_type = false,
                  std::optional<filter_subject> built_in = {}) const;
   ConditionResult<ComparedValue> compared(const ValuePath& path, const FoundName& found,
-                                          std::optional<ArgumentType> type, ValueUse use,
+                                          std::optional<ArgumentType> type, values::ValueUse use,
                                           bool is_condition) const;
   // Returns nullopt if the value is that of a register: its type is not known, or debug information
   // has no location for it.
   ConditionResult<std::optional<ComparedValue>> compared_by_type(const ValuePath& path,
                                                                  const ArgumentSource& source,
-                                                                 ValueUse use,
+                                                                 values::ValueUse use,
                                                                  bool is_condition) const;
   Result<bool> knows_type(const ValuePath& path, const ArgumentSource& source) const;
   ConditionResult<PreparedTerm> compare_built_in(const ConditionSpec& spec, filter_subject subject,
@@ -161,4 +161,4 @@ private:
   std::optional<Error> problem_; // why types are not known, if they were looked for
 };
 
-} // namespace uprobectl
+} // namespace uprobectl::events

@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-namespace uprobectl {
+namespace uprobectl::events {
 
 namespace {
 
@@ -135,4 +135,4 @@ Result<void> check_measured(const reading& measured, const CapturePhases& phases
   return {};
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::events

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-namespace uprobectl {
+namespace uprobectl::events {
 
 // The maximum sum of the capacities of a point's prepared readings, unless the caller sets another.
 constexpr std::uint32_t default_prepared_bytes = 512;
@@ -58,4 +58,4 @@ struct ReadResult {
   bool is_read() const { return was_read && status >= 0 && length_problem.empty(); }
 };
 
-} // namespace uprobectl
+} // namespace uprobectl::events

@@ -18,7 +18,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-namespace uprobectl {
+namespace uprobectl::events {
 
 namespace {
 
@@ -79,12 +79,12 @@ std::uint64_t low_bytes(std::uint64_t number, ArgumentType type) {
   return size >= sizeof(number) ? number : number & ((std::uint64_t{1} << (8 * size)) - 1);
 }
 
-Value named_number(std::string text, const RawArgument& value) {
-  return {Value::Name{std::move(text), static_cast<std::int64_t>(value.number)}};
+values::Value named_number(std::string text, const RawArgument& value) {
+  return {values::Value::Name{std::move(text), static_cast<std::int64_t>(value.number)}};
 }
 
-std::optional<Value> name_of(const Presentation& how, const RawArgument& value,
-                             std::optional<std::uint64_t> selected) {
+std::optional<values::Value> name_of(const Presentation& how, const RawArgument& value,
+                                     std::optional<std::uint64_t> selected) {
   if (!how.selector.empty() && !selected) return std::nullopt;
   const std::uint64_t number = low_bytes(value.number, value.type);
   const auto found = std::ranges::find_if(how.names, [&](const Presentation::Name& each) {
@@ -99,7 +99,7 @@ std::optional<Value> name_of(const Presentation& how, const RawArgument& value,
                       value);
 }
 
-Value flags_of(const Presentation& how, const RawArgument& value) {
+values::Value flags_of(const Presentation& how, const RawArgument& value) {
   const std::uint64_t number = low_bytes(value.number, value.type);
   std::uint64_t rest = number;
   std::string text;
@@ -118,18 +118,18 @@ Value flags_of(const Presentation& how, const RawArgument& value) {
   return named_number(std::move(text), value);
 }
 
-std::optional<Value> error_name(const RawArgument& value) {
+std::optional<values::Value> error_name(const RawArgument& value) {
   auto name = errno_name(static_cast<std::int64_t>(value.number));
   if (!name) return std::nullopt;
   return named_number(std::move(*name), value);
 }
 
-Value octal_of(const RawArgument& value) {
+values::Value octal_of(const RawArgument& value) {
   const std::uint64_t number = low_bytes(value.number, value.type);
   return named_number(number == 0 ? "0" : fmt::format("0{:o}", number), value);
 }
 
-std::optional<Value> time_of(const RawArgument& value) {
+std::optional<values::Value> time_of(const RawArgument& value) {
   const auto whole = static_cast<std::time_t>(value.number);
   std::tm parts{};
   std::array<char, 64> text{};
@@ -140,7 +140,7 @@ std::optional<Value> time_of(const RawArgument& value) {
 }
 
 // Returns the descriptor with the path that the process has open there now, like strace -y.
-std::optional<Value> descriptor(const RawArgument& value, std::uint32_t pid) {
+std::optional<values::Value> descriptor(const RawArgument& value, std::uint32_t pid) {
   const auto number = static_cast<std::int64_t>(value.number);
   if (number < 0 || pid == 0) return std::nullopt;
   std::error_code error;
@@ -173,26 +173,26 @@ std::string unix_path(std::string_view bytes) {
 }
 
 // Source: sys/socket.h, netinet/in.h and sys/un.h of Linux; ports are big-endian.
-Value socket_address(std::string_view bytes) {
+values::Value socket_address(std::string_view bytes) {
   sa_family_t family = 0;
-  if (bytes.size() < sizeof(family)) return {Value::Unreadable{"too short"}};
+  if (bytes.size() < sizeof(family)) return {values::Value::Unreadable{"too short"}};
   std::memcpy(&family, bytes.data(), sizeof(family));
-  if (family == AF_UNIX) return {Value::Name{unix_path(bytes)}};
+  if (family == AF_UNIX) return {values::Value::Name{unix_path(bytes)}};
   if (family == AF_INET) {
     if (const auto in = structure_of<sockaddr_in>(bytes))
-      return {Value::Name{
+      return {values::Value::Name{
           fmt::format("{}:{}", address_text(AF_INET, &in->sin_addr), ntohs(in->sin_port))}};
   } else if (family == AF_INET6) {
     if (const auto in = structure_of<sockaddr_in6>(bytes))
-      return {Value::Name{
+      return {values::Value::Name{
           fmt::format("[{}]:{}", address_text(AF_INET6, &in->sin6_addr), ntohs(in->sin6_port))}};
   } else {
-    return {Value::Name{fmt::format("family {}", family)}};
+    return {values::Value::Name{fmt::format("family {}", family)}};
   }
-  return {Value::Unreadable{"too short"}};
+  return {values::Value::Unreadable{"too short"}};
 }
 
-Value element_at(std::string_view bytes, ArgumentType type) {
+values::Value element_at(std::string_view bytes, ArgumentType type) {
   RawArgument value{.type = type};
   std::memcpy(&value.number, bytes.data(), size_of(type, pointer_bytes));
   const unsigned above = 64 - 8 * size_of(type, pointer_bytes);
@@ -202,28 +202,28 @@ Value element_at(std::string_view bytes, ArgumentType type) {
   return plain_value(value);
 }
 
-Value array_of(const RawArgument& value, ArgumentType element) {
-  Value::Array all;
+values::Value array_of(const RawArgument& value, ArgumentType element) {
+  values::Value::Array all;
   const std::uint32_t size = size_of(element, pointer_bytes);
   for (std::size_t at = 0; at + size <= value.bytes.size(); at += size)
     all.push_back(element_at(std::string_view(value.bytes).substr(at, size), element));
-  if (value.is_truncated) all.push_back({Value::More{}});
+  if (value.is_truncated) all.push_back({values::Value::More{}});
   return {std::move(all)};
 }
 
-Value text_value(RawArgument raw) {
-  if (raw.is_truncated) return {Value::Cut{std::move(raw.bytes)}};
+values::Value text_value(RawArgument raw) {
+  if (raw.is_truncated) return {values::Value::Cut{std::move(raw.bytes)}};
   return {std::move(raw.bytes)};
 }
 
-Value bytes_value(const RawArgument& raw, bool is_dump = false) {
+values::Value bytes_value(const RawArgument& raw, bool is_dump = false) {
   const Bytes bytes = std::as_bytes(std::span(raw.bytes));
-  return {Value::Raw{{bytes.begin(), bytes.end()}, raw.is_truncated, is_dump}};
+  return {values::Value::Raw{{bytes.begin(), bytes.end()}, raw.is_truncated, is_dump}};
 }
 
 // Returns nullopt, and leaves the argument as it is, if the type alone says how to show it.
-std::optional<Value> present_if(const Presentation& how, RawArgument& value, std::uint32_t pid,
-                                std::optional<std::uint64_t> selected) {
+std::optional<values::Value> present_if(const Presentation& how, RawArgument& value,
+                                        std::uint32_t pid, std::optional<std::uint64_t> selected) {
   switch (how.kind) {
   case Shown::names:
     return name_of(how, value, selected);
@@ -242,8 +242,9 @@ std::optional<Value> present_if(const Presentation& how, RawArgument& value, std
     return named_number(address_text(AF_INET, &address), value);
   }
   case Shown::ipv6_address:
-    if (value.bytes.size() < sizeof(in6_addr)) return Value{Value::Unreadable{"too short"}};
-    return Value{Value::Name{address_text(AF_INET6, value.bytes.data())}};
+    if (value.bytes.size() < sizeof(in6_addr))
+      return values::Value{values::Value::Unreadable{"too short"}};
+    return values::Value{values::Value::Name{address_text(AF_INET6, value.bytes.data())}};
   case Shown::socket_address:
     return socket_address(value.bytes);
   case Shown::array:
@@ -267,7 +268,7 @@ double widen_float(float value) {
   return wide;
 }
 
-Value plain_value(RawArgument raw) {
+values::Value plain_value(RawArgument raw) {
   switch (raw.type) {
   case ArgumentType::s8:
   case ArgumentType::s16:
@@ -283,9 +284,9 @@ Value plain_value(RawArgument raw) {
   case ArgumentType::x16:
   case ArgumentType::x32:
   case ArgumentType::x64:
-    return {Value::Hex{raw.number}};
+    return {values::Value::Hex{raw.number}};
   case ArgumentType::ptr:
-    return {Value::Pointer{raw.number}};
+    return {values::Value::Pointer{raw.number}};
   case ArgumentType::f32:
     return {widen_float(std::bit_cast<float>(static_cast<std::uint32_t>(raw.number)))};
   case ArgumentType::f64:
@@ -293,7 +294,7 @@ Value plain_value(RawArgument raw) {
   case ArgumentType::boolean:
     return {raw.number != 0};
   case ArgumentType::character:
-    return {Value::Character{static_cast<char>(raw.number)}};
+    return {values::Value::Character{static_cast<char>(raw.number)}};
   case ArgumentType::string:
   case ArgumentType::cxx_string:
   case ArgumentType::java_string:
@@ -350,8 +351,8 @@ Result<Presentation> parse_names(std::string_view text) {
   }
 }
 
-Value present(const Presentation& how, RawArgument raw, std::uint32_t pid,
-              std::optional<std::uint64_t> selected) {
+values::Value present(const Presentation& how, RawArgument raw, std::uint32_t pid,
+                      std::optional<std::uint64_t> selected) {
   auto shown = present_if(how, raw, pid, selected);
   return shown ? std::move(*shown) : plain_value(std::move(raw));
 }
@@ -372,4 +373,4 @@ std::vector<std::string> hexdump_rows(Bytes bytes) {
   return rows;
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::events

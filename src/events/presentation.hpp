@@ -6,7 +6,7 @@
 #include "events/arguments.hpp"
 #include "values/value.hpp"
 
-namespace uprobectl {
+namespace uprobectl::events {
 
 // What a hit has read of an argument.
 struct RawArgument {
@@ -72,14 +72,14 @@ std::span<const NamedPresentation> named_presentations();
 double widen_float(float value);
 
 // Returns the value that the type alone makes of it.
-Value plain_value(RawArgument raw);
+values::Value plain_value(RawArgument raw);
 // Returns the value to show, plain_value() if the presentation does not apply to it. `pid`: the
 // process, for file descriptors; 0: unknown. `selected`: the value of the argument `how.selector`,
 // if it was read.
-Value present(const Presentation& how, RawArgument raw, std::uint32_t pid,
-              std::optional<std::uint64_t> selected = {});
+values::Value present(const Presentation& how, RawArgument raw, std::uint32_t pid,
+                      std::optional<std::uint64_t> selected = {});
 
 // Returns the rows of a dump: "0000  68 65 6c 6c 6f …  |hello|", 16 bytes each.
 std::vector<std::string> hexdump_rows(Bytes bytes);
 
-} // namespace uprobectl
+} // namespace uprobectl::events

@@ -10,7 +10,7 @@
 #include <array>
 #include <fmt/format.h>
 
-namespace uprobectl {
+namespace uprobectl::events {
 
 namespace {
 
@@ -386,4 +386,4 @@ const Prototype* PrototypeTable::find(std::string_view file, std::string_view fu
   return nullptr;
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::events

@@ -10,7 +10,7 @@
 #include <span>
 #include <vector>
 
-namespace uprobectl {
+namespace uprobectl::events {
 
 // Which results of a function mean that it has failed, by the bits of the result.
 struct FailureRule {
@@ -77,4 +77,4 @@ std::span<const EmbeddedPrototypes> embedded_prototypes();
 // Whether a library of an embedded table has this file name.
 bool may_describe(std::string_view table, std::string_view file);
 
-} // namespace uprobectl
+} // namespace uprobectl::events

@@ -9,7 +9,7 @@
 #include <fmt/format.h>
 #include <utility>
 
-namespace uprobectl {
+namespace uprobectl::events {
 
 LocatedValue part_of(LocatedValue value, const dwarf::Type& type, std::uint64_t offset) {
   value.type = &type;
@@ -119,7 +119,7 @@ std::optional<std::uint32_t> argument_index(const ArchInfo& arch, std::uint32_t 
 
 std::string name_of(std::size_t number) { return "arg" + std::to_string(number); }
 
-Error has_fewer(const StaticProbe& probe, const ArgumentSource& source) {
+Error has_fewer(const usdt::StaticProbe& probe, const ArgumentSource& source) {
   const std::size_t count = probe.arguments.size();
   return {ErrorKind::usage, fmt::format("the probe has {} here, not {}",
                                         count == 0   ? "no arguments"
@@ -189,7 +189,7 @@ std::optional<CallingConvention> calling_convention(CodeKind kind) {
   return convention != nullptr ? std::optional(*convention) : std::nullopt;
 }
 
-Result<std::vector<ArgumentSpec>> static_probe_arguments(const StaticProbe& probe,
+Result<std::vector<ArgumentSpec>> static_probe_arguments(const usdt::StaticProbe& probe,
                                                          const ArgumentList* list) {
   const bool retypes =
       list != nullptr &&
@@ -228,7 +228,8 @@ Result<std::vector<ArgumentSpec>> static_probe_arguments(const StaticProbe& prob
 namespace {
 
 // The value of an argument, with the size and the sign of its note.
-Result<reading> static_value(const StaticProbeLocation& location, const StaticArgument& argument) {
+Result<reading> static_value(const StaticProbeLocation& location,
+                             const usdt::StaticArgument& argument) {
   reading made{};
   made.phase = PHASE_ENTRY;
   made.size = static_cast<record_u8>(argument.size.value_or(argument.width));
@@ -239,9 +240,9 @@ Result<reading> static_value(const StaticProbeLocation& location, const StaticAr
   if (!index) return fail(index.error());
   made.base = static_cast<record_u8>(*base);
   made.shift = argument.shift;
-  const bool in_memory = argument.kind == StaticArgument::Kind::in_memory;
+  const bool in_memory = argument.kind == usdt::StaticArgument::Kind::in_memory;
   std::int64_t distance = in_memory ? argument.displacement : 0;
-  if (argument.kind == StaticArgument::Kind::constant)
+  if (argument.kind == usdt::StaticArgument::Kind::constant)
     distance = static_cast<std::int64_t>(argument.constant);
   if (argument.address) { // relative to the probe, because the file is loaded anywhere
     made.base = static_cast<record_u8>(instruction_pointer());
@@ -252,7 +253,7 @@ Result<reading> static_value(const StaticProbeLocation& location, const StaticAr
     return made;
   }
   if (!argument.index.empty()) {
-    using Part = StaticArgument::IndexPart;
+    using Part = usdt::StaticArgument::IndexPart;
     made.index = static_cast<record_u8>(*index);
     made.scale = argument.scale;
     made.index_size = argument.index_part == Part::whole ? 8 : 4;
@@ -266,7 +267,7 @@ Result<reading> static_value(const StaticProbeLocation& location, const StaticAr
 
 std::vector<std::optional<reading>> make_static_readings(const StaticProbeLocation& location) {
   std::vector<std::optional<reading>> readings;
-  for (const StaticArgument& argument : location.probe->arguments) {
+  for (const usdt::StaticArgument& argument : location.probe->arguments) {
     std::optional<reading>& made = readings.emplace_back();
     if (!unreadable_reason(argument).empty() || is_block(argument)) continue;
     if (auto read = static_value(location, argument)) made = *read;
@@ -278,7 +279,7 @@ std::string reading_key(const StaticProbeLocation& location) {
   if (location.probe == nullptr) return {};
   std::string key = "usdt " + location.probe->raw_arguments;
   // The same text may refer to other symbols in another file.
-  for (const StaticArgument& argument : location.probe->arguments) {
+  for (const usdt::StaticArgument& argument : location.probe->arguments) {
     key += fmt::format(" {}:{}:{}", static_cast<int>(argument.kind), argument.constant,
                        argument.displacement);
     if (argument.address)
@@ -467,7 +468,7 @@ Result<reading> ReadingBuilder::stack_value(const ArgumentSource& source,
   return made;
 }
 
-const StaticArgument* ReadingBuilder::static_argument(const ArgumentSource& source) const {
+const usdt::StaticArgument* ReadingBuilder::static_argument(const ArgumentSource& source) const {
   const bool is_noted = location_.probe != nullptr && source.kind == Kind::argument &&
                         source.number < location_.probe->arguments.size();
   return is_noted ? &location_.probe->arguments[source.number] : nullptr;
@@ -485,7 +486,7 @@ Result<reading> ReadingBuilder::whole_value(const ArgumentSource& source) const 
   }
   const bool is_argument = source.kind == Kind::argument;
   if (is_argument && location_.probe != nullptr) {
-    const StaticArgument* const noted = static_argument(source);
+    const usdt::StaticArgument* const noted = static_argument(source);
     if (noted == nullptr) return fail(has_fewer(*location_.probe, source));
     const std::string problem = unreadable_reason(*noted);
     if (problem.empty()) return static_value(location_, *noted);
@@ -528,7 +529,7 @@ Result<reading> ReadingBuilder::value(const ArgumentSource& source, ArgumentType
   auto made = whole_value(source);
   if (!made) return made;
   made->phase = *phase;
-  const StaticArgument* const noted = static_argument(source);
+  const usdt::StaticArgument* const noted = static_argument(source);
   const bool is_pointer = !source.offsets.empty(); // the type is that of the memory
   if (is_pointer && made->steps > 0 && made->size < convention_.pointer_size)
     return fail(ErrorKind::unsupported,
@@ -676,17 +677,17 @@ std::optional<ArgumentType> ReadingBuilder::noted_type(const ArgumentSource& sou
     const JavaArgument* const argument = find_java_argument(java_, source);
     return argument != nullptr ? std::optional(argument->spec.type) : std::nullopt;
   }
-  const StaticArgument* const noted = static_argument(source);
+  const usdt::StaticArgument* const noted = static_argument(source);
   if (noted == nullptr) return std::nullopt;
   return is_block(*noted) ? ArgumentType::bytes : static_argument_type(*noted);
 }
 
-ValueType declared_type(ArgumentType type, std::uint32_t pointer_size) {
-  ValueType made{.name = std::string(to_string(type))};
+values::ValueType declared_type(ArgumentType type, std::uint32_t pointer_size) {
+  values::ValueType made{.name = std::string(to_string(type))};
   if (type == ArgumentType::bytes) {
-    made.use = ValueUse::bytes;
+    made.use = values::ValueUse::bytes;
   } else if (is_memory(type)) {
-    made.use = ValueUse::text;
+    made.use = values::ValueUse::text;
   } else {
     made.bits = 8 * size_of(type, pointer_size);
     made.is_signed = is_signed(type);
@@ -698,43 +699,46 @@ ValueType declared_type(ArgumentType type, std::uint32_t pointer_size) {
 
 // Without a type, a text is a NUL-terminated string and bytes are behind an address.
 Result<ComparedValue> ReadingBuilder::compared(const ArgumentSpec& spec,
-                                               std::optional<ArgumentType> type, ValueUse use,
+                                               std::optional<ArgumentType> type,
+                                               values::ValueUse use,
                                                std::span<const ArgumentSpec> list) const {
   if (!type) {
     type = noted_type(spec.source);
     // Notes tell the size of an address, not what is there.
-    if (type && location_.probe != nullptr && use != ValueUse::number && !is_memory(*type) &&
-        !is_floating(*type))
+    if (type && location_.probe != nullptr && use != values::ValueUse::number &&
+        !is_memory(*type) && !is_floating(*type))
       type.reset();
-    if (type == ArgumentType::java_string && use == ValueUse::number) type = ArgumentType::x32;
+    if (type == ArgumentType::java_string && use == values::ValueUse::number)
+      type = ArgumentType::x32;
   }
   constexpr std::array usual = {ArgumentType::s64, ArgumentType::string, ArgumentType::bytes};
   ArgumentType read_as = type.value_or(usual[static_cast<std::size_t>(use)]);
-  if (use == ValueUse::bytes && read_as == ArgumentType::string) read_as = ArgumentType::bytes;
+  if (use == values::ValueUse::bytes && read_as == ArgumentType::string)
+    read_as = ArgumentType::bytes;
   ComparedValue made{.type = declared_type(read_as, convention_.pointer_size)};
   if (!type) made.type.name.clear();
   if (made.type.use != use) return made; // it is not read
   auto read = value(spec.source, read_as);
   if (!read) return fail(std::move(read).error());
   made.value = *read;
-  if (use == ValueUse::number) {
+  if (use == values::ValueUse::number) {
     made.type.bits = std::min<unsigned>(8 * read->size, made.type.bits);
     made.type.is_signed = read->is_signed != 0;
     if (made.type.is_floating) made.value.is_signed = 1;
-  } else if (use == ValueUse::text) {
+  } else if (use == values::ValueUse::text) {
     const auto form = string_form(spec.name, read_as);
     if (!form) return fail(form.error());
     read_text(made.value, *form);
   } else {
     read_bytes(made.value);
     if (type == ArgumentType::bytes && spec.length) made.type.size = *spec.length;
-    const StaticArgument* const noted = static_argument(spec.source);
+    const usdt::StaticArgument* const noted = static_argument(spec.source);
     if (type == ArgumentType::bytes && noted != nullptr && is_block(*noted))
       made.type.size = noted->size;
     if (spec.length_from) made.length_name = *spec.length_from;
   }
   // Of a buffer its length, of a string its maximum: both are compared as they are shown.
-  if (use == ValueUse::number || !spec.length_from) return made;
+  if (use == values::ValueUse::number || !spec.length_from) return made;
   const ArgumentSpec* const units = find_argument(list, *spec.length_from);
   if (units == nullptr || spec.element_size != 1)
     return fail(ErrorKind::unsupported, "the length of the buffer cannot be compared");
@@ -744,4 +748,4 @@ Result<ComparedValue> ReadingBuilder::compared(const ArgumentSpec& spec,
   return made;
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::events

@@ -11,21 +11,21 @@
 
 #include <functional>
 
-namespace uprobectl {
+namespace uprobectl::events {
 
 // A location of a static probe. The uprobe is at the instruction that the note names, or behind it
 // if that is a nop which this kernel replaces (docs/instructions.md). Newer programs have "nop,
 // nop5" or "nop, nop10" there: the first is probed.
 struct StaticProbeLocation {
-  const StaticProbe* probe = nullptr; // null: not a static probe
-  VirtualAddress address;             // of the uprobe, as linked
+  const usdt::StaticProbe* probe = nullptr; // null: not a static probe
+  VirtualAddress address;                   // of the uprobe, as linked
 };
 
 // Returns the arguments to show of a static probe. Without a list these are arg0, arg1, … with
 // types from their sizes and signs. A list with numbers ("0:str") changes the types of these
 // arguments; a list with names replaces them. Fails with `usage` if the probe does not have an
 // argument of the list, unless the list is for all probes and names it by number.
-Result<std::vector<ArgumentSpec>> static_probe_arguments(const StaticProbe& probe,
+Result<std::vector<ArgumentSpec>> static_probe_arguments(const usdt::StaticProbe& probe,
                                                          const ArgumentList* list);
 
 inline constexpr std::uint64_t word_size = 8; // bytes; 32-bit code has no typed values
@@ -78,12 +78,12 @@ std::optional<reading> base_address(const reading& object, const dwarf::VirtualB
                                     const KeepReading& keep);
 
 // Returns the type for the size and sign, or nullopt if there is none.
-std::optional<ArgumentType> static_argument_type(const StaticArgument& argument);
+std::optional<ArgumentType> static_argument_type(const usdt::StaticArgument& argument);
 
 // Returns why a probe cannot read the argument; empty if it can.
-std::string unreadable_reason(const StaticArgument& argument);
+std::string unreadable_reason(const usdt::StaticArgument& argument);
 // Whether it is memory of a size that no number has, such as 16 bytes: it is read as bytes.
-bool is_block(const StaticArgument& argument);
+bool is_block(const usdt::StaticArgument& argument);
 
 // Makes the readings of all arguments; nullopt for those that cannot be read.
 std::vector<std::optional<reading>> make_static_readings(const StaticProbeLocation& location);
@@ -92,7 +92,7 @@ std::vector<std::optional<reading>> make_static_readings(const StaticProbeLocati
 std::string reading_key(const StaticProbeLocation& location);
 
 // What a declared type says. `pointer_size`: bytes.
-ValueType declared_type(ArgumentType type, std::uint32_t pointer_size);
+values::ValueType declared_type(ArgumentType type, std::uint32_t pointer_size);
 
 std::string source_text(const ArgumentSource& source); // "arg0", "this", "ret", "rax"
 
@@ -133,7 +133,7 @@ public:
   // The value of an argument to compare or to sum up. `type`: as the user or a prototype has it;
   // nullopt: as the note or the signature has it, if there is one. `list`: see build_argument().
   Result<ComparedValue> compared(const ArgumentSpec& spec, std::optional<ArgumentType> type,
-                                 ValueUse use, std::span<const ArgumentSpec> list) const;
+                                 values::ValueUse use, std::span<const ArgumentSpec> list) const;
   // The return address.
   Result<reading> caller() const;
   // What the loader has added to addresses as linked, known at the entry.
@@ -153,7 +153,7 @@ private:
   // `above`: offset from the stack pointer at the start of the function, in bytes.
   Result<reading> stack_value(const ArgumentSource& source, std::int64_t above) const;
   // The argument of the static probe; null for other sources.
-  const StaticArgument* static_argument(const ArgumentSource& source) const;
+  const usdt::StaticArgument* static_argument(const ArgumentSource& source) const;
   // Returns the type of an argument that the note of a static probe or a Java signature declares;
   // nullopt for other sources.
   std::optional<ArgumentType> noted_type(const ArgumentSource& source) const;
@@ -201,4 +201,4 @@ record_u32 number_of(Comparison comparison);
 // Returns the number modulo 2^64. Enumerators have none.
 record_u64 number_of(const FilterConstant& constant);
 
-} // namespace uprobectl
+} // namespace uprobectl::events

@@ -5,7 +5,7 @@
 #include <array>
 #include <string_view>
 
-namespace uprobectl {
+namespace uprobectl::events {
 
 struct ReadySpan {
   std::string_view name; // of --span
@@ -129,4 +129,4 @@ constexpr bool is_inner_allocator(std::string_view function) {
   return function.starts_with("scudo_") || function.starts_with("je_");
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::events

@@ -7,43 +7,43 @@
 #include <algorithm>
 #include <memory>
 
-namespace uprobectl {
+namespace uprobectl::events {
 
 namespace {
 
 // The type of a value of a record without a type.
-ValueType type_of(const Value& value) {
-  ValueType made{.name = "an integer"};
+values::ValueType type_of(const values::Value& value) {
+  values::ValueType made{.name = "an integer"};
   if (std::holds_alternative<std::int64_t>(value.value)) {
     made.is_signed = true;
   } else if (std::holds_alternative<double>(value.value)) {
     made = {.name = "a floating-point number", .is_floating = true};
   } else if (std::holds_alternative<std::string>(value.value)) {
-    made = {.use = ValueUse::text, .name = "a string"};
-  } else if (const auto* const raw = std::get_if<Value::Raw>(&value.value)) {
-    made = {.use = ValueUse::bytes, .name = "a buffer", .size = raw->bytes.size()};
-  } else if (const auto* const members = std::get_if<Value::Struct>(&value.value)) {
-    made = {.use = ValueUse::none, .name = "a structure"};
-    for (const DataMember& member : *members) {
+    made = {.use = values::ValueUse::text, .name = "a string"};
+  } else if (const auto* const raw = std::get_if<values::Value::Raw>(&value.value)) {
+    made = {.use = values::ValueUse::bytes, .name = "a buffer", .size = raw->bytes.size()};
+  } else if (const auto* const members = std::get_if<values::Value::Struct>(&value.value)) {
+    made = {.use = values::ValueUse::none, .name = "a structure"};
+    for (const values::DataMember& member : *members) {
       made.members.push_back(type_of(member.value));
       made.members.back().member_name = member.name;
     }
-  } else if (const auto* const elements = std::get_if<Value::Array>(&value.value)) {
-    made = {.use = ValueUse::none, .name = "an array"};
-    made.element.push_back(elements->empty() ? ValueType{} : type_of(elements->front()));
-  } else if (const auto* const name = std::get_if<Value::Name>(&value.value)) {
+  } else if (const auto* const elements = std::get_if<values::Value::Array>(&value.value)) {
+    made = {.use = values::ValueUse::none, .name = "an array"};
+    made.element.push_back(elements->empty() ? values::ValueType{} : type_of(elements->front()));
+  } else if (const auto* const name = std::get_if<values::Value::Name>(&value.value)) {
     made.name = "an enumeration";
     made.is_signed = true;
-    made.enumeration = std::make_shared<Enumeration>(Enumeration{
+    made.enumeration = std::make_shared<values::Enumeration>(values::Enumeration{
         .name = {}, .enumerators = {{.name = name->text, .value = name->number.value_or(0)}}});
   } else if (!number_of(value)) {
-    made = {.use = ValueUse::none, .name = "a value", .problem = "it cannot be compared"};
+    made = {.use = values::ValueUse::none, .name = "a value", .problem = "it cannot be compared"};
   }
   return made;
 }
 
 // The value of a record before it was changed to how it is shown; null without a value.
-const Value* sent_value(const Event& event) {
+const values::Value* sent_value(const Event& event) {
   if (event.record == nullptr || !event.record->value) return nullptr;
   return event.record->sent ? &*event.record->sent : &*event.record->value;
 }
@@ -75,19 +75,21 @@ Result<RecordFilter> RecordFilter::make(Filter filter) {
   return made;
 }
 
-RecordFilter::Term RecordFilter::compile(const ConditionSpec& spec, const ValueType& record) {
-  const ValueType* const member = spec.path ? find_record_member(record, *spec.path) : nullptr;
+RecordFilter::Term RecordFilter::compile(const ConditionSpec& spec,
+                                         const values::ValueType& record) {
+  const values::ValueType* const member =
+      spec.path ? find_record_member(record, *spec.path) : nullptr;
   if (member == nullptr && !is_of_sender(spec.built_in)) return {};
   Term term{.kind = member != nullptr ? Term::Kind::member : Term::Kind::sender,
             .type = member != nullptr ? *member : built_in_type(*spec.built_in)};
   if (spec.is_failure) return term;
   // Bytes may be compared with a text, which ends at their first NUL, and characters with bytes.
-  const ValueUse wanted = use_of(spec);
-  const auto may_be = [&](ValueUse from, ValueUse to) {
+  const values::ValueUse wanted = use_of(spec);
+  const auto may_be = [&](values::ValueUse from, values::ValueUse to) {
     if (wanted == to && term.type.use == from) term.type.use = to;
   };
-  may_be(ValueUse::bytes, ValueUse::text);
-  may_be(ValueUse::text, ValueUse::bytes);
+  may_be(values::ValueUse::bytes, values::ValueUse::text);
+  may_be(values::ValueUse::text, values::ValueUse::bytes);
   auto prepared = compile_condition(spec, {.type = term.type});
   if (prepared) {
     term.prepared = std::move(*prepared);
@@ -99,12 +101,12 @@ RecordFilter::Term RecordFilter::compile(const ConditionSpec& spec, const ValueT
   return term;
 }
 
-Result<void> RecordFilter::check(std::span<const ValueType> types) {
+Result<void> RecordFilter::check(std::span<const values::ValueType> types) {
   for (const ConditionSpec& spec : filter_.terms) {
     if (spec.path && !is_of_sender(spec.built_in))
       if (auto missing = find_missing_member(types, *spec.path))
         return fail(describe_error(spec, {spec.value_at + missing->at, std::move(missing->error)}));
-    const bool is_possible = std::ranges::any_of(types, [&](const ValueType& type) {
+    const bool is_possible = std::ranges::any_of(types, [&](const values::ValueType& type) {
       const Term::Kind kind = compile(spec, type).kind;
       return kind == Term::Kind::member || kind == Term::Kind::sender;
     });
@@ -115,7 +117,7 @@ Result<void> RecordFilter::check(std::span<const ValueType> types) {
   return {};
 }
 
-std::vector<RecordFilter::Term> RecordFilter::compile_all(const ValueType& record) {
+std::vector<RecordFilter::Term> RecordFilter::compile_all(const values::ValueType& record) {
   std::vector<Term> terms;
   for (const ConditionSpec& spec : filter_.terms) terms.push_back(compile(spec, record));
   return terms;
@@ -135,8 +137,9 @@ Truth RecordFilter::compare(std::size_t number, const Term& term, const Event& e
     was_found_[number] = true;
     return Truth::yes;
   }
-  const Value* const sent = sent_value(event);
-  const Value* const value = sent != nullptr ? find_record_member(*sent, *spec.path) : nullptr;
+  const values::Value* const sent = sent_value(event);
+  const values::Value* const value =
+      sent != nullptr ? find_record_member(*sent, *spec.path) : nullptr;
   if (value == nullptr) return Truth::unknown; // the record was cut, or has fewer elements
   was_found_[number] = true;
   return evaluate_condition(term.prepared, texts_[number], term.type, *value);
@@ -163,9 +166,10 @@ bool RecordFilter::holds(const Event& event) {
     if (is_new) known->second = compile_all(*known->first);
     terms = &known->second;
   } else {
-    const Value* const sent = sent_value(event);
-    own = compile_all(sent != nullptr ? type_of(*sent)
-                                      : ValueType{.use = ValueUse::none, .name = "a record"});
+    const values::Value* const sent = sent_value(event);
+    own = compile_all(sent != nullptr
+                          ? type_of(*sent)
+                          : values::ValueType{.use = values::ValueUse::none, .name = "a record"});
   }
   const auto holding =
       std::ranges::count_if(filter_.expressions, [&](const FilterExpression& each) {
@@ -181,4 +185,4 @@ std::vector<std::string> RecordFilter::list_unknown() const {
   return unknown;
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::events

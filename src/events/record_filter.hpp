@@ -11,7 +11,7 @@
 #include <span>
 #include <utility>
 
-namespace uprobectl {
+namespace uprobectl::events {
 
 class RecordFilter {
 public:
@@ -20,7 +20,7 @@ public:
 
   // Fails if none of these types has the member of a comparison, or it is impossible with each of
   // them that has it: those that records may have. Without types nothing is known before.
-  Result<void> check(std::span<const ValueType> types);
+  Result<void> check(std::span<const values::ValueType> types);
   // Whether all expressions hold. A comparison of a member that the record does not have, or that
   // cannot be compared, fails, also if it is negated: as for arguments that cannot be read.
   // It compares what was sent. Without a type of the record its values have their own types.
@@ -38,21 +38,21 @@ private:
     enum class Kind : std::uint8_t { member, sender, unknown, impossible };
     Kind kind = Kind::unknown;
     PreparedTerm prepared = {};
-    ValueType type = {};
+    values::ValueType type = {};
   };
 
-  Term compile(const ConditionSpec& spec, const ValueType& record);
-  std::vector<Term> compile_all(const ValueType& record);
+  Term compile(const ConditionSpec& spec, const values::ValueType& record);
+  std::vector<Term> compile_all(const values::ValueType& record);
   bool holds(const FilterNode& node, std::span<const Term> terms, const Event& event);
   Truth compare(std::size_t number, const Term& term, const Event& event);
 
   Filter filter_;
   std::vector<ConditionTexts> texts_; // by term
-  std::map<std::shared_ptr<const ValueType>, std::vector<Term>> known_;
+  std::map<std::shared_ptr<const values::ValueType>, std::vector<Term>> known_;
   std::vector<bool> was_found_; // by term
   std::vector<Error> problems_;
   std::set<std::string> reported_;
   bool has_seen_ = false;
 };
 
-} // namespace uprobectl
+} // namespace uprobectl::events

@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 #include <limits>
 
-namespace uprobectl {
+namespace uprobectl::events {
 
 namespace {
 
@@ -166,4 +166,4 @@ Result<SpanConditions> split_span_conditions(const Filter& filter) {
   return conditions;
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::events

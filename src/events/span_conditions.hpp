@@ -6,7 +6,7 @@
 
 #include <chrono>
 
-namespace uprobectl {
+namespace uprobectl::events {
 
 // A value by which spans are counted, unless a variable of FROM has this name.
 constexpr std::string_view span_key_name = "key";
@@ -33,4 +33,4 @@ Result<SpanConditions> split_span_conditions(const Filter& filter);
 // Which terms the expressions have, by their number.
 std::vector<bool> find_used_terms(std::span<const FilterExpression> expressions, std::size_t terms);
 
-} // namespace uprobectl
+} // namespace uprobectl::events

@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 
-namespace uprobectl {
+namespace uprobectl::events {
 
 namespace {
 
@@ -78,10 +78,10 @@ Result<SpanPoint> parse_point(std::string_view word, bool is_static, std::string
   if (is_static && point.at_return)
     return fail(ErrorKind::usage, fmt::format("the static probe '{}' does not return", word));
   if (word.empty()) return fail(ErrorKind::usage, "a FUNCTION is missing");
-  const auto split = split_target(word, is_static);
+  const auto split = resolve::split_target(word, is_static);
   if (!split) return fail(split.error());
   if (!is_static)
-    if (auto function = parse_function(split->function); !function)
+    if (auto function = resolve::parse_function(split->function); !function)
       return fail(std::move(function).error());
   point.function = {.target = split->target.empty() ? target : std::string(split->target),
                     .function = std::string(split->function)};
@@ -109,7 +109,7 @@ Result<void> add_parsed(std::vector<SpanSpec>& spans, std::string_view text,
   const bool to_static = to.starts_with(usdt);
   if (from_static) from.remove_prefix(usdt.size());
   if (to_static) to.remove_prefix(usdt.size());
-  const auto keyed = split_key(to, to_static);
+  const auto keyed = resolve::split_key(to, to_static);
   if (!keyed) return wrong(text, keyed.error().message);
   const std::string_view keys = keyed->key.value_or("thread");
   const std::size_t slash = keys.find('/');
@@ -156,4 +156,4 @@ Result<void> add_span(std::vector<SpanSpec>& spans, std::string_view text,
   return wrong(text, "NAME alone is one of " + names);
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::events

@@ -10,11 +10,11 @@
 #include <string>
 #include <vector>
 
-namespace uprobectl {
+namespace uprobectl::events {
 
 // A point that begins or ends a span.
 struct SpanPoint {
-  TargetedFunction function; // or PROVIDER:NAME
+  resolve::TargetedFunction function; // or PROVIDER:NAME
   bool static_probe = false;
   bool at_return = false;       // of the function; otherwise at its entry
   bool only_if_zero = false;    // of the calls that return 0
@@ -53,4 +53,4 @@ struct SpanRole {
   bool operator==(const SpanRole&) const = default;
 };
 
-} // namespace uprobectl
+} // namespace uprobectl::events

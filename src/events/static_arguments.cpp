@@ -4,9 +4,9 @@
 
 #include <fmt/format.h>
 
-namespace uprobectl {
+namespace uprobectl::events {
 
-std::optional<ArgumentType> static_argument_type(const StaticArgument& argument) {
+std::optional<ArgumentType> static_argument_type(const usdt::StaticArgument& argument) {
   if (!argument.size) // then the sign is unknown, too
     return argument.width == 1   ? ArgumentType::x8
            : argument.width == 2 ? ArgumentType::x16
@@ -31,20 +31,20 @@ std::optional<ArgumentType> static_argument_type(const StaticArgument& argument)
   }
 }
 
-bool is_block(const StaticArgument& argument) {
+bool is_block(const usdt::StaticArgument& argument) {
   constexpr std::uint32_t max_block = 64; // bytes
-  return argument.kind == StaticArgument::Kind::in_memory && argument.index.empty() &&
+  return argument.kind == usdt::StaticArgument::Kind::in_memory && argument.index.empty() &&
          !argument.is_float && argument.size.value_or(0) <= max_block &&
          !static_argument_type(argument);
 }
 
-std::string unreadable_reason(const StaticArgument& argument) {
-  if (argument.kind == StaticArgument::Kind::out_of_reach ||
-      argument.kind == StaticArgument::Kind::unparsed)
+std::string unreadable_reason(const usdt::StaticArgument& argument) {
+  if (argument.kind == usdt::StaticArgument::Kind::out_of_reach ||
+      argument.kind == usdt::StaticArgument::Kind::unparsed)
     return argument.problem;
   if (!static_argument_type(argument) && !is_block(argument))
     return fmt::format("unsupported size of {} bytes", *argument.size);
   return {};
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::events

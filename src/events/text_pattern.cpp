@@ -9,7 +9,7 @@
 #include <fmt/format.h>
 #include <map>
 
-namespace uprobectl {
+namespace uprobectl::events {
 
 namespace {
 
@@ -243,4 +243,4 @@ std::string common_head(std::span<const PatternState> states) {
   return head;
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::events

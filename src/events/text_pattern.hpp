@@ -8,7 +8,7 @@
 #include <map>
 #include <span>
 
-namespace uprobectl {
+namespace uprobectl::events {
 
 // The next states of a state, by byte.
 using PatternState = std::array<record_u16, 256>;
@@ -38,4 +38,4 @@ private:
   std::uint32_t next_state_ = PATTERN_START;
 };
 
-} // namespace uprobectl
+} // namespace uprobectl::events

@@ -8,9 +8,9 @@
 #include <fmt/format.h>
 #include <utility>
 
-namespace uprobectl::known_records {
+namespace uprobectl::events::known_records {
 
-using enum FieldKind;
+using enum events::FieldKind;
 
 inline constexpr std::array call_result = {RecordField{"pc", pointer},
                                            RecordField{"regs", words, 10}};
@@ -149,9 +149,9 @@ inline constexpr std::array object_maps = {
     ObjectMap{"ArtTest", "output_buf_jit", start_activities},
 };
 
-} // namespace uprobectl::known_records
+} // namespace uprobectl::events::known_records
 
-namespace uprobectl {
+namespace uprobectl::events {
 
 namespace {
 
@@ -181,7 +181,7 @@ Number number_at(Bytes bytes, std::size_t at) {
   return static_cast<Number>(read_at<std::make_unsigned_t<Number>>(bytes, at).value_or(0));
 }
 
-Value read_field(const RecordField& field, Bytes bytes, std::size_t at) {
+values::Value read_field(const RecordField& field, Bytes bytes, std::size_t at) {
   switch (field.kind) {
   case FieldKind::boolean:
     return {number_at<std::uint8_t>(bytes, at) != 0};
@@ -194,16 +194,16 @@ Value read_field(const RecordField& field, Bytes bytes, std::size_t at) {
   case FieldKind::u64:
     return {number_at<std::uint64_t>(bytes, at)};
   case FieldKind::pointer:
-    return {Value::Pointer{number_at<std::uint64_t>(bytes, at)}};
+    return {values::Value::Pointer{number_at<std::uint64_t>(bytes, at)}};
   case FieldKind::text: {
     const auto* const begin = reinterpret_cast<const char*>(bytes.data() + at);
     const std::string_view text{begin, field.count};
     return {std::string(text.substr(0, text.find('\0')))};
   }
   case FieldKind::words: {
-    Value::Array values;
+    values::Value::Array values;
     for (std::size_t i = 0; i < field.count; ++i)
-      values.push_back({Value::Pointer{number_at<std::uint64_t>(bytes, at + 8 * i)}});
+      values.push_back({values::Value::Pointer{number_at<std::uint64_t>(bytes, at + 8 * i)}});
     return {std::move(values)};
   }
   }
@@ -238,20 +238,21 @@ std::vector<std::string> candidate_type_names(std::string_view map) {
 
 // Whether a record may have a type of this size. Raw data of perf samples is padded so that it and
 // its 32-bit size end at a multiple of eight bytes.
-bool has_size(MapUse use, std::size_t type, std::size_t record) {
-  if (use == MapUse::ring_buffer) return record == type;
+bool has_size(bpf::MapUse use, std::size_t type, std::size_t record) {
+  if (use == bpf::MapUse::ring_buffer) return record == type;
   return record >= type && (record + 4) % 8 == 0 && record - type < 8;
 }
 
 // Adds the bytes behind a value that is shorter than its record.
-void add_rest(Value& value, const std::string& type, Bytes rest) {
-  if (!std::holds_alternative<Value::Struct>(value.value))
-    value = Value{Value::Struct{{type, std::move(value)}}};
-  std::get<Value::Struct>(value.value).push_back({"<rest>", raw_value(rest)});
+void add_rest(values::Value& value, const std::string& type, Bytes rest) {
+  if (!std::holds_alternative<values::Value::Struct>(value.value))
+    value = values::Value{values::Value::Struct{{type, std::move(value)}}};
+  std::get<values::Value::Struct>(value.value).push_back({"<rest>", values::raw_value(rest)});
 }
 
 // Returns the type for which this holds; null if there is none, or several.
-const DataTypes::Type* find_only(std::span<const DataTypes::Type> types, const auto& holds) {
+const values::DataTypes::Type* find_only(std::span<const values::DataTypes::Type> types,
+                                         const auto& holds) {
   const auto first = std::ranges::find_if(types, holds);
   if (first == types.end() || std::find_if(first + 1, types.end(), holds) != types.end())
     return nullptr;
@@ -259,7 +260,7 @@ const DataTypes::Type* find_only(std::span<const DataTypes::Type> types, const a
 }
 
 // Finds the layout for the size of a record.
-const RecordLayout* find_layout(const KnownMap& map, MapUse use, std::size_t size) {
+const RecordLayout* find_layout(const KnownMap& map, bpf::MapUse use, std::size_t size) {
   for (const RecordLayout& layout : map.layouts)
     if (has_size(use, size_of(layout), size)) return &layout;
   return nullptr;
@@ -271,8 +272,8 @@ std::size_t size_of(const RecordLayout& layout) {
   return lay_out(layout, [](const RecordField&, std::size_t) {});
 }
 
-Value read_record(const RecordLayout& layout, Bytes bytes) {
-  Value::Struct members;
+values::Value read_record(const RecordLayout& layout, Bytes bytes) {
+  values::Value::Struct members;
   lay_out(layout, [&](const RecordField& field, std::size_t at) {
     members.push_back({std::string(field.name), read_field(field, bytes, at)});
   });
@@ -291,8 +292,8 @@ std::optional<KnownMap> find_known_map(std::string_view name) {
   return by_map;
 }
 
-Result<void> UserRecordDecoder::apply(const RecordTypeRequest& request, const DataTypes* types,
-                                      std::span<Stream> streams) {
+Result<void> UserRecordDecoder::apply(const RecordTypeRequest& request,
+                                      const values::DataTypes* types, std::span<Stream> streams) {
   if (types == nullptr)
     return fail(Error{ErrorKind::not_found,
                       "type '" + request.type + "' not found: the program has no type information"}
@@ -318,11 +319,11 @@ Result<void> UserRecordDecoder::apply(const RecordTypeRequest& request, const Da
   return fail(std::move(error).hint("use one of: " + joined(names)));
 }
 
-Result<UserRecordDecoder> UserRecordDecoder::make(std::shared_ptr<const DataTypes> types,
-                                                  std::span<const UserMap> maps,
+Result<UserRecordDecoder> UserRecordDecoder::make(std::shared_ptr<const values::DataTypes> types,
+                                                  std::span<const bpf::UserMap> maps,
                                                   std::span<const RecordTypeRequest> requests) {
   UserRecordDecoder decoder;
-  for (const UserMap& map : maps)
+  for (const bpf::UserMap& map : maps)
     decoder.streams_.push_back(
         {.map = map.name, .known_name = {}, .use = map.use, .object = map.object});
   for (const RecordTypeRequest& request : requests)
@@ -338,7 +339,7 @@ Result<UserRecordDecoder> UserRecordDecoder::make(std::shared_ptr<const DataType
     for (const std::string& name : candidate_type_names(stream.map))
       if (auto found = types->find(name, stream.object))
         stream.candidates.push_back(std::move(*found));
-    stream.variables = types->find_structures([&](const DataTypes::Type& each) {
+    stream.variables = types->find_structures([&](const values::DataTypes::Type& each) {
       return each.is_variable && (!stream.object || each.object == stream.object);
     });
   }
@@ -346,23 +347,24 @@ Result<UserRecordDecoder> UserRecordDecoder::make(std::shared_ptr<const DataType
   return decoder;
 }
 
-const DataTypes::Type* UserRecordDecoder::find_type(const Stream& stream, std::size_t size) const {
+const values::DataTypes::Type* UserRecordDecoder::find_type(const Stream& stream,
+                                                            std::size_t size) const {
   if (stream.requested) return &*stream.requested;
-  const auto fits = [&](const DataTypes::Type& each) {
+  const auto fits = [&](const values::DataTypes::Type& each) {
     return has_size(stream.use, each.size, size);
   };
-  const auto may_fit = [&](const DataTypes::Type& each) {
-    return DataTypes::may_have_size(each, size);
+  const auto may_fit = [&](const values::DataTypes::Type& each) {
+    return values::DataTypes::may_have_size(each, size);
   };
   auto candidate = std::ranges::find_if(stream.candidates, fits);
   if (candidate == stream.candidates.end())
     candidate = std::ranges::find_if(stream.candidates, may_fit);
   if (candidate != stream.candidates.end()) return &*candidate;
   if (stream.known_name) return nullptr;
-  const auto is_likely = [&](const DataTypes::Type& each) {
-    return DataTypes::is_likely_size(each, size);
+  const auto is_likely = [&](const values::DataTypes::Type& each) {
+    return values::DataTypes::is_likely_size(each, size);
   };
-  const DataTypes::Type* const exact = find_only(stream.variables, fits);
+  const values::DataTypes::Type* const exact = find_only(stream.variables, fits);
   const bool is_unclear = std::ranges::any_of(stream.variables, fits);
   return exact != nullptr || is_unclear ? exact : find_only(stream.variables, is_likely);
 }
@@ -374,7 +376,8 @@ std::optional<std::string> UserRecordDecoder::explain_raw(std::size_t map) {
       fmt::format("records of map '{}' are shown as bytes: no type has its name", stream.map);
   if (!types_) return text + ", because the program has no type information (compile it with -g)";
   std::vector<std::string> names;
-  for (const DataTypes::Type& each : types_->find_structures([&](const DataTypes::Type& type) {
+  for (const values::DataTypes::Type& each :
+       types_->find_structures([&](const values::DataTypes::Type& type) {
          return has_size(stream.use, type.size, *stream.raw_size);
        }))
     names.push_back(each.name);
@@ -387,26 +390,28 @@ std::optional<std::string> UserRecordDecoder::explain_raw(std::size_t map) {
   return text + fmt::format(" (--record {}=TYPE)", stream.map);
 }
 
-std::vector<ValueType> UserRecordDecoder::list_types() const {
-  std::vector<ValueType> listed;
+std::vector<values::ValueType> UserRecordDecoder::list_types() const {
+  std::vector<values::ValueType> listed;
   for (const Stream& each : streams_) {
     if (!each.is_buffer()) continue;
     if (each.known_name && !each.requested) return {};
     if (each.requested) listed.push_back(types_->value_type(each.requested->id));
     if (each.requested) continue;
     for (const auto* const may_be : {&each.candidates, &each.variables})
-      for (const DataTypes::Type& type : *may_be) listed.push_back(types_->value_type(type.id));
+      for (const values::DataTypes::Type& type : *may_be)
+        listed.push_back(types_->value_type(type.id));
   }
   // A longer record than a number becomes a structure, whose names depend on the record:
   // add_rest().
-  if (std::ranges::any_of(listed, [](const ValueType& type) { return type.members.empty(); }))
+  if (std::ranges::any_of(listed,
+                          [](const values::ValueType& type) { return type.members.empty(); }))
     return {};
   return listed;
 }
 
-const std::shared_ptr<const ValueType>& UserRecordDecoder::value_type(std::uint32_t id) {
+const std::shared_ptr<const values::ValueType>& UserRecordDecoder::value_type(std::uint32_t id) {
   const auto [known, is_new] = value_types_.try_emplace(id);
-  if (is_new) known->second = std::make_shared<const ValueType>(types_->value_type(id));
+  if (is_new) known->second = std::make_shared<const values::ValueType>(types_->value_type(id));
   return known->second;
 }
 
@@ -417,7 +422,7 @@ void UserRecordDecoder::finish(std::size_t map, Event& event, bool keeps_sent,
   const auto [tags, is_new] = tags_.try_emplace(*id);
   if (is_new) tags->second = types_->list_tags(*id);
   const auto made = std::const_pointer_cast<UserRecord>(event.record); // by decode()
-  std::optional<Value> sent;
+  std::optional<values::Value> sent;
   if (keeps_sent) sent = made->value;
   if (change(*made, tags->second)) made->sent = std::move(sent);
 }
@@ -428,12 +433,12 @@ Event UserRecordDecoder::decode(std::size_t map, Bytes record) {
   stream.raw_size = std::nullopt;
   auto decoded = std::make_shared<UserRecord>();
   decoded->map = stream.map;
-  if (const DataTypes::Type* const type = find_type(stream, record.size())) {
+  if (const values::DataTypes::Type* const type = find_type(stream, record.size())) {
     decoded->value = types_->decode(type->id, record);
     bool is_wrapped = false; // it has a value of the type, and other bytes
     if (decoded->value && !has_size(stream.use, type->size, record.size()) &&
         record.size() > type->size && !type->has_open_end) {
-      is_wrapped = !std::holds_alternative<Value::Struct>(decoded->value->value);
+      is_wrapped = !std::holds_alternative<values::Value::Struct>(decoded->value->value);
       add_rest(*decoded->value, type->name, record.subspan(type->size));
     }
     if (decoded->value) {
@@ -461,4 +466,4 @@ Event UserRecordDecoder::decode(std::size_t map, Bytes record) {
   return event;
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::events

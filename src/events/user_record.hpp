@@ -14,7 +14,7 @@
 #include <map>
 #include <span>
 
-namespace uprobectl {
+namespace uprobectl::events {
 
 enum class FieldKind {
   boolean,
@@ -41,7 +41,7 @@ struct RecordLayout {
 
 std::size_t size_of(const RecordLayout& layout); // in bytes
 // `bytes` must have at least size_of(layout) bytes.
-Value read_record(const RecordLayout& layout, Bytes bytes);
+values::Value read_record(const RecordLayout& layout, Bytes bytes);
 
 // A map of UprobeStats programs.
 struct KnownMap {
@@ -68,15 +68,15 @@ public:
   // size, a record of a known map by its layout. Layouts precede types only if the pin has the
   // object's name. Else a record has the only structure of its size that a local variable of the
   // programs has or points to, as debug information says.
-  static Result<UserRecordDecoder> make(std::shared_ptr<const DataTypes> types,
-                                        std::span<const UserMap> maps,
+  static Result<UserRecordDecoder> make(std::shared_ptr<const values::DataTypes> types,
+                                        std::span<const bpf::UserMap> maps,
                                         std::span<const RecordTypeRequest> requests = {});
   // The values of the event are those that were sent: see finish().
   Event decode(std::size_t map, Bytes record);
   // Returns all types that records may have; nothing if they are not known before.
-  std::vector<ValueType> list_types() const;
+  std::vector<values::ValueType> list_types() const;
   // Changes a decoded record to how it is shown. Returns whether it has. `tags`: of its type.
-  using Finish = std::function<bool(UserRecord& record, std::span<const ShownAsRule> tags)>;
+  using Finish = std::function<bool(UserRecord& record, std::span<const values::ShownAsRule> tags)>;
   // Finishes the last record of the map, which decode() has returned. `keeps_sent`: the record
   // also keeps what was sent, if it is changed.
   void finish(std::size_t map, Event& event, bool keeps_sent, const Finish& change);
@@ -90,27 +90,27 @@ private:
   struct Stream {
     std::string map;
     std::optional<std::string> known_name; // accepted by find_known_map()
-    MapUse use = MapUse::ring_buffer;
+    bpf::MapUse use = bpf::MapUse::ring_buffer;
     std::optional<std::size_t> object = {}; // whose types come first
-    std::optional<DataTypes::Type> requested = {};
-    std::vector<DataTypes::Type> candidates;     // selected by the size of a record
-    std::vector<DataTypes::Type> variables = {}; // likewise, if one alone has the size
-    std::optional<std::size_t> raw_size = {};    // of the last record without a type
-    std::optional<std::uint32_t> last_type = {}; // of the last record, in types_
+    std::optional<values::DataTypes::Type> requested = {};
+    std::vector<values::DataTypes::Type> candidates;     // selected by the size of a record
+    std::vector<values::DataTypes::Type> variables = {}; // likewise, if one alone has the size
+    std::optional<std::size_t> raw_size = {};            // of the last record without a type
+    std::optional<std::uint32_t> last_type = {};         // of the last record, in types_
     bool is_explained = false;
 
-    bool is_buffer() const { return uprobectl::is_buffer(use); }
+    bool is_buffer() const { return bpf::is_buffer(use); }
   };
-  const DataTypes::Type* find_type(const Stream& stream, std::size_t size) const;
-  const std::shared_ptr<const ValueType>& value_type(std::uint32_t id);
-  static Result<void> apply(const RecordTypeRequest& request, const DataTypes* types,
+  const values::DataTypes::Type* find_type(const Stream& stream, std::size_t size) const;
+  const std::shared_ptr<const values::ValueType>& value_type(std::uint32_t id);
+  static Result<void> apply(const RecordTypeRequest& request, const values::DataTypes* types,
                             std::span<Stream> streams);
 
-  std::shared_ptr<const DataTypes> types_;                 // null: none
-  std::map<std::uint32_t, std::vector<ShownAsRule>> tags_; // by type; those that were used
-  std::map<std::uint32_t, std::shared_ptr<const ValueType>> value_types_; // likewise
+  std::shared_ptr<const values::DataTypes> types_;                 // null: none
+  std::map<std::uint32_t, std::vector<values::ShownAsRule>> tags_; // by type; those that were used
+  std::map<std::uint32_t, std::shared_ptr<const values::ValueType>> value_types_; // likewise
   std::vector<Stream> streams_;
   std::uint64_t unknown_layouts_ = 0;
 };
 
-} // namespace uprobectl
+} // namespace uprobectl::events

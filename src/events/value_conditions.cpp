@@ -5,12 +5,12 @@
 
 #include <bit>
 
-namespace uprobectl {
+namespace uprobectl::events {
 
 namespace {
 
 // The number of a value, extended to 64 bits as its type says; of a floating-point number its bits.
-std::optional<std::uint64_t> bits_of(const Value& value, const ValueType& type) {
+std::optional<std::uint64_t> bits_of(const values::Value& value, const values::ValueType& type) {
   if (const auto* const real = std::get_if<double>(&value.value)) {
     if (!type.is_floating) return std::nullopt;
     if (type.bits == 64) return std::bit_cast<std::uint64_t>(*real);
@@ -25,10 +25,11 @@ std::optional<std::uint64_t> bits_of(const Value& value, const ValueType& type) 
 }
 
 // The text of a value, and whether it is all of it.
-std::optional<std::pair<std::string_view, bool>> value_text(const Value& value) {
+std::optional<std::pair<std::string_view, bool>> value_text(const values::Value& value) {
   if (const auto* const text = std::get_if<std::string>(&value.value)) return {{*text, true}};
-  if (const auto* const cut = std::get_if<Value::Cut>(&value.value)) return {{cut->text, false}};
-  if (const auto* const raw = std::get_if<Value::Raw>(&value.value))
+  if (const auto* const cut = std::get_if<values::Value::Cut>(&value.value))
+    return {{cut->text, false}};
+  if (const auto* const raw = std::get_if<values::Value::Raw>(&value.value))
     return {{as_text(raw->bytes), !raw->is_cut}};
   return std::nullopt;
 }
@@ -66,8 +67,8 @@ Truth ConditionTexts::match(std::string_view text, bool is_whole) const {
 }
 
 Truth evaluate_condition(const PreparedTerm& condition, const ConditionTexts& texts,
-                         const ValueType& type, const Value& value) {
-  if (type.use == ValueUse::number) {
+                         const values::ValueType& type, const values::Value& value) {
+  if (type.use == values::ValueUse::number) {
     const auto bits = bits_of(value, type);
     return bits ? truth_of(fulfils(condition, *bits)) : Truth::unread;
   }
@@ -79,4 +80,4 @@ Truth evaluate_condition(const PreparedTerm& condition, const ConditionTexts& te
   return texts.match(text->first, text->second);
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::events

@@ -9,7 +9,7 @@
 
 #include <set>
 
-namespace uprobectl {
+namespace uprobectl::events {
 
 // Whether a comparison holds. unread: its value could not be read. unknown: there is no value.
 enum class Truth : std::uint8_t { no, yes, unread, unknown };
@@ -33,6 +33,6 @@ private:
 
 // Compares a value of this type, for which the condition was compiled.
 Truth evaluate_condition(const PreparedTerm& condition, const ConditionTexts& texts,
-                         const ValueType& type, const Value& value);
+                         const values::ValueType& type, const values::Value& value);
 
-} // namespace uprobectl
+} // namespace uprobectl::events

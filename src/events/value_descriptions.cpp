@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-namespace uprobectl {
+namespace uprobectl::events {
 
 namespace {
 
@@ -23,9 +23,10 @@ bool hides_type(const ArgumentSpec& spec) {
 
 } // namespace
 
-ValueType ValuePlan::type_of(const Node& node) {
-  ValueType made{.use = ValueUse::none, .name = node.type != nullptr ? node.type->name() : ""};
-  const auto add_children = [&](std::vector<ValueType>& types, std::size_t most) {
+values::ValueType ValuePlan::type_of(const Node& node) {
+  values::ValueType made{.use = values::ValueUse::none,
+                         .name = node.type != nullptr ? node.type->name() : ""};
+  const auto add_children = [&](std::vector<values::ValueType>& types, std::size_t most) {
     for (const Node& child : node.children) {
       if (types.size() == most) break;
       if (child.kind == Node::Kind::more) continue; // left out by a limit; others may follow
@@ -40,7 +41,7 @@ ValueType ValuePlan::type_of(const Node& node) {
     if (node.type->kind() == TypeKind::floating && node.type->size() < sizeof(float)) return made;
     return number_type(*node.type, node.bits);
   case Node::Kind::text:
-    made.use = ValueUse::text;
+    made.use = values::ValueUse::text;
     made.is_address = node.type != nullptr && node.type->kind() == TypeKind::pointer;
     break;
   case Node::Kind::structure:
@@ -48,11 +49,11 @@ ValueType ValuePlan::type_of(const Node& node) {
     break;
   case Node::Kind::array:
   case Node::Kind::sequence:
-    if (node.children.empty() && node.kind == Node::Kind::array) made.use = ValueUse::text;
+    if (node.children.empty() && node.kind == Node::Kind::array) made.use = values::ValueUse::text;
     add_children(made.element, 1);
     // Of both sizes the number of elements is made. Texts have none: they are compared by it.
     if (node.kind == Node::Kind::array && !made.element.empty() && node.type->row_count() > 0 &&
-        made.element.front().use != ValueUse::text) {
+        made.element.front().use != values::ValueUse::text) {
       made.size = node.type->size();
       made.element.front().size = node.type->row()->size();
     }
@@ -73,16 +74,17 @@ ValueType ValuePlan::type_of(const Node& node) {
   return made;
 }
 
-std::vector<PointValue> ValuePlan::describe() const {
-  std::vector<PointValue> described;
+std::vector<values::PointValue> ValuePlan::describe() const {
+  std::vector<values::PointValue> described;
   if (six_registers_)
     for (std::size_t i = 0; i < std::tuple_size_v<decltype(Event::arguments)>; ++i)
       described.push_back({.name = fmt::format("arg{}", i), .type = {}});
   for (const PlannedValue& each : values_) {
-    PointValue& made = described.emplace_back(PointValue{.name = each.node.name,
-                                                         .type = {},
-                                                         .at_return = each.phase == PHASE_RETURN,
-                                                         .source = each.source});
+    values::PointValue& made =
+        described.emplace_back(values::PointValue{.name = each.node.name,
+                                                  .type = {},
+                                                  .at_return = each.phase == PHASE_RETURN,
+                                                  .source = each.source});
     if (each.declared == nullptr) {
       made.type = type_of(each.node);
       const bool has_own_name = each.node.kind == Node::Kind::sequence && !each.type_name.empty();
@@ -92,17 +94,17 @@ std::vector<PointValue> ValuePlan::describe() const {
     const ArgumentSpec& spec = *each.declared;
     made.type = declared_type(spec.type, sizeof(std::uint64_t));
     if (spec.length) made.type.size = *spec.length;
-    if (hides_type(spec)) made.type.use = ValueUse::none;
-    if (made.type.use == ValueUse::none) made.type.name = each.type_name;
+    if (hides_type(spec)) made.type.use = values::ValueUse::none;
+    if (made.type.use == values::ValueUse::none) made.type.name = each.type_name;
     made.type.problem = each.node.text;
-    if (!made.type.problem.empty()) made.type.use = ValueUse::none;
+    if (!made.type.problem.empty()) made.type.use = values::ValueUse::none;
     const bool is_whole =
         spec.source.offsets.empty() && spec.source.addend == 0 && !spec.address_from;
     if (is_whole) made.source = source_text(spec.source);
   }
-  for (PointValue& each : described)
+  for (values::PointValue& each : described)
     if (each.source == each.name) each.source.clear();
   return described;
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::events

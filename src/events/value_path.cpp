@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 
-namespace uprobectl {
+namespace uprobectl::events {
 
 namespace {
 
@@ -168,4 +168,4 @@ std::size_t find_path_end(std::string_view text) {
   return parser.parse() ? parser.end() : 0;
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::events

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace uprobectl {
+namespace uprobectl::events {
 
 // The variable of a path that is the result of the function, or a part of it.
 constexpr std::string_view result_name = "ret";
@@ -58,4 +58,4 @@ Result<SummedValue> parse_summed_value(std::string_view text);
 // there is none.
 std::size_t find_path_end(std::string_view text);
 
-} // namespace uprobectl
+} // namespace uprobectl::events

@@ -15,7 +15,7 @@
 #include <cstring>
 #include <fmt/format.h>
 
-namespace uprobectl {
+namespace uprobectl::events {
 
 namespace {
 
@@ -27,16 +27,16 @@ constexpr std::string_view not_captured = "not captured";
 constexpr std::string_view beyond_limit = "beyond the captured bytes";
 
 // The reasons that JSON has are those of the command-line contract.
-Value::Unreadable unread_memory(const ReadResult& result) {
+values::Value::Unreadable unread_memory(const ReadResult& result) {
   if (!result.was_read) return {.reason = std::string(not_captured)};
   if (!result.length_problem.empty()) return {.reason = std::string(result.length_problem)};
-  if (result.value == 0) return {.reason = std::string(null_pointer)};
+  if (result.value == 0) return {.reason = std::string(values::null_pointer)};
   if (!result.not_resident)
     return {.reason = fmt::format("memory at {:#x} cannot be read", result.value)};
   return {.reason = "not resident", .text = fmt::format("{:#x}: not resident", result.value)};
 }
 
-Value::Unreadable unread_location(const std::string& problem) {
+values::Value::Unreadable unread_location(const std::string& problem) {
   if (problem.ends_with(": not readable"))
     return {.reason = "in a vector register", .text = problem};
   return {.reason = problem};
@@ -119,25 +119,26 @@ private:
   using Part = ValuePlan::Part;
   using Content = ValuePlan::Content;
   using PlannedValue = ValuePlan::PlannedValue;
-  using Number = std::expected<std::uint64_t, Value::Unreadable>;
+  using Number = std::expected<std::uint64_t, values::Value::Unreadable>;
 
   bool is_passed(const PlannedValue& value) const;
   bool was_written(const reading& how) const;
   ArgumentValue decode_declared(const PlannedValue& value) const;
-  Value decode_typed(const ArgumentSpec& spec, std::size_t index) const;
+  values::Value decode_typed(const ArgumentSpec& spec, std::size_t index) const;
   const ArgumentValue* find_before(std::string_view name) const;
   std::string read_text(std::size_t index) const;
 
-  Value decode_node(const Node& node) const;
-  Value decode_characters(const Node& node) const;
-  Value decode_text(const Node& node) const;
-  std::optional<Value> check_description(const Node& node) const;
-  Value decode_sequence(const Node& node) const;
-  Value decode_choice(const Node& node) const;
-  Value decode_scalar(const Node& node) const;
-  Value decode_interface(const Node& node) const;
-  Value::Array decode_content(const Content& content, const dwarf::GoTypes::Found& found) const;
-  Value decode_wide(const Node& node) const;
+  values::Value decode_node(const Node& node) const;
+  values::Value decode_characters(const Node& node) const;
+  values::Value decode_text(const Node& node) const;
+  std::optional<values::Value> check_description(const Node& node) const;
+  values::Value decode_sequence(const Node& node) const;
+  values::Value decode_choice(const Node& node) const;
+  values::Value decode_scalar(const Node& node) const;
+  values::Value decode_interface(const Node& node) const;
+  values::Value::Array decode_content(const Content& content,
+                                      const dwarf::GoTypes::Found& found) const;
+  values::Value decode_wide(const Node& node) const;
   Number read_bits(const Node& node) const;
   // Reads `size` bytes, at most 8, at an offset of a source.
   Number read_bytes(std::size_t source, std::uint64_t offset, std::uint64_t size) const;
@@ -151,7 +152,7 @@ private:
 
 ValueDecoder::Number ValueDecoder::read_bits(const Node& node) const {
   const auto problem = [](std::string_view reason) {
-    return std::unexpected(Value::Unreadable{.reason = std::string(reason)});
+    return std::unexpected(values::Value::Unreadable{.reason = std::string(reason)});
   };
   const std::uint64_t size =
       node.bits ? (node.bits->offset + node.bits->size + 7) / 8 : node.type->size();
@@ -168,7 +169,7 @@ ValueDecoder::Number ValueDecoder::read_bits(const Node& node) const {
 ValueDecoder::Number ValueDecoder::read_bytes(std::size_t source, std::uint64_t offset,
                                               std::uint64_t size) const {
   const auto problem = [](std::string_view reason) {
-    return std::unexpected(Value::Unreadable{.reason = std::string(reason)});
+    return std::unexpected(values::Value::Unreadable{.reason = std::string(reason)});
   };
   for (const Part& part : plan_.sources_[source].parts) {
     if (offset < part.offset || size > part.size || offset - part.offset > part.size - size)
@@ -193,13 +194,14 @@ ValueDecoder::Number ValueDecoder::read_bytes(std::size_t source, std::uint64_t 
 }
 
 // A number of 128 bits. Not a number of JSON, whose readers round it.
-Value ValueDecoder::decode_wide(const Node& node) const {
+values::Value ValueDecoder::decode_wide(const Node& node) const {
   const auto low = read_bytes(node.source, node.offset, sizeof(std::uint64_t));
   const auto high =
       read_bytes(node.source, node.offset + sizeof(std::uint64_t), sizeof(std::uint64_t));
   for (const auto* const half : {&low, &high})
     if (!*half)
-      return half->error().reason == beyond_limit ? Value{Value::More{}} : Value{half->error()};
+      return half->error().reason == beyond_limit ? values::Value{values::Value::More{}}
+                                                  : values::Value{half->error()};
   __extension__ using Wide = unsigned __int128;
   Wide magnitude = node.type->is_byte_swapped()
                        ? Wide{std::byteswap(*low)} << 64 | std::byteswap(*high)
@@ -213,47 +215,50 @@ Value ValueDecoder::decode_wide(const Node& node) const {
   std::string digits;
   do digits.insert(digits.begin(), static_cast<char>('0' + static_cast<int>(magnitude % 10)));
   while ((magnitude /= 10) != 0);
-  return {Value::Name{(is_negative ? "-" : "") + digits}};
+  return {values::Value::Name{(is_negative ? "-" : "") + digits}};
 }
 
-Value ValueDecoder::decode_scalar(const Node& node) const {
+values::Value ValueDecoder::decode_scalar(const Node& node) const {
   if (is_wide_integer(*node.type) && !node.bits) return decode_wide(node);
   auto number = read_bits(node);
-  if (!number && number.error().reason == beyond_limit) return {Value::More{}};
+  if (!number && number.error().reason == beyond_limit) return {values::Value::More{}};
   if (!number) return {std::move(number).error()};
   const Type& type = *node.type;
   const std::uint64_t bits = node.bits ? node.bits->size : type.bits();
   if (bits < 64) *number &= (std::uint64_t{1} << bits) - 1;
   const TypeKind kind = type.kind();
   if (kind == TypeKind::boolean) return {*number != 0};
-  if (kind == TypeKind::pointer || kind == TypeKind::reference) return {Value::Pointer{*number}};
+  if (kind == TypeKind::pointer || kind == TypeKind::reference)
+    return {values::Value::Pointer{*number}};
   if (kind == TypeKind::floating && type.size() == sizeof(float))
     return {widen_float(std::bit_cast<float>(static_cast<std::uint32_t>(*number)))};
   if (kind == TypeKind::floating && type.size() == sizeof(double))
     return {std::bit_cast<double>(*number)};
-  if (kind == TypeKind::floating) return {Value::Unreadable{.reason = "its type is not supported"}};
+  if (kind == TypeKind::floating)
+    return {values::Value::Unreadable{.reason = "its type is not supported"}};
   if (kind == TypeKind::enumeration) {
     const std::int64_t value =
         type.is_signed() ? sign_extended(*number, bits) : static_cast<std::int64_t>(*number);
-    if (auto name = enumerator_name(type, value)) return {Value::Name{std::move(*name), value}};
+    if (auto name = enumerator_name(type, value))
+      return {values::Value::Name{std::move(*name), value}};
     return {value};
   }
   // Of Rust: a code point.
   if (kind == TypeKind::character && type.plain_name() == "char" && type.size() == 4)
     if (auto text = printable_text(static_cast<std::uint32_t>(*number))) return {std::move(*text)};
   if (type.plain_name() == "char" && *number >= 0x20 && *number < 0x7f)
-    return {Value::Character{static_cast<char>(*number)}};
+    return {values::Value::Character{static_cast<char>(*number)}};
   if (type.is_signed()) return {sign_extended(*number, bits)};
   return {*number};
 }
 
 // An array of characters, up to its first NUL. It may be in several registers.
-Value ValueDecoder::decode_characters(const Node& node) const {
+values::Value ValueDecoder::decode_characters(const Node& node) const {
   std::string text;
   const std::uint64_t size = node.type->size();
-  const auto cut = [&]() -> Value {
-    if (text.empty()) return {Value::More{}};
-    return {Value::Cut{std::move(text)}};
+  const auto cut = [&]() -> values::Value {
+    if (text.empty()) return {values::Value::More{}};
+    return {values::Value::Cut{std::move(text)}};
   };
   while (text.size() < size) {
     const std::uint64_t at = node.offset + text.size();
@@ -281,7 +286,7 @@ Value ValueDecoder::decode_characters(const Node& node) const {
   return {std::move(text)};
 }
 
-Value ValueDecoder::decode_text(const Node& node) const {
+values::Value ValueDecoder::decode_text(const Node& node) const {
   const ReadResult& result = results_[node.reading];
   if (!result.is_read()) {
     // A pointer that leads to no memory is a value, too; the address that could not be read may be
@@ -291,33 +296,35 @@ Value ValueDecoder::decode_text(const Node& node) const {
         result.value == 0 ||
         (how.steps == 0 && (how.base_from == 0 || results_[how.base_from - 1].status >= 0));
     if (result.was_read && how.form == READ_STRING && is_pointer && !result.not_resident)
-      return {Value::Pointer{result.value}};
+      return {values::Value::Pointer{result.value}};
     return {unread_memory(result)};
   }
   std::string text = read_text(node.reading);
-  if (result.is_truncated) return {Value::Cut{std::move(text)}};
+  if (result.is_truncated) return {values::Value::Cut{std::move(text)}};
   return {std::move(text)};
 }
 
 // What is known of an array by its descriptor alone: that it is empty, or why it is not shown.
-std::optional<Value> ValueDecoder::check_description(const Node& node) const {
+std::optional<values::Value> ValueDecoder::check_description(const Node& node) const {
   const ReadResult& data = results_[node.reading];
   const ReadResult& length = results_[*node.length];
-  if (!length.is_read()) return Value{unread_memory(data.status < 0 ? data : length)};
-  if (data.value == 0 && !node.text.empty()) return Value{Value::Unreadable{.reason = node.text}};
+  if (!length.is_read()) return values::Value{unread_memory(data.status < 0 ? data : length)};
+  if (data.value == 0 && !node.text.empty())
+    return values::Value{values::Value::Unreadable{.reason = node.text}};
   const auto count = static_cast<std::int64_t>(length.value);
-  if (count <= 0) return Value{Value::Array()};
+  if (count <= 0) return values::Value{values::Value::Array()};
   std::uint64_t distance = node.distance.empty() ? node.type->size() : 1;
   for (const std::size_t factor : node.distance) {
-    if (!results_[factor].is_read()) return Value{unread_memory(results_[factor])};
+    if (!results_[factor].is_read()) return values::Value{unread_memory(results_[factor])};
     distance *= results_[factor].value;
   }
   if (count > 1 && distance != node.type->size())
-    return Value{Value::Unreadable{.reason = "its elements do not follow each other in memory"}};
+    return values::Value{
+        values::Value::Unreadable{.reason = "its elements do not follow each other in memory"}};
   return std::nullopt;
 }
 
-Value ValueDecoder::decode_sequence(const Node& node) const {
+values::Value ValueDecoder::decode_sequence(const Node& node) const {
   const ReadResult& result = results_[node.reading];
   const std::uint64_t size = node.type->size();
   std::uint64_t count = node.fixed_length;
@@ -328,7 +335,7 @@ Value ValueDecoder::decode_sequence(const Node& node) const {
     if (!length.is_read()) return {unread_memory(length)};
     count = node.length_is_end ? (length.value - result.value) / size : length.value;
   }
-  Value::Array elements;
+  values::Value::Array elements;
   if (count == 0) return {std::move(elements)}; // the pointer may be null
   if (!result.is_read()) return {unread_memory(result)};
   std::uint64_t shown = 0;
@@ -341,12 +348,12 @@ Value ValueDecoder::decode_sequence(const Node& node) const {
     elements.push_back(decode_node(child));
     ++shown;
   }
-  if (shown < count) elements.push_back({Value::More{}});
+  if (shown < count) elements.push_back({values::Value::More{}});
   return {std::move(elements)};
 }
 
 // The variant that the discriminant selects: `None`, `{Some=5}`.
-Value ValueDecoder::decode_choice(const Node& node) const {
+values::Value ValueDecoder::decode_choice(const Node& node) const {
   auto number = read_bits(node.children.front());
   if (!number) return {std::move(number).error()};
   const std::uint64_t bits = 8 * node.children.front().type->size();
@@ -363,22 +370,22 @@ Value ValueDecoder::decode_choice(const Node& node) const {
     chosen = std::ranges::find_if(variants,
                                   [](const Node& variant) { return variant.selected_by.empty(); });
   if (chosen == variants.end()) return {*number};
-  Value value = decode_node(*chosen);
-  auto* const members = std::get_if<Value::Struct>(&value.value);
-  if (members != nullptr && members->empty()) return {Value::Name{chosen->name}};
+  values::Value value = decode_node(*chosen);
+  auto* const members = std::get_if<values::Value::Struct>(&value.value);
+  if (members != nullptr && members->empty()) return {values::Value::Name{chosen->name}};
   // "Some(5)" has a structure with the one member "__0".
   if (members != nullptr && members->size() == 1 && members->front().name.starts_with("__")) {
-    Value only = std::move(members->front().value);
+    values::Value only = std::move(members->front().value);
     value = std::move(only);
   }
-  Value::Struct named;
+  values::Value::Struct named;
   named.push_back({chosen->name, std::move(value)});
   return {std::move(named)};
 }
 
 // The value in an interface, as far as it was captured.
-Value::Array ValueDecoder::decode_content(const Content& content,
-                                          const dwarf::GoTypes::Found& found) const {
+values::Value::Array ValueDecoder::decode_content(const Content& content,
+                                                  const dwarf::GoTypes::Found& found) const {
   const auto is_text = [](const Type& each) {
     const auto library = find_library_type(each);
     return library && library->kind == LibraryType::Kind::text;
@@ -386,57 +393,58 @@ Value::Array ValueDecoder::decode_content(const Content& content,
   const Type& type = *found.type;
   // An interface has the pointer itself.
   const bool is_pointer = type.kind() == TypeKind::pointer;
-  if (!content.value) return is_pointer ? Value::Array() : Value::Array{{Value::More{}}};
+  if (!content.value)
+    return is_pointer ? values::Value::Array() : values::Value::Array{{values::Value::More{}}};
   const Node text{.kind = Node::Kind::text, .reading = content.value->text};
   const Type& value = is_pointer && type.target() != nullptr ? *type.target() : type;
   if (found.is_string) return {decode_text(text)};
   if (value.kind() == TypeKind::structure && !value.members().empty()) {
     const dwarf::Member& first = value.members().front();
     if (first.offset == 0 && is_text(*first.type)) {
-      Value::Struct members = {{first.name, decode_text(text)}};
-      if (value.members().size() > 1) members.push_back({{}, {Value::More{}}});
+      values::Value::Struct members = {{first.name, decode_text(text)}};
+      if (value.members().size() > 1) members.push_back({{}, {values::Value::More{}}});
       return {{std::move(members)}};
     }
   }
   if (is_pointer) return {};
-  if (!is_number(type)) return {{Value::More{}}};
+  if (!is_number(type)) return {{values::Value::More{}}};
   return {decode_scalar(
       {.kind = Node::Kind::scalar, .type = &type, .source = content.value->first_word})};
 }
 
-Value ValueDecoder::decode_interface(const Node& node) const {
+values::Value ValueDecoder::decode_interface(const Node& node) const {
   auto word = read_bits(node.children.front());
   if (!word) return {std::move(word).error()};
-  if (*word == 0) return {Value::Name{"nil"}};
-  Value words = decode_node(node.children.back());
-  auto* const members = std::get_if<Value::Struct>(&words.value);
+  if (*word == 0) return {values::Value::Name{"nil"}};
+  values::Value words = decode_node(node.children.back());
+  auto* const members = std::get_if<values::Value::Struct>(&words.value);
   if (!node.content || members == nullptr || members->empty()) return words;
   const ReadResult& description = results_[node.content->description];
   const ReadResult& module = results_[node.content->module];
   if (!description.is_read() || !module.is_read()) return words;
   const auto found = plan_.go_types_->find({description.value - module.value});
   if (!found) return words;
-  Value::Dynamic made{.type = found->type->name(), .words = std::move(*members)};
-  const auto* const data = std::get_if<Value::Pointer>(&made.words.back().value.value);
+  values::Value::Dynamic made{.type = found->type->name(), .words = std::move(*members)};
+  const auto* const data = std::get_if<values::Value::Pointer>(&made.words.back().value.value);
   const bool is_null_pointer = data != nullptr && data->address == 0;
   if (!is_null_pointer) made.content = decode_content(*node.content, *found);
   return {std::move(made)};
 }
 
-Value ValueDecoder::decode_node(const Node& node) const {
+values::Value ValueDecoder::decode_node(const Node& node) const {
   switch (node.kind) {
   case Node::Kind::scalar:
     return decode_scalar(node);
   case Node::Kind::text:
     return decode_text(node);
   case Node::Kind::structure: {
-    Value::Struct members;
+    values::Value::Struct members;
     for (const Node& child : node.children) members.push_back({child.name, decode_node(child)});
     return {std::move(members)};
   }
   case Node::Kind::array: {
     if (node.children.empty() && node.type->element_count() != 0) return decode_characters(node);
-    Value::Array elements;
+    values::Value::Array elements;
     for (const Node& child : node.children) elements.push_back(decode_node(child));
     return {std::move(elements)};
   }
@@ -447,18 +455,18 @@ Value ValueDecoder::decode_node(const Node& node) const {
   case Node::Kind::optional: {
     auto flag = read_bits(node.children.front());
     if (!flag) return {std::move(flag).error()};
-    if (*flag == 0) return {Value::Name{node.text}};
+    if (*flag == 0) return {values::Value::Name{node.text}};
     return decode_node(node.children.back());
   }
   case Node::Kind::duration: {
-    Value number = decode_node(node.children.front());
+    values::Value number = decode_node(node.children.front());
     if (const auto* const value = std::get_if<std::int64_t>(&number.value))
-      return {Value::Name{fmt::format("{}{}", *value, node.text), *value}};
+      return {values::Value::Name{fmt::format("{}{}", *value, node.text), *value}};
     if (const auto* const value = std::get_if<std::uint64_t>(&number.value))
-      return {
-          Value::Name{fmt::format("{}{}", *value, node.text), static_cast<std::int64_t>(*value)}};
+      return {values::Value::Name{fmt::format("{}{}", *value, node.text),
+                                  static_cast<std::int64_t>(*value)}};
     if (const auto* const value = std::get_if<double>(&number.value))
-      return {Value::Name{fmt::format("{}{}", *value, node.text)}};
+      return {values::Value::Name{fmt::format("{}{}", *value, node.text)}};
     return number;
   }
   case Node::Kind::interface:
@@ -468,7 +476,7 @@ Value ValueDecoder::decode_node(const Node& node) const {
   case Node::Kind::more:
     break;
   }
-  return {Value::More{}};
+  return {values::Value::More{}};
 }
 
 // The text of a string or buffer that was read.
@@ -502,7 +510,7 @@ bool ValueDecoder::was_written(const reading& how) const {
   return length.status >= 0 && static_cast<std::int64_t>(length.value) >= 0;
 }
 
-Value ValueDecoder::decode_typed(const ArgumentSpec& spec, std::size_t index) const {
+values::Value ValueDecoder::decode_typed(const ArgumentSpec& spec, std::size_t index) const {
   const ReadResult& result = results_[index];
   if (!result.is_read()) return {unread_memory(result)};
   RawArgument raw{.type = spec.type, .number = result.value};
@@ -525,7 +533,7 @@ ArgumentValue ValueDecoder::decode_declared(const PlannedValue& value) const {
                      .value = {},
                      .is_memory = is_memory(spec.type)};
   if (!value.node.text.empty()) {
-    made.value = {Value::Unreadable{value.node.text}};
+    made.value = {values::Value::Unreadable{value.node.text}};
     return made;
   }
   const reading& how = plan_.readings_[value.node.reading];
@@ -535,7 +543,7 @@ ArgumentValue ValueDecoder::decode_declared(const PlannedValue& value) const {
   }
   return {.name = value.node.name,
           .type_name = to_string(ArgumentType::ptr),
-          .value = {Value::Pointer{results_[how.base_from - 1U].value}}};
+          .value = {values::Value::Pointer{results_[how.base_from - 1U].value}}};
 }
 
 std::vector<ArgumentValue> ValueDecoder::decode(std::optional<ArgumentValue>& returned) {
@@ -780,4 +788,4 @@ Result<void> ValuePlan::add(const DeclaredValues& declared, const ReadingBuilder
   return {};
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::events

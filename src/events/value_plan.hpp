@@ -18,7 +18,7 @@
 #include <memory>
 #include <span>
 
-namespace uprobectl {
+namespace uprobectl::events {
 
 // Limits of what is captured at a hit.
 struct TypedLimits {
@@ -107,7 +107,7 @@ public:
   bool has_six_registers() const { return six_registers_; }
   bool returns_nothing() const { return returns_nothing_; }
   // The values that events have, with their types.
-  std::vector<PointValue> describe() const;
+  std::vector<values::PointValue> describe() const;
   // The declared values that cannot be read, with reasons.
   std::vector<std::string> describe_problems() const;
   bool uses_argument_numbers() const;
@@ -210,7 +210,7 @@ private:
     std::optional<Content> content = {};        // of an interface; nullopt: not captured
   };
 
-  static ValueType type_of(const Node& node);
+  static values::ValueType type_of(const Node& node);
 
   // An argument or a result.
   struct PlannedValue {
@@ -244,4 +244,4 @@ private:
 // nullopt if there is none.
 std::optional<std::string> enumerator_name(const dwarf::Type& type, std::int64_t value);
 
-} // namespace uprobectl
+} // namespace uprobectl::events

@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 #include <utility>
 
-namespace uprobectl {
+namespace uprobectl::events {
 
 namespace {
 
@@ -744,4 +744,4 @@ ValuePlan ValuePlan::make(const ReadingBuilder& readings, const TypedPoint& poin
   return builder.take();
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::events

@@ -11,7 +11,7 @@
 #include <fmt/format.h>
 #include <utility>
 
-namespace uprobectl {
+namespace uprobectl::events {
 
 inline bool is_plain_number(const dwarf::Type& type) {
   return is_number(type) && type.kind() != dwarf::TypeKind::reference && !is_text_pointer(type);
@@ -101,4 +101,4 @@ private:
   std::size_t readings_limit_ = 0;
 };
 
-} // namespace uprobectl
+} // namespace uprobectl::events

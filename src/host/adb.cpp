@@ -78,9 +78,9 @@ Result<std::string> find_adb() {
 }
 
 Result<AdbProcess> AdbProcess::start(const std::vector<std::string>& words, Inherited inherited) {
-  auto in = make_pipe();
-  auto out = make_pipe();
-  auto err = make_pipe();
+  auto in = process::make_pipe();
+  auto out = process::make_pipe();
+  auto err = process::make_pipe();
   if (!in || !out || !err) return fail(!in ? in.error() : !out ? out.error() : err.error());
   std::vector<char*> arguments; // posix_spawn takes char* but does not modify the strings
   for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
@@ -122,19 +122,19 @@ AdbProcess::~AdbProcess() { finish(0ms); }
 
 int AdbProcess::finish(std::chrono::milliseconds timeout) {
   if (pid_ < 0) return 0;
-  auto end = wait_for(pid_, timeout);
+  auto end = process::wait_for(pid_, timeout);
   if (!end) {
     ::kill(pid_, SIGKILL);
-    end = wait_for(pid_);
+    end = process::wait_for(pid_);
   }
   pid_ = -1;
   return end ? end->shell_status() : 0;
 }
 
-Result<CommandResult> run_adb(const std::vector<std::string>& words,
-                              std::chrono::milliseconds timeout) {
+Result<process::CommandResult> run_adb(const std::vector<std::string>& words,
+                                       std::chrono::milliseconds timeout) {
   const auto begin = std::chrono::steady_clock::now();
-  auto result = run_command(words, timeout, [] { return Interrupts::count() > 0; });
+  auto result = process::run_command(words, timeout, [] { return Interrupts::count() > 0; });
   if (!result && std::chrono::steady_clock::now() - begin >= timeout)
     return fail(std::move(result).error().hint("restart the server: adb kill-server"));
   return result;

@@ -66,8 +66,8 @@ private:
 
 // Runs the client to its end, as run_command() does. interrupted after a signal that Interrupts
 // counts.
-Result<CommandResult> run_adb(const std::vector<std::string>& words,
-                              std::chrono::milliseconds timeout);
+Result<process::CommandResult> run_adb(const std::vector<std::string>& words,
+                                       std::chrono::milliseconds timeout);
 
 // A device that adb knows.
 struct ListedDevice {

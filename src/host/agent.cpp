@@ -193,8 +193,8 @@ void Agent::refuse(const std::string& why) {
 }
 
 void Agent::start(RunRequest request) {
-  auto out = make_pipe();
-  auto err = make_pipe();
+  auto out = process::make_pipe();
+  auto err = process::make_pipe();
   std::array<int, 2> ends{};
   if (!out || !err || ::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0)
     return refuse("cannot create a pipe");
@@ -276,7 +276,7 @@ void Agent::handle_result(const Numbered& file) {
     return;
   }
   if (request.operation != FileOperation::write) return send_reply(socket_.get(), 0, -1);
-  auto pipe = make_pipe();
+  auto pipe = process::make_pipe();
   if (!pipe) return send_reply(socket_.get(), EMFILE, -1);
   make_nonblocking(pipe->read_end.get());
   send_reply(socket_.get(), 0, pipe->write_end.get());
@@ -329,7 +329,7 @@ void Agent::drain(Stream& stream) {
 
 void Agent::check_child() {
   if (child_ < 0) return;
-  const auto end = wait_for(child_, 0ms);
+  const auto end = process::wait_for(child_, 0ms);
   if (!end) return;
   // Everything the run has written is in the pipes. A command that it started may keep them open.
   for (Stream& stream : streams_) drain(stream);

@@ -26,7 +26,7 @@ constexpr auto push_timeout = 600s;
 constexpr std::string_view program_name = "uprobectl";
 
 // Why a client has failed. It says more than that, some of it after the error.
-std::string reason_of(const CommandResult& result) {
+std::string reason_of(const process::CommandResult& result) {
   const std::string all = result.output + "\n" + result.errors;
   std::string line(last_line(result.errors.empty() ? result.output : result.errors));
   for (const std::string_view prefix : {"adb: error: ", "error: ", "adb: "}) {
@@ -183,8 +183,8 @@ std::vector<std::string> Device::words(std::vector<std::string> arguments) const
   return arguments;
 }
 
-Result<CommandResult> Device::shell(const std::string& command,
-                                    std::chrono::milliseconds timeout) const {
+Result<process::CommandResult> Device::shell(const std::string& command,
+                                             std::chrono::milliseconds timeout) const {
   return run_adb(words({"shell", "-T", "-e", "none", command}), timeout);
 }
 

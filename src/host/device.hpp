@@ -107,7 +107,8 @@ public:
 
 private:
   std::vector<std::string> words(std::vector<std::string> arguments) const;
-  Result<CommandResult> shell(const std::string& command, std::chrono::milliseconds timeout) const;
+  Result<process::CommandResult> shell(const std::string& command,
+                                       std::chrono::milliseconds timeout) const;
   Result<void> restart_as_root();
   std::string program_path() const;
   std::string entry_name() const;

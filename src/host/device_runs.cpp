@@ -44,19 +44,20 @@ std::string read_memory_file(const UniqueFd& file) {
 }
 
 // The text that Output::fail() or Output::status() writes to stderr.
-std::string message_text(OutputOptions options, const std::function<void(Output&)>& write) {
+std::string message_text(output::OutputOptions options,
+                         const std::function<void(output::Output&)>& write) {
   const UniqueFd file = make_memory_file();
   options.messages = file.get();
   options.json = false;
   {
-    Output output(-1, options);
+    output::Output output(-1, options);
     write(output);
   }
   return read_memory_file(file);
 }
 
-std::string json_text(const std::function<void(Recorder&)>& write) {
-  OutputBuffer buffer(-1);
+std::string json_text(const std::function<void(output::Recorder&)>& write) {
+  output::OutputBuffer buffer(-1);
   buffer.disable_auto_flush();
   write(*make_json_formatter(buffer));
   std::string text = buffer.draft();
@@ -94,7 +95,7 @@ Result<Client> find_devices(const DeviceSelection& selection) {
 // All runs of one command.
 class Runs {
 public:
-  Runs(const DeviceOptions& options, const DeviceRun& run, const OutputOptions& output,
+  Runs(const DeviceOptions& options, const DeviceRun& run, const output::OutputOptions& output,
        Client client)
       : options_(options), run_(run), output_options_(output), client_(std::move(client)),
         programs_(options.program), cache_(options.clean ? std::nullopt : options.cache),
@@ -126,7 +127,7 @@ private:
 
   const DeviceOptions& options_;
   const DeviceRun& run_;
-  const OutputOptions& output_options_;
+  const output::OutputOptions& output_options_;
   Client client_;
   DevicePrograms programs_;
   std::optional<Cache> cache_; // for the runs
@@ -160,8 +161,8 @@ Result<void> Runs::prepare(Device& device, const ListedDevice& listed) {
 Result<void> Runs::prepare_unknown(Device& device) {
   // Reads this program while the device is asked what it is.
   const auto read = std::async(std::launch::async, [this] { programs_.find(own_machine()); });
-  Output output(-1, output_options_);
-  std::optional<Progress> progress; // messages of several devices come at any time
+  output::Output output(-1, output_options_);
+  std::optional<output::Progress> progress; // messages of several devices come at any time
   if (is_alone_) progress.emplace(output, "preparing " + device.serial());
   if (auto surveyed = device.survey(); !surveyed) return surveyed;
   if (run_.request.arguments.empty()) return {};
@@ -200,7 +201,7 @@ Result<int> Runs::run_prepared(Device& device, Outcome& outcome) {
   std::optional<PartTransfer> parts;
   if (run_.saved_run && cache_) {
     parts.emplace(*cache_);
-    serve<PartsRequest>(handlers, [&](const PartsRequest& wanted, const IsInterrupted&) {
+    serve<PartsRequest>(handlers, [&](const PartsRequest& wanted, const process::IsInterrupted&) {
       return parts->find(wanted.sha256);
     });
   }
@@ -273,16 +274,16 @@ void Runs::run_one(const ListedDevice& listed, Outcome& outcome) {
 }
 
 void Runs::report(const std::string& serial, const Error& error) {
-  messages_.write(
-      message_text(output_options_, [&](Output& out) { out.fail(Error(error).within(serial)); }));
+  messages_.write(message_text(
+      output_options_, [&](output::Output& out) { out.fail(Error(error).within(serial)); }));
   if (!run_.json || !run_.record_files.empty()) return;
   MarkedLines lines(records_, LineMark::device, serial, StreamContent::json);
-  static_cast<void>(lines.add(
-      json_text([&](Recorder& formatter) { formatter.write(ErrorRecord{{}, {}, error}); })));
+  static_cast<void>(lines.add(json_text(
+      [&](output::Recorder& formatter) { formatter.write(output::ErrorRecord{{}, {}, error}); })));
 }
 
 void Runs::write_summary(const std::vector<Outcome>& outcomes) {
-  DevicesSummaryRecord summary{.devices = outcomes.size()};
+  output::DevicesSummaryRecord summary{.devices = outcomes.size()};
   bool is_lost_known = true;
   for (std::size_t i = 0; i < outcomes.size(); ++i) {
     if (outcomes[i].status != 0) summary.failed.push_back(client_.devices[i].serial);
@@ -299,15 +300,16 @@ void Runs::write_summary(const std::vector<Outcome>& outcomes) {
   if (!summary.failed.empty())
     text +=
         fmt::format("; failed on {}: {}", summary.failed.size(), fmt::join(summary.failed, ", "));
-  messages_.write(message_text(output_options_, [&](Output& out) { out.status(text); }));
+  messages_.write(message_text(output_options_, [&](output::Output& out) { out.status(text); }));
   if (run_.json && run_.record_files.empty())
-    records_.write(json_text([&](Recorder& formatter) { formatter.write(summary); }));
+    records_.write(json_text([&](output::Recorder& formatter) { formatter.write(summary); }));
 }
 
 int Runs::finish(const std::vector<Outcome>& outcomes) {
   std::optional<Error> error = records_.finish();
   if (auto failed = record_files_.finish(); failed && !error) error = std::move(failed);
-  if (error) messages_.write(message_text(output_options_, [&](Output& out) { out.fail(*error); }));
+  if (error)
+    messages_.write(message_text(output_options_, [&](output::Output& out) { out.fail(*error); }));
   static_cast<void>(messages_.finish());
   if (error) return 1;
   const int first = outcomes.front().status;
@@ -352,10 +354,10 @@ Result<Verdict> ask_doctor(Device& device, DevicePrograms& programs,
   return fail(ErrorKind::io, fmt::format("doctor ended with status {}", *status));
 }
 
-DeviceRecord describe_device(const std::string& adb, const ListedDevice& listed,
-                             const DeviceOptions& options, DevicePrograms& programs,
-                             std::string_view program_version) {
-  DeviceRecord record{.serial = listed.serial, .state = listed.state};
+output::DeviceRecord describe_device(const std::string& adb, const ListedDevice& listed,
+                                     const DeviceOptions& options, DevicePrograms& programs,
+                                     std::string_view program_version) {
+  output::DeviceRecord record{.serial = listed.serial, .state = listed.state};
   if (listed.state != "device") {
     record.reason = unusable(listed).message;
     return record;
@@ -385,7 +387,7 @@ DeviceRecord describe_device(const std::string& adb, const ListedDevice& listed,
 } // namespace
 
 Result<int> run_on_devices(const DeviceOptions& options, const DeviceRun& run,
-                           const OutputOptions& output) {
+                           const output::OutputOptions& output) {
   const Interrupts interrupts;
   auto client = find_devices(options.selection);
   if (!client) return fail(std::move(client).error());
@@ -402,13 +404,13 @@ Result<int> run_on_devices(const DeviceOptions& options, const DeviceRun& run,
   return Runs(options, run, output, std::move(*client)).run();
 }
 
-Result<std::vector<DeviceRecord>> describe_devices(const DeviceOptions& options,
-                                                   std::string_view program_version) {
+Result<std::vector<output::DeviceRecord>> describe_devices(const DeviceOptions& options,
+                                                           std::string_view program_version) {
   const Interrupts interrupts;
   const auto client = find_devices(options.selection);
   if (!client) return fail(client.error());
   DevicePrograms programs(options.program);
-  std::vector<DeviceRecord> records(client->devices.size());
+  std::vector<output::DeviceRecord> records(client->devices.size());
   std::vector<std::thread> threads;
   for (std::size_t i = 0; i < records.size(); ++i)
     threads.emplace_back([&, i] {

@@ -48,11 +48,11 @@ struct DeviceRun {
 // record has `device`. Returns the exit status: that of the runs if they are equal, else 1. Fails
 // if there is no such device. A device that fails does not end the runs on others.
 Result<int> run_on_devices(const DeviceOptions& options, const DeviceRun& run,
-                           const OutputOptions& output);
+                           const output::OutputOptions& output);
 
 // Describes the selected devices, all by default. Runs `doctor` on those that can be used.
-Result<std::vector<DeviceRecord>> describe_devices(const DeviceOptions& options,
-                                                   std::string_view program_version);
+Result<std::vector<output::DeviceRecord>> describe_devices(const DeviceOptions& options,
+                                                           std::string_view program_version);
 
 // Reads the verdict of `doctor --json`: its record `attach`.
 struct Verdict {

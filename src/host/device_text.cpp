@@ -49,7 +49,7 @@ std::size_t DeviceText::sequence_at(std::string_view text) const {
 }
 
 void DeviceText::escape(std::string& out, std::string_view character) const {
-  if (content_ != StreamContent::json) return append_printable(out, character);
+  if (content_ != StreamContent::json) return output::append_printable(out, character);
   if (utf8_length(character, 0) == 0) {
     out += "\\ufffd";
     return;

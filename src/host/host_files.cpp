@@ -276,8 +276,9 @@ void HostFiles::drop_updates() { std::erase_if(closed_, &Written::is_updated); }
 std::optional<Error> HostFiles::finish_file(Written& file) {
   if (auto error = file.sink->finish()) return std::move(*error).within(file.path);
   if (!file.is_updated) return std::nullopt;
-  auto replaced = replace_file(
-      file.path, [&](OutputBuffer& out) { out.append(file.sink->content()); }, this_machine());
+  auto replaced = output::replace_file(
+      file.path, [&](output::OutputBuffer& out) { out.append(file.sink->content()); },
+      this_machine());
   if (!replaced) return std::move(replaced).error();
   return std::nullopt;
 }

@@ -33,16 +33,17 @@ InputFile read_input(const std::string& path);
 // Serves requests of one kind other than those for files. Called in several threads.
 // is_abandoned() is true once the run that has sent the request has ended.
 template <typename Request>
-using Handler = std::function<InputFile(const Request&, const IsInterrupted& is_abandoned)>;
+using Handler =
+    std::function<InputFile(const Request&, const process::IsInterrupted& is_abandoned)>;
 using Handlers = std::map<std::size_t, Handler<WorkstationRequest>>; // by kind
 
 template <typename Request>
 void serve(Handlers& handlers, Handler<Request> handle) {
-  handlers[request_kind<Request>] = [handle =
-                                         std::move(handle)](const WorkstationRequest& request,
-                                                            const IsInterrupted& is_abandoned) {
-    return handle(std::get<Request>(request), is_abandoned);
-  };
+  handlers[request_kind<Request>] =
+      [handle = std::move(handle)](const WorkstationRequest& request,
+                                   const process::IsInterrupted& is_abandoned) {
+        return handle(std::get<Request>(request), is_abandoned);
+      };
 }
 
 // The files of -o, which all devices of a run share. Thread-safe.

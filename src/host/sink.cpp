@@ -143,9 +143,9 @@ std::optional<Error> Sink::finish() {
 MarkedLines::MarkedLines(Sink& sink, LineMark mark, const std::string& serial,
                          StreamContent content)
     : sink_(&sink), mark_(mark), text_(content) {
-  if (mark == LineMark::device) JsonRecord(label_).key("device", std::string_view(serial));
-  if (mark == LineMark::column) label_ = printable(serial) + '\t';
-  if (mark == LineMark::prefix) label_ = printable(serial) + ": ";
+  if (mark == LineMark::device) output::JsonRecord(label_).key("device", std::string_view(serial));
+  if (mark == LineMark::column) label_ = output::printable(serial) + '\t';
+  if (mark == LineMark::prefix) label_ = output::printable(serial) + ": ";
 }
 
 Result<void> MarkedLines::add(std::string_view bytes) {

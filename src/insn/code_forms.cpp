@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "insn/code_forms.hpp"
 
-namespace uprobectl {
+namespace uprobectl::insn {
 
 namespace {
 
@@ -144,4 +144,4 @@ std::optional<WrittenJump> written_jump_at(Arch arch, Bytes code, std::uint64_t 
   return arch == Arch::arm64 ? arm64_jump(code, address) : std::nullopt;
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::insn

@@ -7,7 +7,7 @@
 
 #include <functional>
 
-namespace uprobectl {
+namespace uprobectl::insn {
 
 // Whether the code may begin with a jump, also behind a landing pad. Saves decoding most functions;
 // true for unknown architectures.
@@ -47,4 +47,4 @@ using WordReader = std::function<std::optional<std::uint64_t>(std::uint64_t addr
 std::optional<WrittenJump> written_jump_at(Arch arch, Bytes code, std::uint64_t address,
                                            const WordReader& read_word);
 
-} // namespace uprobectl
+} // namespace uprobectl::insn

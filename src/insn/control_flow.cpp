@@ -7,7 +7,7 @@
 #include <array>
 #include <map>
 
-namespace uprobectl {
+namespace uprobectl::insn {
 
 namespace {
 
@@ -342,4 +342,4 @@ bool ControlFlow::has_vectors(std::span<const CodeRange> region) const {
   });
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::insn

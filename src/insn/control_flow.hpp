@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <span>
 
-namespace uprobectl {
+namespace uprobectl::insn {
 
 // Addresses from `begin` up to `end`.
 struct CodeRange {
@@ -78,4 +78,4 @@ private:
   std::uint32_t entry_ = none;
 };
 
-} // namespace uprobectl
+} // namespace uprobectl::insn

@@ -19,7 +19,7 @@ using StaticConstructor = void (*)();
 [[gnu::weak]] extern const StaticConstructor uprobectl_cold_init_end[];
 }
 
-namespace uprobectl {
+namespace uprobectl::insn {
 
 namespace {
 
@@ -162,4 +162,4 @@ std::optional<VirtualAddress> Decoder::memory_address(const Decoded& decoded,
   return VirtualAddress{*memory};
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::insn

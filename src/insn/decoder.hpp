@@ -20,7 +20,7 @@ namespace llvm {
 class Target;
 }
 
-namespace uprobectl {
+namespace uprobectl::insn {
 
 // The maximum instruction size (Intel SDM volume 2, 2.3.11).
 inline constexpr std::size_t max_x86_instruction_size = 15;
@@ -85,4 +85,4 @@ private:
   std::unique_ptr<llvm::MCInstPrinter> printer_;
 };
 
-} // namespace uprobectl
+} // namespace uprobectl::insn

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <array>
 
-namespace uprobectl {
+namespace uprobectl::insn {
 
 namespace {
 
@@ -280,4 +280,4 @@ std::optional<FunctionExits> function_exits(Arch arch, Bytes function, VirtualAd
   return ExitReader(*decoder, arch, function, address).read();
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::insn

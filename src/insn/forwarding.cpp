@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <array>
 
-namespace uprobectl {
+namespace uprobectl::insn {
 
 namespace {
 
@@ -47,4 +47,4 @@ bool only_forwards(Arch arch, Bytes function, VirtualAddress address) {
   return true;
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::insn

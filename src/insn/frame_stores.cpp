@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-namespace uprobectl {
+namespace uprobectl::insn {
 
 namespace {
 
@@ -100,4 +100,4 @@ void FrameStores::add_arm64(std::string_view operation, std::string_view operand
   stored.push_back(*at + (kind == 'q' ? 16 : kind == 'w' || kind == 's' ? 4 : 8));
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::insn

@@ -7,7 +7,7 @@
 #include <map>
 #include <vector>
 
-namespace uprobectl {
+namespace uprobectl::insn {
 
 // What instructions have stored at registers plus constants.
 class FrameStores {
@@ -29,4 +29,4 @@ private:
   std::map<std::string, std::vector<std::int64_t>, std::less<>> stores_; // by register
 };
 
-} // namespace uprobectl
+} // namespace uprobectl::insn

@@ -6,7 +6,7 @@
 #include <array>
 #include <ranges>
 
-namespace uprobectl {
+namespace uprobectl::insn {
 
 namespace {
 
@@ -126,4 +126,4 @@ std::optional<std::string> instruction_text(Arch arch, Bytes bytes, VirtualAddre
   return line;
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::insn

@@ -13,7 +13,7 @@ extern "C" {
 [[gnu::weak]] extern std::byte uprobectl_packed_end[];
 }
 
-namespace uprobectl {
+namespace uprobectl::insn {
 
 namespace {
 
@@ -44,4 +44,4 @@ void fill_packed_tables() {
   static_cast<void>(filled);
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::insn

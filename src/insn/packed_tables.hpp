@@ -4,7 +4,7 @@
 
 #include "uprobectl/util.hpp"
 
-namespace uprobectl {
+namespace uprobectl::insn {
 
 // What src/insn/packed_tables.py has written.
 Bytes packed_x86_tables();
@@ -14,4 +14,4 @@ Bytes packed_x86_tables();
 // Thread-safe.
 void fill_packed_tables();
 
-} // namespace uprobectl
+} // namespace uprobectl::insn

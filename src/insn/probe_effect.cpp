@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <array>
 
-namespace uprobectl {
+namespace uprobectl::insn {
 
 namespace {
 
@@ -433,4 +433,4 @@ std::optional<OptimizedNop> optimized_nop(Arch arch, Bytes bytes) {
   return OptimizedNop::five_bytes;
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::insn

@@ -9,7 +9,7 @@
 #include <array>
 #include <cstring>
 
-namespace uprobectl {
+namespace uprobectl::insn {
 
 // call 1f; 0: pause; lfence; jmp 0b; 1: lea 8(%rsp), %rsp; ret. The processor predicts a return to
 // the loop; the address of the loop is dropped (gcc/config/i386/i386.cc, output_indirect_thunk).
@@ -202,4 +202,4 @@ std::optional<ReturnCode> find_return_code(Arch arch, VirtualAddress address,
   return ReturnCodeReader(*decoder, arch, read).read(address);
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::insn

@@ -6,7 +6,7 @@
 #include <array>
 #include <set>
 
-namespace uprobectl {
+namespace uprobectl::insn {
 
 namespace {
 
@@ -111,4 +111,4 @@ bool is_same_code(Arch arch, Bytes one, Bytes other) {
   return at >= one.size() || std::ranges::equal(one.subspan(at), other.subspan(at));
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::insn

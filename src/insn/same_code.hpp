@@ -4,7 +4,7 @@
 
 #include "uprobectl/insn.hpp"
 
-namespace uprobectl {
+namespace uprobectl::insn {
 
 // Whether both are the same instructions, apart from what they address relative to themselves:
 // targets of direct calls and jumps, data (rip-relative operands; adr, adrp and the add, load or
@@ -13,4 +13,4 @@ namespace uprobectl {
 // architectures without a disassembler (arm, Thumb).
 bool is_same_code(Arch arch, Bytes one, Bytes other);
 
-} // namespace uprobectl
+} // namespace uprobectl::insn

@@ -18,7 +18,7 @@
 #include <tuple>
 #include <unistd.h>
 
-namespace uprobectl {
+namespace uprobectl::inventory {
 
 namespace {
 
@@ -27,7 +27,7 @@ namespace fs = std::filesystem;
 // The BPF links and perf events that the descriptors of processes keep alive.
 struct HeldPerfProbe {
   pid_t holder = 0;
-  AttachedUprobes probe; // its path resolved through the holder's descriptors
+  bpf::AttachedUprobes probe; // its path resolved through the holder's descriptors
 };
 
 // The links and perf events that descriptors of processes keep attached.
@@ -70,7 +70,7 @@ void add_holder(pid_t pid, Holders& holders) {
       if (const auto id = read_link_id(process + "/fdinfo/" + number))
         holders.links[*id].push_back(pid);
     } else if (*target == "anon_inode:[perf_event]") {
-      auto probe = read_perf_event_probe(pid, std::atoi(number.c_str()));
+      auto probe = bpf::read_perf_event_probe(pid, std::atoi(number.c_str()));
       if (!probe) continue;
       probe->path = resolved_path(std::move(probe->path), pid);
       holders.perf_events.push_back({.holder = pid, .probe = std::move(*probe)});
@@ -81,7 +81,7 @@ void add_holder(pid_t pid, Holders& holders) {
 // Reads /proc/PID/fd and fdinfo of every process.
 Holders find_holders() {
   Holders holders;
-  for (const pid_t pid : all_processes()) add_holder(pid, holders);
+  for (const pid_t pid : process::all_processes()) add_holder(pid, holders);
   return holders;
 }
 
@@ -112,8 +112,9 @@ class InventoryReader {
 public:
   Result<Inventory> read() && {
     // Without /proc, held probes would look like leftovers and perf events would be missed.
-    if (auto mounted = check_proc_mounted(); !mounted) return fail(std::move(mounted).error());
-    auto links = list_link_ids();
+    if (auto mounted = process::check_proc_mounted(); !mounted)
+      return fail(std::move(mounted).error());
+    auto links = bpf::list_link_ids();
     if (!links) return fail(std::move(links).error());
     const Holders holders = find_holders();
     for (const std::uint32_t link : *links) add_link(link, holders);
@@ -143,17 +144,17 @@ private:
   void add_link(std::uint32_t link, const Holders& holders) {
     const auto found = holders.links.find(link);
     const bool held = found != holders.links.end();
-    if (const auto multi = read_multi_link_probes(link)) {
+    if (const auto multi = bpf::read_multi_link_probes(link)) {
       add(*multi, "multi", held ? found->second : std::vector<pid_t>());
       if (multi->offsets.empty()) ++unreported_links_;
-    } else if (const auto perf = held ? std::nullopt : read_perf_link_probe(link))
+    } else if (const auto perf = held ? std::nullopt : bpf::read_perf_link_probe(link))
       add(*perf, "perf", {});
   }
 
   // After a fork, several processes hold the same perf event.
   void add_perf_event(const HeldPerfProbe& event) {
     const FileOffset offset = event.probe.offsets.front();
-    const auto program = program_name(event.probe.program);
+    const auto program = bpf::program_name(event.probe.program);
     for (InstalledProbe& known : inventory_.probes) {
       if (known.mechanism != "perf" || known.file != event.probe.path || known.offset != offset ||
           known.on_return != event.probe.on_return || known.program != program)
@@ -166,16 +167,16 @@ private:
   }
 
   static ProbeHolder make_holder(pid_t pid) {
-    return {.pid = pid, .comm = read_comm(pid).value_or("")};
+    return {.pid = pid, .comm = process::read_comm(pid).value_or("")};
   }
 
-  void add(const AttachedUprobes& held, std::string_view mechanism,
+  void add(const bpf::AttachedUprobes& held, std::string_view mechanism,
            const std::vector<pid_t>& pids) {
     std::vector<ProbeHolder> holders;
     for (const pid_t pid : pids) holders.push_back(make_holder(pid));
     std::ranges::sort(holders);
     holders.erase(std::ranges::unique(holders).begin(), holders.end());
-    const auto program = program_name(held.program);
+    const auto program = bpf::program_name(held.program);
     for (const FileOffset offset : held.offsets)
       inventory_.probes.push_back(
           {.mechanism = std::string(mechanism),
@@ -192,7 +193,7 @@ private:
   }
 
   void add_event(TracefsEvent event, const std::string& root) {
-    const auto owner = EventOwner::parse_group(event.name.substr(0, event.name.find('/')));
+    const auto owner = bpf::EventOwner::parse_group(event.name.substr(0, event.name.find('/')));
     const bool has_ended = owner && owner->has_ended();
     if (owner) {
       const std::string known = event.path;
@@ -225,7 +226,7 @@ private:
         return;
       }
     }
-    const auto enabled = try_read_pseudo_file(root + "/events/" + event.name + "/enable");
+    const auto enabled = process::try_read_pseudo_file(root + "/events/" + event.name + "/enable");
     const bool has_program =
         std::ranges::any_of(inventory_.probes, [&](const InstalledProbe& probe) {
           return probe.mechanism != "tracefs" && same(probe);
@@ -248,7 +249,7 @@ private:
   void add_tracefs() {
     constexpr std::array roots = {"/sys/kernel/tracing", "/sys/kernel/debug/tracing"};
     for (const std::string root : roots) {
-      const auto text = try_read_pseudo_file(root + "/uprobe_events");
+      const auto text = process::try_read_pseudo_file(root + "/uprobe_events");
       if (!text) continue;
       ListedEvents parsed = parse_uprobe_events(*text);
       for (TracefsEvent& event : parsed.events) add_event(std::move(event), root);
@@ -281,4 +282,4 @@ ListedEvents parse_uprobe_events(std::string_view text) {
 
 Result<Inventory> read_inventory() { return InventoryReader().read(); }
 
-} // namespace uprobectl
+} // namespace uprobectl::inventory

@@ -8,7 +8,7 @@
 #include <span>
 #include <sys/types.h>
 
-namespace uprobectl {
+namespace uprobectl::inventory {
 
 // A process with a descriptor that keeps a probe attached.
 struct ProbeHolder {
@@ -63,4 +63,4 @@ Result<Inventory> read_inventory();
 // about paths that are different files in several mount namespaces; their probes get no symbol.
 std::vector<std::string> symbolize_probes(std::span<InstalledProbe> probes);
 
-} // namespace uprobectl
+} // namespace uprobectl::inventory

@@ -13,7 +13,7 @@
 #include <set>
 #include <unistd.h>
 
-namespace uprobectl {
+namespace uprobectl::inventory {
 
 namespace {
 
@@ -71,27 +71,27 @@ std::optional<ProbedFileFinder::Found> regular_file(std::string path, bool in_ot
 // directory.
 std::optional<FileIdentity> find_root_directory(pid_t pid) {
   struct stat status{};
-  if (::stat(live_path(pid, "root").c_str(), &status) != 0) return std::nullopt;
+  if (::stat(process::live_path(pid, "root").c_str(), &status) != 0) return std::nullopt;
   return FileIdentity{.device = status.st_dev, .inode = status.st_ino};
 }
 
 ProbedFileFinder::ProbedFileFinder(std::span<const InstalledProbe> probes)
-    : own_namespace_(read_mount_namespace(::getpid())) {
+    : own_namespace_(process::read_mount_namespace(::getpid())) {
   if (probes.empty()) return;
   std::set<std::string_view> paths;
   for (const InstalledProbe& probe : probes) paths.insert(probe.file);
-  for (const pid_t pid : all_processes()) add_process(pid, paths);
+  for (const pid_t pid : process::all_processes()) add_process(pid, paths);
 }
 
 void ProbedFileFinder::add_process(pid_t pid, const std::set<std::string_view>& paths) {
-  auto mount_namespace = read_mount_namespace(pid);
+  auto mount_namespace = process::read_mount_namespace(pid);
   if (!mount_namespace || mount_namespace == own_namespace_) return;
   if (const auto root = find_root_directory(pid))
     other_roots_.insert(
         {.pid = pid, .identity = *root, .mount_namespace = std::move(*mount_namespace)});
-  const auto mappings = read_mappings(pid);
+  const auto mappings = process::read_mappings(pid);
   if (!mappings) return;
-  for (const Mapping& mapping : *mappings)
+  for (const process::Mapping& mapping : *mappings)
     if (!mapping.deleted && paths.contains(mapping.path))
       if (auto found = regular_file(map_files_path(pid, mapping), true))
         other_mappings_.emplace(mapping.path, std::move(*found));
@@ -121,7 +121,7 @@ std::optional<ProbedFileFinder::Found> ProbedFileFinder::find_by_descriptor(cons
   namespace fs = std::filesystem;
   auto here = regular_file(path, false);
   std::error_code failure;
-  for (fs::directory_iterator entry(proc_path(holder, "fd"), failure);
+  for (fs::directory_iterator entry(process::proc_path(holder, "fd"), failure);
        !failure && entry != fs::directory_iterator(); entry.increment(failure)) {
     std::error_code unreadable;
     if (fs::read_symlink(entry->path(), unreadable) != path) continue;
@@ -129,7 +129,7 @@ std::optional<ProbedFileFinder::Found> ProbedFileFinder::find_by_descriptor(cons
     if (!found) continue;
     if (here && here->identity == found->identity) return here;
     for (const OtherRoot& root : other_roots_)
-      if (auto rooted = regular_file(live_path(root.pid, "root") + path, true);
+      if (auto rooted = regular_file(process::live_path(root.pid, "root") + path, true);
           rooted && rooted->identity == found->identity)
         return rooted;
     found->in_other_root = false;
@@ -140,17 +140,17 @@ std::optional<ProbedFileFinder::Found> ProbedFileFinder::find_by_descriptor(cons
 
 std::optional<ProbedFileFinder::Found> ProbedFileFinder::find_by_holder(const std::string& path,
                                                                         pid_t holder) const {
-  if (read_mount_namespace(holder) == own_namespace_ &&
+  if (process::read_mount_namespace(holder) == own_namespace_ &&
       find_root_directory(holder) == find_root_directory(::getpid()))
     return regular_file(path, false);
-  return regular_file(live_path(holder, "root") + path, true);
+  return regular_file(process::live_path(holder, "root") + path, true);
 }
 
 Result<std::optional<ProbedFileFinder::Found>>
 ProbedFileFinder::find_in_namespaces(const std::string& path) const {
   std::vector<Found> others;
   for (const OtherRoot& root : other_roots_)
-    if (auto found = regular_file(live_path(root.pid, "root") + path, true))
+    if (auto found = regular_file(process::live_path(root.pid, "root") + path, true))
       others.push_back(std::move(*found));
   const auto [begin, end] = other_mappings_.equal_range(path);
   for (auto mapped = begin; mapped != end; ++mapped) others.push_back(mapped->second);
@@ -204,4 +204,4 @@ std::vector<std::string> symbolize_probes(std::span<InstalledProbe> probes) {
   return warnings;
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::inventory

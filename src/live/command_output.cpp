@@ -80,7 +80,7 @@ void CommandLines::add(std::string_view bytes) {
   std::deque<std::string>& lines = last_.lines;
   while (!bytes.empty()) {
     const auto end = bytes.find('\n');
-    const std::string text = printable(bytes.substr(0, end));
+    const std::string text = output::printable(bytes.substr(0, end));
     if (!is_in_line_) lines.emplace_back();
     if (lines.size() > max_lines) {
       lines.pop_front();

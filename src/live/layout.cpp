@@ -93,7 +93,8 @@ std::string measured_text(const Row& row, std::int64_t number) {
   if (!row.in_nanoseconds)
     return number < 0 ? std::to_string(number) : short_count(static_cast<std::uint64_t>(number));
   std::string text;
-  append_short_duration(text, static_cast<std::uint64_t>(std::max<std::int64_t>(number, 0)));
+  output::append_short_duration(text,
+                                static_cast<std::uint64_t>(std::max<std::int64_t>(number, 0)));
   return text;
 }
 
@@ -184,8 +185,8 @@ struct TableColumns {
   std::string row(const Model& model, const Row& each, bool uses_unicode) const {
     std::string line = cell(short_count(each.rate), 8);
     if (hits) line += cell(short_count(each.hits), 6);
-    if (p50) line += cell(measured_text(each, percentile(each.measured, 50)), 8);
-    line += cell(measured_text(each, percentile(each.measured, 99)), 8);
+    if (p50) line += cell(measured_text(each, events::percentile(each.measured, 50)), 8);
+    line += cell(measured_text(each, events::percentile(each.measured, 99)), 8);
     if (max) line += cell(measured_text(each, each.measured.max), 8);
     if (errors) line += cell(errors_text(each), 6);
     if (history > 0) line += history_of(model, each, history, uses_unicode) + ' ';
@@ -205,7 +206,7 @@ Line header_line(const Model& model, const ViewState& state, const RunStatus& st
                  std::size_t columns) {
   const std::string time = (state.paused ? "PAUSED  " : "") + time_text(model, status);
   const std::size_t left = columns - std::min(columns, columns_of(time) + 1);
-  return {{.text = to_left(printable(status.title), left) + ' ', .look = Look::strong},
+  return {{.text = to_left(output::printable(status.title), left) + ' ', .look = Look::strong},
           {.text = clipped(time, columns), .look = state.paused ? Look::warning : Look::strong}};
 }
 
@@ -254,9 +255,10 @@ std::string summary_of(const Row& row) {
   if (!row.file.empty()) text += fmt::format(" ({})", row.file);
   text += fmt::format("  {} hits", with_groups(row.hits));
   if (row.measured.count > 0)
-    text += fmt::format(
-        "  p50 {}  p99 {}  max {}", measured_text(row, percentile(row.measured, 50)),
-        measured_text(row, percentile(row.measured, 99)), measured_text(row, row.measured.max));
+    text += fmt::format("  p50 {}  p99 {}  max {}",
+                        measured_text(row, events::percentile(row.measured, 50)),
+                        measured_text(row, events::percentile(row.measured, 99)),
+                        measured_text(row, row.measured.max));
   if (row.errors) text += fmt::format("  errors {}", with_groups(*row.errors));
   return text;
 }
@@ -500,7 +502,7 @@ Screen draw(const Model& model, ViewState& state, const RunStatus& status, const
   }
   screen.resize(std::min(screen.size(), height + 2));
   screen.resize(height + 2);
-  screen.push_back({{.text = clipped(printable(status.message), columns),
+  screen.push_back({{.text = clipped(output::printable(status.message), columns),
                      .look = status.is_warning ? Look::warning : Look::dim}});
   screen.push_back(
       {{.text = to_left(key_line(state, status, columns), columns), .look = Look::title}});
@@ -514,7 +516,7 @@ std::string text_of(const Model& model, const ViewState& state, const RunStatus&
   constexpr std::size_t most_in_result = 50;
   ViewState unfiltered = state;
   unfiltered.filter.clear();
-  std::string text = fmt::format("{}\n", printable(status.title));
+  std::string text = fmt::format("{}\n", output::printable(status.title));
   text += fmt::format(
       "{}, {}{}, {} lost\n\n", time_text(model, status), counted(model.hits(), "event", "events"),
       model.reset_time().empty() ? "" : " since the reset at " + model.reset_time(), model.lost());

@@ -18,11 +18,11 @@ constexpr std::size_t max_known_callers = 4096; // addresses, of a row
 constexpr std::size_t max_frames = 64;          // of a stack that is kept
 
 // Returns an argument list of values, "size=16 pid=3".
-std::string values_text(const std::vector<ArgumentValue>& values) {
+std::string values_text(const std::vector<events::ArgumentValue>& values) {
   std::string text;
-  for (const ArgumentValue& each : values) {
+  for (const events::ArgumentValue& each : values) {
     text += fmt::format("{}{}=", text.empty() ? "" : " ", each.name);
-    append_text_value(text, each);
+    output::append_text_value(text, each);
   }
   return text;
 }
@@ -36,12 +36,12 @@ std::uint64_t hash_of(const unwind::Stack& stack) {
 
 } // namespace
 
-void Model::begin(const ClockReading& clocks) {
-  clock_ = WallClock(clocks.monotonic_ns, clocks.realtime_ns);
+void Model::begin(const output::ClockReading& clocks) {
+  clock_ = output::WallClock(clocks.monotonic_ns, clocks.realtime_ns);
   begin_ns_ = since_ns_ = now_ns_ = clocks.monotonic_ns;
 }
 
-void Model::set_clocks(const ClockReading& clocks) {
+void Model::set_clocks(const output::ClockReading& clocks) {
   clock_.set(clocks.monotonic_ns, clocks.realtime_ns);
   go_on_until(clocks.monotonic_ns);
 }
@@ -56,29 +56,30 @@ void Model::end(std::uint64_t time_ns) {
   advance(now_ns_);
 }
 
-void Model::add(const LostRecord& record) {
-  if (record.reason != over_max_events_reason) lost_ += record.count; // requested by the user
+void Model::add(const output::LostRecord& record) {
+  if (record.reason != output::over_max_events_reason)
+    lost_ += record.count; // requested by the user
 }
 
 // The locations of a static probe are one row.
-const ProbePoint* Model::first_point(const ProbePoint& point) {
+const resolve::ProbePoint* Model::first_point(const resolve::ProbePoint& point) {
   if (!point.static_probe) return &point;
   return static_probes_
       .try_emplace({point.binary.get(), point.symbol.value_or(std::string())}, &point)
       .first->second;
 }
 
-void Model::note_hit(const ProbePoint& point, PointState& state) {
+void Model::note_hit(const resolve::ProbePoint& point, PointState& state) {
   state.is_hit = true;
-  const ProbePoint* const first = first_point(point);
+  const resolve::ProbePoint* const first = first_point(point);
   if (first == &point || !std::exchange(points_[first].is_hit, true)) ++probes_hit_;
 }
 
 std::string Model::name_of(const Key& key) {
-  if (key.point == nullptr) return printable(key.text);
-  return printable(fmt::format("{}{}{}{}", names_.name(*key.point),
-                               key.on_return ? " (return)" : "", key.text.empty() ? "" : " ",
-                               key.text));
+  if (key.point == nullptr) return output::printable(key.text);
+  return output::printable(fmt::format("{}{}{}{}", names_.name(*key.point),
+                                       key.on_return ? " (return)" : "",
+                                       key.text.empty() ? "" : " ", key.text));
 }
 
 // Returns null if there are too many rows.
@@ -96,7 +97,8 @@ Row* Model::make_row(Key key) {
   if (number == rows_.size()) rows_.emplace_back();
   Row& row = rows_[number];
   row.name = name_of(key);
-  row.file = key.point != nullptr && key.text.empty() ? module_name(*key.point) : std::string();
+  row.file =
+      key.point != nullptr && key.text.empty() ? output::module_name(*key.point) : std::string();
   by_key_.emplace(std::move(key), number);
   return &row;
 }
@@ -110,7 +112,7 @@ Row* Model::find(Key key) {
 }
 
 // Of hits. Returns null if there are too many rows.
-Row* Model::find(const ProbePoint& point, bool on_return, std::string_view text) {
+Row* Model::find(const resolve::ProbePoint& point, bool on_return, std::string_view text) {
   PointState& state = points_[&point];
   if (!state.is_hit) note_hit(point, state);
   std::size_t& number = state.rows[on_return ? 1 : 0];
@@ -122,8 +124,8 @@ Row* Model::find(const ProbePoint& point, bool on_return, std::string_view text)
   return row;
 }
 
-void Model::add(const ProbedRecord& probed) {
-  const ProbePoint* const first = first_point(*probed.point);
+void Model::add(const output::ProbedRecord& probed) {
+  const resolve::ProbePoint* const first = first_point(*probed.point);
   PointState& state = points_[first];
   if (std::exchange(state.is_probed, true)) return;
   ++probes_;
@@ -135,12 +137,12 @@ void Model::add(const ProbedRecord& probed) {
   if (make_row({.point = first}) != nullptr) state.expected = rows_.size() - 1;
 }
 
-Row* Model::row_of(const Event& event) {
+Row* Model::row_of(const events::Event& event) {
   if (event.record != nullptr)
     return find({.kind = Kind::records, .text = std::string(event.record->map)});
   if (event.span != nullptr)
     return find({.kind = Kind::spans, .text = std::string(event.span->name)});
-  return find(*event.point, event.kind == EventKind::on_return && !event.latency_ns, {});
+  return find(*event.point, event.kind == events::EventKind::on_return && !event.latency_ns, {});
 }
 
 std::uint64_t Model::number_of_second(std::uint64_t time_ns) const {
@@ -149,7 +151,7 @@ std::uint64_t Model::number_of_second(std::uint64_t time_ns) const {
 
 void Model::finish_second(Row& row) const {
   if (row.second_ == Row::no_second || row.measured_in_second_.count == 0) return;
-  row.seconds[row.second_ % Row::max_seconds].p99 = percentile(row.measured_in_second_, 99);
+  row.seconds[row.second_ % Row::max_seconds].p99 = events::percentile(row.measured_in_second_, 99);
   row.measured_in_second_ = {};
 }
 
@@ -168,12 +170,12 @@ void Model::begin_second(Row& row, std::uint64_t number) {
 // Events of different CPUs come late by some milliseconds: those of the second before are counted
 // in it, but its percentile is known already.
 void Model::measure(Row& row, std::uint64_t latency_ns, std::uint64_t number) {
-  add_duration(row.measured, latency_ns);
-  if (number == row.second_) add_duration(row.measured_in_second_, latency_ns);
+  events::add_duration(row.measured, latency_ns);
+  if (number == row.second_) events::add_duration(row.measured_in_second_, latency_ns);
 }
 
-void Model::add(const Event& event) {
-  if (event.is_only_trigger || event.kind == EventKind::wait) return;
+void Model::add(const events::Event& event) {
+  if (event.is_only_trigger || event.kind == events::EventKind::wait) return;
   has_events_ = true;
   Row* const row = row_of(event);
   if (row == nullptr) {
@@ -194,14 +196,14 @@ void Model::add(const Event& event) {
 }
 
 // Of spans the text begins with their name; of records it is that of their map.
-Row* Model::find_counted(const ProbePoint* point, std::string_view span, bool on_return,
+Row* Model::find_counted(const resolve::ProbePoint* point, std::string_view span, bool on_return,
                          std::string text) {
   if (!span.empty()) return find({.kind = Kind::spans, .text = std::move(text)});
   if (point == nullptr) return find({.kind = Kind::records, .text = std::move(text)});
   return find(*point, on_return, text);
 }
 
-void Model::add(const CountRecord& record) {
+void Model::add(const output::CountRecord& record) {
   std::string text(record.point == nullptr ? record.map : record.span);
   const auto add_text = [&](const std::string& more) { text += (text.empty() ? "" : " ") + more; };
   if (record.by != nullptr) add_text(values_text(*record.by));
@@ -234,25 +236,25 @@ void Model::add(const CountRecord& record) {
     add_stack(details_of(*row), *record.stack, record.count, record.rest);
 }
 
-void Model::add(const HistogramRecord& record) {
+void Model::add(const output::HistogramRecord& record) {
   if (record.histogram.count == 0) return;
   const std::string_view text = record.point == nullptr ? record.map : record.span;
   Row* const row = find_counted(record.point, record.span, false, std::string(text));
   if (row == nullptr) return;
   row->in_nanoseconds = record.in_nanoseconds;
-  uprobectl::add(row->measured, record.histogram);
+  events::add(row->measured, record.histogram);
   go_on_until(record.time_ns);
   if (!hits_are_counted_)
-    add(CountRecord{.point = record.point,
-                    .map = record.map,
-                    .count = record.histogram.count,
-                    .since_ns = record.since_ns,
-                    .time_ns = record.time_ns,
-                    .span = record.span});
+    add(output::CountRecord{.point = record.point,
+                            .map = record.map,
+                            .count = record.histogram.count,
+                            .since_ns = record.since_ns,
+                            .time_ns = record.time_ns,
+                            .span = record.span});
   const std::uint64_t number =
       number_of_second(record.time_ns - std::min(record.time_ns, second_ns / 2));
   begin_second(*row, number);
-  row->seconds[number % Row::max_seconds].p99 = percentile(record.histogram, 99);
+  row->seconds[number % Row::max_seconds].p99 = events::percentile(record.histogram, 99);
 }
 
 // The number of the second that has not ended yet; with intervals that are counted, of the one
@@ -359,7 +361,7 @@ void Model::add_caller(Details& details, const unwind::Frame& frame) {
   if (details.callers_by_pc_.size() >= max_known_callers) details.callers_by_pc_.clear();
   const auto [known, is_new] = details.callers_by_pc_.try_emplace(frame.pc, no_row);
   if (is_new) {
-    std::string text = printable(display_frame(frame));
+    std::string text = output::printable(output::display_frame(frame));
     auto same = std::ranges::find(details.callers, text, &CountedText::text);
     if (same == details.callers.end() && details.callers.size() < Details::max_callers)
       same = details.callers.insert(same, {.text = std::move(text)});
@@ -385,20 +387,20 @@ void Model::add_stack(Details& details, const unwind::Stack& stack, std::uint64_
     std::vector<std::string>& frames = details.stacks.emplace_back().frames;
     for (const unwind::Frame& frame : stack.frames) {
       if (frames.size() == max_frames) break;
-      frames.push_back(printable(display_frame(frame)));
+      frames.push_back(output::printable(output::display_frame(frame)));
     }
     if (stack.frames.size() > frames.size())
       frames.push_back(fmt::format("and {} more", stack.frames.size() - frames.size()));
     else if (!rest.empty())
       frames.emplace_back(rest);
     else if (stack.end != unwind::End::outermost && stack.end != unwind::End::unknown)
-      frames.push_back(printable("(" + unwind::explain_end(stack) + ")"));
+      frames.push_back(output::printable("(" + unwind::explain_end(stack) + ")"));
   }
   details.stacks[known->second].hits += hits;
 }
 
 // TIME TID COMM ARGUMENTS [= RESULT] [LATENCY]
-std::string Model::describe(const Event& event) {
+std::string Model::describe(const events::Event& event) {
   std::string text;
   if (event.time_ns != 0) clock_.append_time(text, event.time_ns);
   if (event.time_ns != 0) text += fmt::format(" {} {}", event.tid, event.comm);
@@ -408,29 +410,29 @@ std::string Model::describe(const Event& event) {
   if (event.record != nullptr) {
     std::string value;
     if (event.record->value)
-      append_text_value(value, *event.record->value);
+      output::append_text_value(value, *event.record->value);
     else
-      append_hex_bytes(value, event.record->raw);
+      output::append_hex_bytes(value, event.record->raw);
     add(value);
   } else {
     if (event.span != nullptr) {
       std::string key;
-      append_text_value(key, event.span->key);
+      output::append_text_value(key, event.span->key);
       add(key);
     }
-    add(arguments_text(event));
-    if (event.kind == EventKind::on_return) add(return_text(event));
+    add(output::arguments_text(event));
+    if (event.kind == events::EventKind::on_return) add(output::return_text(event));
   }
   if (event.latency_ns) {
     std::string latency;
-    append_short_duration(latency, *event.latency_ns);
+    output::append_short_duration(latency, *event.latency_ns);
     add(latency);
   }
-  text = printable(text);
-  return text.size() > max_text_bytes ? valid_utf8(text, max_text_bytes) : text;
+  text = output::printable(text);
+  return text.size() > max_text_bytes ? output::valid_utf8(text, max_text_bytes) : text;
 }
 
-void Model::add_details(Row& row, const Event& event) {
+void Model::add_details(Row& row, const events::Event& event) {
   const bool is_selected = number_of(row) == selected_;
   if (row.turn_ != turn_) {
     row.turn_ = turn_;

@@ -59,7 +59,7 @@ struct Row {
   std::uint64_t hits = 0;
   std::uint64_t rate = 0;                  // hits in the last whole second
   std::optional<std::uint64_t> errors{};   // of known functions; nullopt: not known
-  Histogram measured;                      // latencies, or values of --measure
+  bpf::Histogram measured;                 // latencies, or values of --measure
   bool in_nanoseconds = true;              // `measured` is
   std::shared_ptr<const Details> details;  // null: none are kept
   std::array<Second, max_seconds> seconds; // by their number modulo max_seconds
@@ -68,7 +68,7 @@ private:
   friend class Model;
   static constexpr std::uint64_t no_second = UINT64_MAX;
   std::uint64_t second_ = no_second;   // the newest with a hit
-  Histogram measured_in_second_;       // in that one
+  bpf::Histogram measured_in_second_;  // in that one
   std::uint64_t counted_until_ns_ = 0; // end of the last interval that was counted
   std::uint64_t counted_rate_ = 0;     // in it
   std::uint64_t turn_ = 0;             // of advance(), in which `texts_` were made
@@ -93,13 +93,13 @@ public:
 
   // The functions that the run records, before their first hit. They have a row each, unless spans
   // are shown instead.
-  void add(const ProbedRecord& probed);
-  void add(const Event& event);
-  void add(const CountRecord& record);
-  void add(const HistogramRecord& record);
-  void add(const LostRecord& record);
-  void begin(const ClockReading& clocks);
-  void set_clocks(const ClockReading& clocks);
+  void add(const output::ProbedRecord& probed);
+  void add(const events::Event& event);
+  void add(const output::CountRecord& record);
+  void add(const output::HistogramRecord& record);
+  void add(const output::LostRecord& record);
+  void begin(const output::ClockReading& clocks);
+  void set_clocks(const output::ClockReading& clocks);
   // The time goes on, CLOCK_MONOTONIC of the machine that is traced.
   void advance(std::uint64_t now_ns);
   // The recording has ended: the time does not go on, but late records are still added. May be
@@ -134,7 +134,7 @@ private:
   enum class Kind : std::uint8_t { hits, spans, records };
   // What distinguishes rows: a point, or the name of spans or records; and what was counted.
   struct Key {
-    const ProbePoint* point = nullptr;
+    const resolve::ProbePoint* point = nullptr;
     Kind kind = Kind::hits;
     bool on_return = false;
     std::string text = {};
@@ -150,23 +150,23 @@ private:
     bool is_hit = false; // since the last reset
   };
 
-  Row* find(const ProbePoint& point, bool on_return, std::string_view text);
+  Row* find(const resolve::ProbePoint& point, bool on_return, std::string_view text);
   Row* find(Key key);
-  Row* find_counted(const ProbePoint* point, std::string_view span, bool on_return,
+  Row* find_counted(const resolve::ProbePoint* point, std::string_view span, bool on_return,
                     std::string text);
   Row* make_row(Key key);
   std::string name_of(const Key& key);
-  const ProbePoint* first_point(const ProbePoint& point);
-  void note_hit(const ProbePoint& point, PointState& state);
+  const resolve::ProbePoint* first_point(const resolve::ProbePoint& point);
+  void note_hit(const resolve::ProbePoint& point, PointState& state);
   void go_on_until(std::uint64_t time_ns);
-  Row* row_of(const Event& event);
+  Row* row_of(const events::Event& event);
   std::uint64_t number_of_second(std::uint64_t time_ns) const;
   std::uint64_t end_of_whole_seconds() const;
   static const Second* find_second(const Row& row, std::uint64_t number);
   void begin_second(Row& row, std::uint64_t number);
   void finish_second(Row& row) const;
   void measure(Row& row, std::uint64_t latency_ns, std::uint64_t number);
-  void add_details(Row& row, const Event& event);
+  void add_details(Row& row, const events::Event& event);
   Details& details_of(Row& row);
   void unlink(Row& row);
   void link_as_newest(Row& row);
@@ -176,15 +176,17 @@ private:
   void add_stack(Details& details, const unwind::Stack& stack, std::uint64_t hits,
                  std::string_view rest);
   void add_caller(Details& details, const unwind::Frame& frame);
-  std::string describe(const Event& event);
+  std::string describe(const events::Event& event);
 
   bool hits_are_counted_;
   std::vector<Row> rows_;
   std::map<Key, std::size_t> by_key_;
-  std::unordered_map<const ProbePoint*, PointState> points_; // the quick way to the row of an event
-  std::map<std::pair<const ProbedBinary*, std::string>, const ProbePoint*> static_probes_;
-  PointNames names_;
-  WallClock clock_{0, 0};
+  std::unordered_map<const resolve::ProbePoint*, PointState>
+      points_; // the quick way to the row of an event
+  std::map<std::pair<const resolve::ProbedBinary*, std::string>, const resolve::ProbePoint*>
+      static_probes_;
+  output::PointNames names_;
+  output::WallClock clock_{0, 0};
   std::uint64_t begin_ns_ = 0;
   std::uint64_t since_ns_ = 0; // of the last reset
   std::uint64_t now_ns_ = 0;

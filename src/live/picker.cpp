@@ -143,9 +143,10 @@ Line Picker::row_of(std::size_t match, std::size_t columns) const {
   const Candidate& each = list_.candidates[index];
   std::string text = fmt::format("{} ", marked_.contains(index) ? '+' : ' ');
   if (columns >= 3 * file_columns)
-    text += to_left(printable(file_name_of(list_.files[each.file].path)), file_columns) + ' ';
-  text += fmt::format("{} {}", each.is_static ? "usdt" : "    ", printable(each.name));
-  if (!each.note.empty()) text += "  " + printable(each.note);
+    text +=
+        to_left(output::printable(file_name_of(list_.files[each.file].path)), file_columns) + ' ';
+  text += fmt::format("{} {}", each.is_static ? "usdt" : "    ", output::printable(each.name));
+  if (!each.note.empty()) text += "  " + output::printable(each.note);
   const Look look = match == cursor_ ? Look::selected : each.is_static ? Look::strong : Look::plain;
   return {{.text = to_left(text, columns), .look = look}};
 }
@@ -155,13 +156,14 @@ Screen Picker::draw(const Size& size, std::string_view command) {
   const std::size_t columns = std::max<std::size_t>(size.columns, 1);
   const std::size_t height = size.rows > frame_rows ? size.rows - frame_rows : 1;
   Screen screen;
-  screen.push_back({{.text = to_left(printable(list_.title), columns), .look = Look::title}});
+  screen.push_back(
+      {{.text = to_left(output::printable(list_.title), columns), .look = Look::title}});
   std::string keys = "type to search  up/down  Tab mark  Enter choose  Esc leave";
   if (step_ == Step::confirm) {
     screen.push_back({{.text = "this is the command:"}});
     screen.emplace_back();
     for (const std::string& line :
-         wrapped(printable(command), columns - std::min<std::size_t>(columns, 1)))
+         wrapped(output::printable(command), columns - std::min<std::size_t>(columns, 1)))
       screen.push_back({{.text = line, .look = Look::strong}});
     keys = "Enter run it  Esc back";
   } else {
@@ -182,7 +184,7 @@ Screen Picker::draw(const Size& size, std::string_view command) {
   if (step_ == Step::list && cursor_ < matches_.size()) {
     const ListedFile& file = list_.files[list_.candidates[matches_[cursor_]].file];
     const std::string note = file.note.empty() ? "" : ": " + file.note;
-    screen.push_back({{.text = printable(file.path + note), .look = Look::dim}});
+    screen.push_back({{.text = output::printable(file.path + note), .look = Look::dim}});
   } else {
     screen.emplace_back();
   }

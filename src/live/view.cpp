@@ -24,7 +24,7 @@ constexpr std::chrono::milliseconds max_gap = 2s;
 constexpr std::size_t max_messages = 500;
 constexpr int max_names = 100; // of files, in a second
 
-OutputOptions without_records(OutputOptions options) {
+output::OutputOptions without_records(output::OutputOptions options) {
   options.only_recorded = true;
   options.records_messages = false;
   options.workstation = &this_machine();
@@ -71,18 +71,18 @@ std::uint64_t View::now_ns() const {
   return clock_ns(CLOCK_MONOTONIC) + static_cast<std::uint64_t>(clock_difference_ns_);
 }
 
-void View::take(const AttachedRecord& record) {
+void View::take(const output::AttachedRecord& record) {
   if (!std::exchange(is_attached_, true)) model_.begin(record.clocks);
   set_time(record.clocks.monotonic_ns);
 }
 
-void View::take(const ClockRecord& record) {
+void View::take(const output::ClockRecord& record) {
   model_.set_clocks(record.clocks);
   set_time(record.clocks.monotonic_ns);
   has_ended_ = has_ended_ || record.at_end;
 }
 
-void View::take(const SummaryRecord& record) {
+void View::take(const output::SummaryRecord& record) {
   has_ended_ = true;
   model_.end_after(record.duration_ns);
 }
@@ -96,9 +96,9 @@ void View::note_recording_end() {
 // Messages would tear the screen.
 void View::keep(Message message) {
   if (!terminal_) return print(message);
-  using Kind = MessageRecord::Kind;
+  using Kind = output::MessageRecord::Kind;
   const bool is_hidden = (message.kind == Kind::detail && !messages_.is_verbose()) ||
-                         (request_.messages.level == OutputOptions::Level::quiet &&
+                         (request_.messages.level == output::OutputOptions::Level::quiet &&
                           (message.kind == Kind::status || message.kind == Kind::warning));
   if (is_hidden) return;
   is_warning_ = message.kind != Kind::status && message.kind != Kind::detail;
@@ -113,13 +113,13 @@ void View::keep(Message message) {
 void View::print(const Message& message) {
   if (!message.kind) return messages_.fail_unrecorded(message.error);
   switch (*message.kind) {
-  case MessageRecord::Kind::detail:
+  case output::MessageRecord::Kind::detail:
     return messages_.detail(message.text);
-  case MessageRecord::Kind::status:
+  case output::MessageRecord::Kind::status:
     return messages_.status(message.text);
-  case MessageRecord::Kind::warning:
+  case output::MessageRecord::Kind::warning:
     return messages_.warn(message.text);
-  case MessageRecord::Kind::notice:
+  case output::MessageRecord::Kind::notice:
     return messages_.notice(message.text);
   }
 }
@@ -173,7 +173,8 @@ void View::write_file() {
     written = fail(system_error(all.error(), "cannot write " + path));
     ::unlink(path.c_str()); // a part of it
   }
-  if (written) return keep({.kind = MessageRecord::Kind::status, .text = "written to " + path});
+  if (written)
+    return keep({.kind = output::MessageRecord::Kind::status, .text = "written to " + path});
   is_warning_ = true;
   last_message_ = written.error().message;
 }

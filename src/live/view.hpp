@@ -21,13 +21,13 @@ struct ViewRequest {
   bool stops_group = false;        // ctrl-z also stops what writes the run to a pipe
   bool ends_with_terminal = false; // a saved run is shown; otherwise a run goes on without a view
   // How messages are written before and after the view. The view keeps those that come meanwhile.
-  OutputOptions messages = {};
+  output::OutputOptions messages = {};
 };
 
 // Counts the records that it receives, and shows what it has counted. The terminal is taken over
 // with the first flush() after the probes are attached, and restored by end(). Then the table of
 // the functions is printed, and the messages.
-class View final : public Recorder {
+class View final : public output::Recorder {
 public:
   static Result<std::unique_ptr<View>> make(ViewRequest request);
   View(const View&) = delete;
@@ -44,7 +44,7 @@ public:
     return command_ ? std::optional(command_->write_fd()) : std::nullopt;
   }
 
-  void write(const Record& record) override {
+  void write(const output::Record& record) override {
     record.visit([this](const auto& each) { take(each); });
   }
   // Draws, and acts on keys and on ctrl-z.
@@ -60,25 +60,25 @@ public:
 private:
   using Time = std::chrono::steady_clock::time_point;
   struct Message {
-    std::optional<MessageRecord::Kind> kind = {}; // nullopt: an error
+    std::optional<output::MessageRecord::Kind> kind = {}; // nullopt: an error
     std::string text = {};
     Error error = {ErrorKind::io, {}};
   };
 
   View(ViewRequest request, std::unique_ptr<CommandLines> command);
   void take(const auto& /*record*/) {}
-  void take(const AttachedRecord& record);
-  void take(const Event& event) { model_.add(event); }
-  void take(const CountRecord& record) { model_.add(record); }
-  void take(const HistogramRecord& record) { model_.add(record); }
-  void take(const LostRecord& record) { model_.add(record); }
-  void take(const ProbedRecord& record) { model_.add(record); }
-  void take(const ClockRecord& record);
-  void take(const SummaryRecord& record);
-  void take(const ErrorRecord& record) {
+  void take(const output::AttachedRecord& record);
+  void take(const events::Event& event) { model_.add(event); }
+  void take(const output::CountRecord& record) { model_.add(record); }
+  void take(const output::HistogramRecord& record) { model_.add(record); }
+  void take(const output::LostRecord& record) { model_.add(record); }
+  void take(const output::ProbedRecord& record) { model_.add(record); }
+  void take(const output::ClockRecord& record);
+  void take(const output::SummaryRecord& record);
+  void take(const output::ErrorRecord& record) {
     keep({.text = record.error.message, .error = record.error});
   }
-  void take(const MessageRecord& message) {
+  void take(const output::MessageRecord& message) {
     keep({.kind = message.kind, .text = std::string(message.text)});
   }
   void set_time(std::uint64_t time_ns);
@@ -99,7 +99,7 @@ private:
   ViewRequest request_;
   std::unique_ptr<CommandLines> command_; // null without a command
   LastLines printed_;                     // by the command, as it is shown
-  Output messages_;
+  output::Output messages_;
   Model model_;
   std::optional<Model> frozen_; // while it is paused
   ViewState state_;

@@ -4,28 +4,28 @@
 #include <algorithm>
 #include <utility>
 
-namespace uprobectl {
+namespace uprobectl::output {
 
-std::string_view to_string(CallEnd end) {
+std::string_view to_string(events::CallEnd end) {
   switch (end) {
-  case CallEnd::returned:
+  case events::CallEnd::returned:
     return "returned";
-  case CallEnd::no_return_seen:
+  case events::CallEnd::no_return_seen:
     return "no_return_seen";
-  case CallEnd::lost:
+  case events::CallEnd::lost:
     return "lost";
-  case CallEnd::run_ended:
+  case events::CallEnd::run_ended:
     break;
   }
   return "run_ended";
 }
 
-void CallGraphWriter::remember_name(const Event& event) {
+void CallGraphWriter::remember_name(const events::Event& event) {
   if (names_.size() >= max_names) names_.clear();
   names_[event.tid] = event.comm;
 }
 
-void CallGraphWriter::opened(const OpenCall& call, const Event& entry) {
+void CallGraphWriter::opened(const events::OpenCall& call, const events::Event& entry) {
   remember_name(entry);
   if (min_ns_ == 0) {
     write_opened(call.parent);
@@ -34,7 +34,7 @@ void CallGraphWriter::opened(const OpenCall& call, const Event& entry) {
       return;
     }
   }
-  Event kept = entry;
+  events::Event kept = entry;
   kept.stack = nullptr; // borrowed
   kept.caller = nullptr;
   waiting_.emplace_hint(waiting_.end(), call.id, Waiting{.call = call, .entry = std::move(kept)});
@@ -58,8 +58,8 @@ void CallGraphWriter::write_opened(std::optional<std::uint64_t> id) {
   }
 }
 
-void CallGraphWriter::closed(const OpenCall& call, CallEnd end, std::uint64_t end_ns,
-                             const Event* exit) {
+void CallGraphWriter::closed(const events::OpenCall& call, events::CallEnd end,
+                             std::uint64_t end_ns, const events::Event* exit) {
   CallRecord record{.kind = CallRecord::Kind::closed,
                     .depth = call.depth,
                     .call = &call,
@@ -84,7 +84,7 @@ void CallGraphWriter::closed(const OpenCall& call, CallEnd end, std::uint64_t en
   output_.write(record);
 }
 
-void CallGraphWriter::unmatched(const Event& exit, std::uint32_t depth) {
+void CallGraphWriter::unmatched(const events::Event& exit, std::uint32_t depth) {
   if (min_ns_ > 0) return; // its duration is not known
   output_.write(CallRecord{.kind = CallRecord::Kind::unmatched, .depth = depth, .exit = &exit});
 }
@@ -99,7 +99,7 @@ void CallGraphWriter::advance(std::uint64_t now_ns) {
   }
 }
 
-bool has_name(const ProbePoint& point, const std::string& word) {
+bool has_name(const resolve::ProbePoint& point, const std::string& word) {
   return selects(word, point, [&](const std::string& name) {
     if (point.symbol == name || point.demangled == name || name_in_file(point) == name) return true;
     // ns::f for ns::f(int)
@@ -109,21 +109,23 @@ bool has_name(const ProbePoint& point, const std::string& word) {
 
 namespace {
 
-bool has_name(const ProbePoint* point, const std::string& name) {
-  return point != nullptr && has_name(*point, name);
+bool has_name(const resolve::ProbePoint* point, const std::string& name) {
+  return point != nullptr && output::has_name(*point, name);
 }
 
 } // namespace
 
-Result<void> write_report(const CallReport& report, const ReportOptions& options, bool json,
+Result<void> write_report(const events::CallReport& report, const ReportOptions& options, bool json,
                           Output& output) {
-  const std::vector<FunctionSummary> functions = report.functions(options.column);
-  const bool has_causes = std::ranges::any_of(
-      functions, [](const FunctionSummary& function) { return function.caused_ns.has_value(); });
+  const std::vector<events::FunctionSummary> functions = report.functions(options.column);
+  const bool has_causes =
+      std::ranges::any_of(functions, [](const events::FunctionSummary& function) {
+        return function.caused_ns.has_value();
+      });
   const bool has_cpu = std::ranges::any_of(
-      functions, [](const FunctionSummary& function) { return function.timed > 0; });
+      functions, [](const events::FunctionSummary& function) { return function.timed > 0; });
   std::size_t written = 0;
-  for (const FunctionSummary& function : functions) {
+  for (const events::FunctionSummary& function : functions) {
     if (options.top && written == *options.top) break;
     output.write(CallSummaryRecord{.function = &function,
                                    .is_first = written++ == 0,
@@ -133,7 +135,7 @@ Result<void> write_report(const CallReport& report, const ReportOptions& options
   output.flush_rows();
   if (!json && !options.function) return {};
   bool is_first = true;
-  for (const CallEdge& edge : report.edges()) {
+  for (const events::CallEdge& edge : report.edges()) {
     if (options.function && !has_name(edge.caller, *options.function) &&
         !has_name(edge.callee, *options.function))
       continue;
@@ -145,4 +147,4 @@ Result<void> write_report(const CallReport& report, const ReportOptions& options
   return {};
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::output

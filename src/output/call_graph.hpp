@@ -8,9 +8,9 @@
 #include <map>
 #include <unordered_map>
 
-namespace uprobectl {
+namespace uprobectl::output {
 
-class CallGraphWriter final : public CallVisitor {
+class CallGraphWriter final : public events::CallVisitor {
 public:
   struct Options {
     std::chrono::nanoseconds min_latency{0}; // of the calls that are written
@@ -28,19 +28,20 @@ public:
       : output_(output), options_(options),
         min_ns_(static_cast<std::uint64_t>(options.min_latency.count())) {}
 
-  void opened(const OpenCall& call, const Event& entry) override;
-  void closed(const OpenCall& call, CallEnd end, std::uint64_t end_ns, const Event* exit) override;
-  void unmatched(const Event& exit, std::uint32_t depth) override;
+  void opened(const events::OpenCall& call, const events::Event& entry) override;
+  void closed(const events::OpenCall& call, events::CallEnd end, std::uint64_t end_ns,
+              const events::Event* exit) override;
+  void unmatched(const events::Event& exit, std::uint32_t depth) override;
   // Writes the calls that have waited long enough. `now_ns`: CLOCK_MONOTONIC.
   void advance(std::uint64_t now_ns);
 
 private:
   struct Waiting {
-    OpenCall call;
-    Event entry;
+    events::OpenCall call;
+    events::Event entry;
   };
   void write_opened(std::optional<std::uint64_t> id);
-  void remember_name(const Event& event);
+  void remember_name(const events::Event& event);
 
   Output& output_;
   Options options_;
@@ -52,18 +53,18 @@ private:
 
 // How a report is written.
 struct ReportOptions {
-  ReportColumn column = ReportColumn::total;
+  events::ReportColumn column = events::ReportColumn::total;
   std::optional<std::size_t> top; // only this many functions
   // Also the callers and callees of this function: the name or demangled name.
   std::optional<std::string> function;
 };
 
 // Whether ReportOptions::function means the function of this point.
-bool has_name(const ProbePoint& point, const std::string& word);
+bool has_name(const resolve::ProbePoint& point, const std::string& word);
 
 // Writes a line for each function. As JSON all edges follow; as text those of options.function.
 // Fails if the report has no such function.
-Result<void> write_report(const CallReport& report, const ReportOptions& options, bool json,
+Result<void> write_report(const events::CallReport& report, const ReportOptions& options, bool json,
                           Output& output);
 
-} // namespace uprobectl
+} // namespace uprobectl::output

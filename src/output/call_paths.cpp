@@ -3,9 +3,9 @@
 
 #include <algorithm>
 
-namespace uprobectl {
+namespace uprobectl::output {
 
-CallPaths::Stacks& CallPaths::stacks_of(const OpenCall& call) {
+CallPaths::Stacks& CallPaths::stacks_of(const events::OpenCall& call) {
   const std::uint64_t thread = std::uint64_t{call.pid} << 32U | call.tid;
   if (threads_.size() >= max_threads && !threads_.contains(thread)) threads_.clear();
   return threads_[thread];
@@ -13,7 +13,7 @@ CallPaths::Stacks& CallPaths::stacks_of(const OpenCall& call) {
 
 // A call is on the stack that has as many open calls as there are around it, and whose innermost
 // call began at the nearest higher address.
-std::size_t CallPaths::choose(Stacks& stacks, const OpenCall& call) {
+std::size_t CallPaths::choose(Stacks& stacks, const events::OpenCall& call) {
   std::size_t best = stacks.size();
   std::uint64_t best_distance = 0;
   for (std::size_t i = 0; i < stacks.size(); ++i) {
@@ -30,7 +30,7 @@ std::size_t CallPaths::choose(Stacks& stacks, const OpenCall& call) {
   return stacks.size() - 1;
 }
 
-CallPaths::Path CallPaths::open(const OpenCall& call) {
+CallPaths::Path CallPaths::open(const events::OpenCall& call) {
   Stacks& stacks = stacks_of(call);
   for (Stack& stack : stacks)
     stack.calls.resize(stack.calls.size() - std::exchange(stack.closed, 0));
@@ -41,7 +41,7 @@ CallPaths::Path CallPaths::open(const OpenCall& call) {
   return {.stack = chosen, .calls = calls};
 }
 
-std::optional<CallPaths::Path> CallPaths::close(const OpenCall& call) {
+std::optional<CallPaths::Path> CallPaths::close(const events::OpenCall& call) {
   Stacks& stacks = stacks_of(call);
   for (std::size_t i = 0; i < stacks.size(); ++i) {
     Stack& stack = stacks[i];
@@ -57,4 +57,4 @@ std::optional<CallPaths::Path> CallPaths::close(const OpenCall& call) {
   return std::nullopt;
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::output

@@ -7,14 +7,14 @@
 
 #include <unordered_map>
 
-namespace uprobectl {
+namespace uprobectl::output {
 
 class CallPaths {
 public:
   struct Call {
     std::uint64_t id = 0;
     std::uint64_t stack_pointer = 0;
-    const ProbePoint* point = nullptr;
+    const resolve::ProbePoint* point = nullptr;
   };
   struct Path {
     std::size_t stack = 0;       // number of the thread's stack; the first is 0
@@ -22,10 +22,10 @@ public:
   };
 
   // Call it when the call opens. The result is valid until the next call.
-  Path open(const OpenCall& call);
+  Path open(const events::OpenCall& call);
   // Call it when the call closes. nullopt if it has not been opened, or exceeded a limit. The
   // result, which includes the call, is valid until the next call.
-  std::optional<Path> close(const OpenCall& call);
+  std::optional<Path> close(const events::OpenCall& call);
 
 private:
   // Calls beyond these limits are at the innermost call that fits, or not followed.
@@ -38,10 +38,10 @@ private:
     std::size_t closed = 0; // of `calls`, at the end: kept for the result of close()
   };
   using Stacks = std::vector<Stack>;
-  Stacks& stacks_of(const OpenCall& call);
-  static std::size_t choose(Stacks& stacks, const OpenCall& call);
+  Stacks& stacks_of(const events::OpenCall& call);
+  static std::size_t choose(Stacks& stacks, const events::OpenCall& call);
 
   std::unordered_map<std::uint64_t, Stacks> threads_; // by pid << 32 | tid
 };
 
-} // namespace uprobectl
+} // namespace uprobectl::output

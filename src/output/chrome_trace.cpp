@@ -6,7 +6,7 @@
 #include "output/timeline.hpp"
 #include "output/values.hpp"
 
-namespace uprobectl {
+namespace uprobectl::output {
 
 namespace {
 
@@ -129,7 +129,7 @@ private:
       out += ",\"args\":";
       char before = '{';
       for (const auto& values : {item.values, item.times})
-        for (const DataMember& value : values) {
+        for (const values::DataMember& value : values) {
           out += std::exchange(before, ',');
           append_text(out, value.name);
           out += ':';
@@ -150,4 +150,4 @@ Result<std::unique_ptr<Export>> open_chrome_trace(const std::string& path,
   return open_timeline(path, workstation, std::make_unique<ChromeEncoder>());
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::output

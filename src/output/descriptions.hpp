@@ -26,7 +26,7 @@
 
 #include <concepts>
 
-namespace uprobectl {
+namespace uprobectl::output {
 
 // Whether T is Record or const Record.
 template <typename T, typename Record>
@@ -41,69 +41,69 @@ template <typename T>
 const T* address_of(const std::optional<T>& value) {
   return value ? &*value : nullptr;
 }
-inline const ProbedBinary* binary_of(const ProbePoint* point) {
+inline const resolve::ProbedBinary* binary_of(const resolve::ProbePoint* point) {
   return point != nullptr ? point->binary.get() : nullptr;
 }
 
 // ---- parts of records that have a point, or may have one
 
-void describe_function(auto& io, const ProbePoint* point) {
-  io.key("symbol", of(point, &ProbePoint::symbol));
-  io.key("demangled", of(point, &ProbePoint::demangled));
+void describe_function(auto& io, const resolve::ProbePoint* point) {
+  io.key("symbol", of(point, &resolve::ProbePoint::symbol));
+  io.key("demangled", of(point, &resolve::ProbePoint::demangled));
 }
-void describe_file(auto& io, const ProbePoint* point) {
-  io.key("file", of(binary_of(point), &ProbedBinary::real_path));
-  io.key("entry", of(of(binary_of(point), &ProbedBinary::path), &BinaryPath::entry));
+void describe_file(auto& io, const resolve::ProbePoint* point) {
+  io.key("file", of(binary_of(point), &resolve::ProbedBinary::real_path));
+  io.key("entry", of(of(binary_of(point), &resolve::ProbedBinary::path), &BinaryPath::entry));
 }
-void describe_called(auto& io, const ProbePoint* point) {
+void describe_called(auto& io, const resolve::ProbePoint* point) {
   describe_function(io, point);
   describe_file(io, point);
-  io.key("image_offset", of(point, &ProbePoint::image_offset));
+  io.key("image_offset", of(point, &resolve::ProbePoint::image_offset));
 }
 // An entry, and the archive inside the file that has it.
 void describe_entry(auto& io, const MappedFile* file, const std::optional<std::string>* entry) {
-  NestedEntry found;
+  resolve::NestedEntry found;
   io.key("entry", [&] {
-    found = split_nested_entry(file, *entry);
+    found = resolve::split_nested_entry(file, *entry);
     return found.entry;
   });
   io.key("container", [&] { return found.container; });
 }
-void describe_entry_of(auto& io, const ProbedBinary* binary) {
+void describe_entry_of(auto& io, const resolve::ProbedBinary* binary) {
   describe_entry(io, binary != nullptr ? binary->file.get() : nullptr,
-                 of(of(binary, &ProbedBinary::path), &BinaryPath::entry));
+                 of(of(binary, &resolve::ProbedBinary::path), &BinaryPath::entry));
 }
 
-void describe(auto& io, Described<InlinedInto> auto& into) {
+void describe(auto& io, Described<resolve::InlinedInto> auto& into) {
   io.null_unless(!into.function.empty(), 1, "symbol", into.function);
   io(2, "demangled", into.demangled);
   io.null_unless(!into.source.empty(), 3, "source", into.source);
   io.null_unless(into.line != 0, 4, "line", into.line);
   io.saved(5, "approximate", into.is_approximate);
 }
-void describe(auto& io, Described<SourceLine> auto& source) {
+void describe(auto& io, Described<resolve::SourceLine> auto& source) {
   io(1, "source", source.file);
   io(2, "line", source.line);
   io(3, "inlined", source.inlined);
 }
-void describe_inlined(auto& io, const ProbePoint* point) {
-  const InlinedInto* const into = point != nullptr ? point->inlined_into.get() : nullptr;
+void describe_inlined(auto& io, const resolve::ProbePoint* point) {
+  const resolve::InlinedInto* const into = point != nullptr ? point->inlined_into.get() : nullptr;
   io.key_if(into != nullptr, "inlined_into", into);
-  io.key_if(into != nullptr, "approximate", of(into, &InlinedInto::is_approximate));
+  io.key_if(into != nullptr, "approximate", of(into, &resolve::InlinedInto::is_approximate));
 }
-void describe_source(auto& io, const ProbePoint* point) {
-  const SourceLine* const source = point != nullptr ? point->source.get() : nullptr;
+void describe_source(auto& io, const resolve::ProbePoint* point) {
+  const resolve::SourceLine* const source = point != nullptr ? point->source.get() : nullptr;
   io.keys_of(source);
 }
-void describe_probe(auto& io, const ProbePoint* point) {
-  io.key("symbol", of(point, &ProbePoint::symbol));
+void describe_probe(auto& io, const resolve::ProbePoint* point) {
+  io.key("symbol", of(point, &resolve::ProbePoint::symbol));
   describe_file(io, point);
-  io.key("offset", of(point, &ProbePoint::offset));
+  io.key("offset", of(point, &resolve::ProbePoint::offset));
   describe_inlined(io, point);
 }
-void describe_counted(auto& io, const ProbePoint* point) {
+void describe_counted(auto& io, const resolve::ProbePoint* point) {
   describe_probe(io, point);
-  io.key("demangled", of(point, &ProbePoint::demangled));
+  io.key("demangled", of(point, &resolve::ProbePoint::demangled));
   describe_source(io, point);
 }
 
@@ -117,20 +117,21 @@ void describe_stack(auto& io, const unwind::Stack* stack) {
   });
 }
 
-void describe_location(auto& io, Described<ProbePoint> auto& point) {
-  const ProbedBinary* const binary = point.binary.get(); // null while a point is read
-  io.key("target", of(binary, &ProbedBinary::target));
+void describe_location(auto& io, Described<resolve::ProbePoint> auto& point) {
+  const resolve::ProbedBinary* const binary = point.binary.get(); // null while a point is read
+  io.key("target", of(binary, &resolve::ProbedBinary::target));
   io(1, "request", point.request);
-  io.key("file", of(point.offset ? binary : nullptr, &ProbedBinary::real_path));
+  io.key("file", of(point.offset ? binary : nullptr, &resolve::ProbedBinary::real_path));
   describe_entry_of(io, binary);
   io(2, "offset", point.offset);
   io(3, "image_offset", point.image_offset);
   io(4, "address", point.address);
-  io.key_if(point.uprobe_distance != 0, "uprobe_offset", [&] { return uprobe_offset(point); });
+  io.key_if(point.uprobe_distance != 0, "uprobe_offset",
+            [&] { return resolve::uprobe_offset(point); });
 }
-void describe_build(auto& io, const ProbedBinary* binary) {
-  io.key("machine", of(binary, &ProbedBinary::machine));
-  io.key("build_id", of(binary, &ProbedBinary::build_id));
+void describe_build(auto& io, const resolve::ProbedBinary* binary) {
+  io.key("machine", of(binary, &resolve::ProbedBinary::machine));
+  io.key("build_id", of(binary, &resolve::ProbedBinary::build_id));
 }
 void describe(auto& io, Described<DetailParameter> auto& parameter) {
   io.key("name", parameter.name);
@@ -169,7 +170,7 @@ void describe(auto& io, Described<PointDetails> auto& details) {
   io.key("pages", details.pages);
 }
 // Saved without ProbePoint::binary.
-void describe(auto& io, Described<ProbePoint> auto& point) {
+void describe(auto& io, Described<resolve::ProbePoint> auto& point) {
   describe_location(io, point);
   io(5, "symbol", point.symbol);
   io.key("symbol_offset", point.symbol ? std::optional(Hex{point.symbol_offset}) : std::nullopt);
@@ -198,8 +199,8 @@ void describe(auto& io, Described<ProbePoint> auto& point) {
 // ---- what resolve and listings write
 
 void describe(auto& io, Described<StaticProbeRecord> auto& record) {
-  const ProbePoint& point = *record.point;
-  const StaticProbe& probe = *point.static_probe;
+  const resolve::ProbePoint& point = *record.point;
+  const usdt::StaticProbe& probe = *point.static_probe;
   describe_location(io, point);
   io.key("provider", probe.provider);
   io.key("name", probe.name);
@@ -231,13 +232,13 @@ void describe(auto& io, Described<SymbolRecord> auto& record) {
   io.key("default_version", of(version, &elf::SymbolVersion::is_default));
   io.key("size", symbol.size);
   io.key("bind", symbol.binding);
-  io.key("kind", symbol_kind(symbol));
+  io.key("kind", symbols::symbol_kind(symbol));
   io.key("table", symbol.table);
   io.key("aliases", record.aliases);
   io.key("aliases_left_out", record.aliases ? &record.aliases_left_out : nullptr);
 }
 void describe(auto& io, Described<LibraryRecord> auto& record) {
-  const ArchiveLibrary& library = record.library;
+  const resolve::ArchiveLibrary& library = record.library;
   std::string_view entry = library.entry;
   if (record.container) entry.remove_prefix(record.container->size() + 2); // "!/"
   io.key("file", record.real_path);
@@ -278,7 +279,7 @@ void describe(auto& io, Described<Finding> auto& finding) {
   io.key("file", finding.file);
   describe_entry_of_target(io, finding.entry);
   io.key("abi", finding.abi);
-  io.key("demangled", finding.symbol ? demangle(*finding.symbol) : std::nullopt);
+  io.key("demangled", finding.symbol ? symbols::demangle(*finding.symbol) : std::nullopt);
   io.key("member", finding.member);
   io.key("reason", finding.reason);
   io.key("matches", finding.matches);
@@ -304,16 +305,16 @@ void describe(auto& io, Described<Verdict> auto& verdict) {
   describe_counts(io, verdict.counts());
   io.key("libraries", verdict.libraries());
 }
-void describe(auto& io, Described<InstalledProbe> auto& probe) {
+void describe(auto& io, Described<inventory::InstalledProbe> auto& probe) {
   std::vector<std::uint32_t> holders;
   holders.reserve(probe.holders.size());
-  for (const ProbeHolder& holder : probe.holders)
+  for (const inventory::ProbeHolder& holder : probe.holders)
     holders.push_back(static_cast<std::uint32_t>(holder.pid));
   io.key("mechanism", probe.mechanism);
   io.key("file", probe.file);
   io.key("entry", probe.entry);
   io.key("offset", probe.offset);
-  io.key("kind", probe.on_return ? EventKind::on_return : EventKind::entry);
+  io.key("kind", probe.on_return ? events::EventKind::on_return : events::EventKind::entry);
   io.key("symbol", probe.symbol);
   io.key("pid",
          probe.filter ? std::optional(static_cast<std::uint32_t>(*probe.filter)) : std::nullopt);
@@ -347,7 +348,7 @@ void describe(auto& io, Described<AttachedRecord> auto& record) {
   io(4, "clocks", record.clocks);
 }
 
-void describe(auto& io, Described<CallWait> auto& wait) {
+void describe(auto& io, Described<events::CallWait> auto& wait) {
   io(1, "begin_ns", wait.begin_ns);
   io(2, "duration_ns", wait.duration_ns);
   io(3, "cause", wait.cause);
@@ -356,7 +357,7 @@ void describe(auto& io, Described<CallWait> auto& wait) {
 }
 
 // Without keys if they are not known.
-void describe_causes(auto& io, const std::optional<WaitCauses>& caused) {
+void describe_causes(auto& io, const std::optional<events::WaitCauses>& caused) {
   io.key_if(caused.has_value(), "preempted_ns", [&] { return (*caused)[WAIT_PREEMPTED]; });
   io.key_if(caused.has_value(), "slept_ns", [&] { return (*caused)[WAIT_SLEPT]; });
   io.key_if(caused.has_value(), "blocked_ns", [&] { return (*caused)[WAIT_BLOCKED]; });
@@ -364,9 +365,9 @@ void describe_causes(auto& io, const std::optional<WaitCauses>& caused) {
 
 // Saved without the probe, the stack and the caller. `line` is null unless the event is part of a
 // tree of calls.
-void describe_event(auto& io, Described<Event> auto& event, const CallRecord* line) {
-  const UserRecord* const sent = event.record.get();
-  const ProbePoint* const point = sent == nullptr ? event.point : nullptr;
+void describe_event(auto& io, Described<events::Event> auto& event, const CallRecord* line) {
+  const events::UserRecord* const sent = event.record.get();
+  const resolve::ProbePoint* const point = sent == nullptr ? event.point : nullptr;
   // Events of the built-in program have all keys of a hit. Records of users' programs have the
   // record and, depending on the map, time and sender.
   const bool is_timed = sent == nullptr || event.time_ns != 0;
@@ -380,7 +381,7 @@ void describe_event(auto& io, Described<Event> auto& event, const CallRecord* li
   io.saved(6, "probe", event.probe);
   describe_file(io, point);
   describe_function(io, point);
-  io.key("image_offset", of(point, &ProbePoint::image_offset));
+  io.key("image_offset", of(point, &resolve::ProbePoint::image_offset));
   io(7, "kind", event.kind);
   io.key("arguments", [&](std::string& out) { append_json_arguments(out, event); });
   io.saved(8, "has_arguments", event.has_arguments);
@@ -389,11 +390,12 @@ void describe_event(auto& io, Described<Event> auto& event, const CallRecord* li
   io.saved(11, "function", event.function);
   const bool is_typed = event.typed_return.has_value();
   io.key("return_value", [&](std::string& out) { append_json_return(out, event); });
-  io.key_if(is_typed, "return_error", [&] { return unread_part(event.typed_return->value); });
+  io.key_if(is_typed, "return_error",
+            [&] { return values::unread_part(event.typed_return->value); });
   std::string error = errno_text(event.return_errno);
   io.key_if(is_typed && !error.empty(), "return_errno", error);
   io.key_if(event.failed.value_or(false), "failed", true);
-  io.null_unless(event.left_by != ExitKind::unknown, 12, "left_by", event.left_by);
+  io.null_unless(event.left_by != events::ExitKind::unknown, 12, "left_by", event.left_by);
   io.saved(13, "return_value", event.return_value);
   io.saved(14, "typed_return", event.typed_return);
   io.saved(15, "returns_nothing", event.returns_nothing);
@@ -406,8 +408,9 @@ void describe_event(auto& io, Described<Event> auto& event, const CallRecord* li
          [&] { return closes_call ? duration_of(*line->call, line->end_ns) : event.latency_ns; });
   io.saved(18, "latency_ns", event.latency_ns);
   const auto waiting = closes_call ? line->call->waiting_ns : event.waiting_ns;
-  io.key_if(waiting.has_value(), "on_cpu_ns",
-            [&] { return closes_call ? on_cpu_ns(*line->call, line->end_ns) : on_cpu_ns(event); });
+  io.key_if(waiting.has_value(), "on_cpu_ns", [&] {
+    return closes_call ? on_cpu_ns(*line->call, line->end_ns) : events::on_cpu_ns(event);
+  });
   io.key_if(waiting.has_value(), "waiting_ns", waiting);
   describe_causes(io, closes_call ? line->call->caused_ns : event.caused_ns);
   io.key_if(event.wait.has_value(), "longest_wait", event.wait);
@@ -419,9 +422,9 @@ void describe_event(auto& io, Described<Event> auto& event, const CallRecord* li
   io.saved(19, "registers", event.registers);
   io.saved(20, "ns_pid", event.ns_pid);
   describe_inlined(io, point);
-  io.key("map", of(sent, &UserRecord::map));
-  io.key("record_type", of(sent, &UserRecord::type));
-  io.key("record", of(sent, &UserRecord::value));
+  io.key("map", of(sent, &events::UserRecord::map));
+  io.key("record_type", of(sent, &events::UserRecord::type));
+  io.key("record", of(sent, &events::UserRecord::value));
   const bool is_raw = sent != nullptr && !sent->value;
   io.key("raw", is_raw ? std::optional(Bytes(sent->raw)) : std::nullopt);
   io.saved(21, "record", event.record);
@@ -437,18 +440,20 @@ void describe_event(auto& io, Described<Event> auto& event, const CallRecord* li
   io.saved(30, "longest_wait", event.wait);
   io.saved(31, "waited_causes_ns", event.waited_causes_ns);
 }
-void describe(auto& io, Described<Event> auto& event) { describe_event(io, event, nullptr); }
+void describe(auto& io, Described<events::Event> auto& event) {
+  describe_event(io, event, nullptr);
+}
 
 // How a call was left, if not by a return. Null: it may not have been left.
 inline std::optional<std::string_view> left_without_return(const CallRecord& line) {
-  if (line.end != CallEnd::no_return_seen) return std::nullopt;
+  if (line.end != events::CallEnd::no_return_seen) return std::nullopt;
   return line.call->exception ? "exception" : "unwound";
 }
 // An event that is a span.
-void describe_span(auto& io, const Event& begin) {
-  const Span& span = *begin.span;
-  const Event* const end = span.end.get();
-  const ProbePoint* const to = end != nullptr ? end->point : nullptr;
+void describe_span(auto& io, const events::Event& begin) {
+  const events::Span& span = *begin.span;
+  const events::Event* const end = span.end.get();
+  const resolve::ProbePoint* const to = end != nullptr ? end->point : nullptr;
   io.key("name", span.name);
   io.key("key", span.key);
   io.key("start_ns", span.begin_ns);
@@ -459,14 +464,14 @@ void describe_span(auto& io, const Event& begin) {
   io.key("age_ns", end == nullptr ? std::optional(begin.time_ns - span.begin_ns) : std::nullopt);
   io.key("from", begin.point->symbol);
   io.key("from_kind", begin.kind);
-  io.key("to", of(to, &ProbePoint::symbol));
-  io.key("to_kind", of(end, &Event::kind));
+  io.key("to", of(to, &resolve::ProbePoint::symbol));
+  io.key("to_kind", of(end, &events::Event::kind));
   io.key("pid", begin.pid);
   io.key("ns_pid", begin.ns_pid);
   io.key("tid", begin.tid);
   io.key("comm", begin.comm);
-  io.key("end_tid", of(end, &Event::tid));
-  io.key("end_comm", of(end, &Event::comm));
+  io.key("end_tid", of(end, &events::Event::tid));
+  io.key("end_comm", of(end, &events::Event::comm));
   io.key("arguments", [&](std::string& out) { append_json_arguments(out, begin); });
   io.key("return_value", [&](std::string& out) { append_json_return(out, begin); });
   const auto of_end = [end](auto append) {
@@ -477,17 +482,20 @@ void describe_span(auto& io, const Event& begin) {
         out += "null";
     };
   };
-  io.key("end_arguments",
-         of_end([](std::string& out, const Event& event) { append_json_arguments(out, event); }));
-  io.key("end_return_value",
-         of_end([](std::string& out, const Event& event) { append_json_return(out, event); }));
+  io.key("end_arguments", of_end([](std::string& out, const events::Event& event) {
+           append_json_arguments(out, event);
+         }));
+  io.key("end_return_value", of_end([](std::string& out, const events::Event& event) {
+           append_json_return(out, event);
+         }));
   io.key("stack", [&](std::string& out) { append_json_stack(out, begin.stack); });
-  io.key("end_stack",
-         of_end([](std::string& out, const Event& event) { append_json_stack(out, event.stack); }));
+  io.key("end_stack", of_end([](std::string& out, const events::Event& event) {
+           append_json_stack(out, event.stack);
+         }));
 }
 // An event that is a wait. `time_ns` is its end.
-void describe_wait(auto& io, const Event& event) {
-  const CallWait& wait = *event.wait;
+void describe_wait(auto& io, const events::Event& event) {
+  const events::CallWait& wait = *event.wait;
   io.key("time_ns", event.time_ns);
   io.key("pid", event.pid);
   io.key("ns_pid", event.ns_pid);
@@ -520,7 +528,7 @@ void describe(auto& io, Described<SpanSummaryRecord> auto& record) {
 
 // The end of a call without a return.
 void describe(auto& io, Described<CallRecord> auto& line) {
-  const OpenCall& call = *line.call;
+  const events::OpenCall& call = *line.call;
   const std::string_view comm =
       line.entry != nullptr ? std::string_view(line.entry->comm) : line.comm;
   io.key("time_ns", line.end_ns);
@@ -536,8 +544,8 @@ void describe(auto& io, Described<CallRecord> auto& line) {
   io.key("exception", has_type ? call.exception.get() : nullptr);
 }
 void describe(auto& io, Described<CallSummaryRecord> auto& record) {
-  const FunctionSummary& function = *record.function;
-  const Histogram& durations = function.durations;
+  const events::FunctionSummary& function = *record.function;
+  const bpf::Histogram& durations = function.durations;
   const auto duration = [&](std::uint64_t value) {
     return durations.count > 0 ? std::optional(value) : std::nullopt;
   };
@@ -550,8 +558,8 @@ void describe(auto& io, Described<CallSummaryRecord> auto& record) {
   io.key("min_ns", duration(static_cast<std::uint64_t>(durations.min)));
   io.key("avg_ns", duration(function.average_ns()));
   io.key("max_ns", duration(static_cast<std::uint64_t>(durations.max)));
-  io.key("p50_ns", duration(static_cast<std::uint64_t>(percentile(durations, 50))));
-  io.key("p99_ns", duration(static_cast<std::uint64_t>(percentile(durations, 99))));
+  io.key("p50_ns", duration(static_cast<std::uint64_t>(events::percentile(durations, 50))));
+  io.key("p99_ns", duration(static_cast<std::uint64_t>(events::percentile(durations, 99))));
   io.key_if(function.timed > 0, "on_cpu_ns", function.on_cpu_ns);
   io.key_if(function.timed > 0, "self_on_cpu_ns", function.self_on_cpu_ns);
   describe_causes(io, function.caused_ns);
@@ -564,9 +572,9 @@ void describe(auto& io, Described<GraphTreesRecord> auto& record) {
   io.key("cut_calls", record.cut_calls);
 }
 void describe(auto& io, Described<CallEdgeRecord> auto& record) {
-  const CallEdge& edge = *record.edge;
-  io.key("caller", of(edge.caller, &ProbePoint::symbol));
-  io.key("caller_file", of(binary_of(edge.caller), &ProbedBinary::real_path));
+  const events::CallEdge& edge = *record.edge;
+  io.key("caller", of(edge.caller, &resolve::ProbePoint::symbol));
+  io.key("caller_file", of(binary_of(edge.caller), &resolve::ProbedBinary::real_path));
   io.key("callee", edge.callee->symbol);
   io.key("callee_file", edge.callee->binary->real_path);
   io.key("calls", edge.calls);
@@ -579,10 +587,10 @@ void describe(auto& io, Described<CountRecord> auto& record) {
   const group_sums* const sums = address_of(record.sums);
   describe_counted(io, record.point);
   io.saved(1, "on_return", record.on_return);
-  io.key("kind", is_sent                      ? EventKind::record
-                 : record.point->static_probe ? EventKind::static_probe
-                 : record.on_return           ? EventKind::on_return
-                                              : EventKind::entry);
+  io.key("kind", is_sent                      ? events::EventKind::record
+                 : record.point->static_probe ? events::EventKind::static_probe
+                 : record.on_return           ? events::EventKind::on_return
+                                              : events::EventKind::entry);
   io.key("map", is_sent ? &record.map : nullptr);
   io(2, "count", record.count);
   io(3, "pid", record.pid);
@@ -592,12 +600,13 @@ void describe(auto& io, Described<CountRecord> auto& record) {
   io.key("by", record.by);
   io.key("measured", of(sums, &group_sums::measured));
   io.key("sum", [=] {
-    return sums != nullptr ? std::optional(Value{static_cast<std::int64_t>(sums->sum)})
+    return sums != nullptr ? std::optional(values::Value{static_cast<std::int64_t>(sums->sum)})
                            : std::nullopt;
   });
   io.key("average", [=] {
-    return sums != nullptr && sums->measured > 0 ? std::optional(Value{average_of(*sums)})
-                                                 : std::nullopt;
+    return sums != nullptr && sums->measured > 0
+               ? std::optional(values::Value{events::average_of(*sums)})
+               : std::nullopt;
   });
   io.saved(6, "sums", record.sums);
   io.saved(7, "sums_latency", record.sums_latency);
@@ -611,9 +620,9 @@ void describe(auto& io, Described<CountRecord> auto& record) {
   io.saved(13, "are_open", record.are_open);
 }
 void describe(auto& io, Described<HistogramRecord> auto& record) {
-  const Histogram& histogram = record.histogram;
+  const bpf::Histogram& histogram = record.histogram;
   const auto number = [&](std::int64_t value) {
-    return histogram.count > 0 ? std::optional(Value{value}) : std::nullopt;
+    return histogram.count > 0 ? std::optional(values::Value{value}) : std::nullopt;
   };
   describe_counted(io, record.point);
   io.key("map", record.point == nullptr ? &record.map : nullptr);
@@ -623,8 +632,8 @@ void describe(auto& io, Described<HistogramRecord> auto& record) {
   io.key("min", [&] { return number(histogram.min); });
   io.key("max", [&] { return number(histogram.max); });
   io.key("total", [&] { return number(static_cast<std::int64_t>(histogram.total)); });
-  io.key("p50", [&] { return number(percentile(histogram, 50)); });
-  io.key("p99", [&] { return number(percentile(histogram, 99)); });
+  io.key("p50", [&] { return number(events::percentile(histogram, 50)); });
+  io.key("p99", [&] { return number(events::percentile(histogram, 99)); });
   io.key("negative", histogram.negative);
   io.key("buckets", [&](std::string& out) { append_json_buckets(out, histogram); });
   io.saved(2, "histogram", record.histogram);
@@ -642,7 +651,7 @@ void describe(auto& io, Described<TaskProbeNote> auto& note) {
   io.saved(4, "status", note.status);
 }
 void describe(auto& io, Described<ProbeRecord> auto& record) {
-  const ProbePoint* const point = record.point;
+  const resolve::ProbePoint* const point = record.point;
   describe_probe(io, point);
   io.key("status", [&]() -> std::optional<std::string_view> {
     if (record.task) return record.task->status;
@@ -734,18 +743,18 @@ void describe(auto& io, Described<DevicesSummaryRecord> auto& summary) {
   io(3, "events", summary.events);
   io(4, "lost", summary.lost);
 }
-void describe(auto& io, Described<Check> auto& check) {
+void describe(auto& io, Described<doctor::Check> auto& check) {
   io(1, "name", check.name);
   io(2, "ok", check.ok);
   io(3, "reason", check.reason);
   io(4, "fix", check.fix);
   io.key("rule", check.rule);
 }
-void describe(auto& io, Described<Pin> auto& pin) {
+void describe(auto& io, Described<bpf::Pin> auto& pin) {
   io(1, "kind", pin.kind);
   io(2, "name", pin.name);
   io(3, "path", pin.path);
   io(4, "section", pin.section);
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::output

@@ -11,7 +11,7 @@
 #include <set>
 #include <unordered_map>
 
-namespace uprobectl::emit {
+namespace uprobectl::output::emit {
 
 namespace {
 
@@ -20,7 +20,7 @@ namespace {
 // true (lib/ctype.c), even inside a UTF-8 character such as "à".
 bool breaks_line(char c) { return c == ' ' || (c >= '\t' && c <= '\r') || c == '\xa0' || c == '#'; }
 
-Result<void> check_for_uprobe_events(const ProbePoint& point, std::string_view line) {
+Result<void> check_for_uprobe_events(const resolve::ProbePoint& point, std::string_view line) {
   constexpr std::size_t longest_line = 4093; // WRITE_BUFSIZE - 2, Linux kernel/trace/trace.c
   const std::string& path = point.binary->real_path;
   if (std::ranges::any_of(path, breaks_line))
@@ -40,8 +40,8 @@ Result<void> check_for_uprobe_events(const ProbePoint& point, std::string_view l
   return {};
 }
 
-bool is_readable(const StaticArgument& argument) {
-  using enum StaticArgument::Kind;
+bool is_readable(const usdt::StaticArgument& argument) {
+  using enum usdt::StaticArgument::Kind;
   return !argument.is_float &&
          (argument.kind == constant || argument.kind == in_register || argument.kind == in_memory);
 }
@@ -52,8 +52,9 @@ std::string register_in_kernel(Arch arch, const std::string& name) {
 }
 
 // Returns where uprobe_events reads the argument; nullopt if it cannot express it.
-std::optional<std::string> fetch_location(const ProbePoint& point, const StaticArgument& argument) {
-  using enum StaticArgument::Kind;
+std::optional<std::string> fetch_location(const resolve::ProbePoint& point,
+                                          const usdt::StaticArgument& argument) {
+  using enum usdt::StaticArgument::Kind;
   const Arch arch = point.binary->machine.arch;
   if (!is_readable(argument) || !argument.index.empty()) return std::nullopt;
   if (argument.kind == constant) {
@@ -94,13 +95,13 @@ std::string c_string_literal(std::string_view text) {
 
 } // namespace
 
-std::string event_name(const ProbePoint& point) {
+std::string event_name(const resolve::ProbePoint& point) {
   constexpr std::size_t max_name = 40; // leaves room for a unique suffix
   std::string text = fmt::format("at_{:#x}", point.address.value);
   if (point.symbol) {
     text = point.demangled.value_or(*point.symbol);
     text = text.substr(0, text.find('(', 1)); // parameters
-    if (point.kind == SymbolKind::plt) text += "_plt";
+    if (point.kind == symbols::SymbolKind::plt) text += "_plt";
     if (point.symbol_offset != 0) text += fmt::format("_{:#x}", point.symbol_offset);
   }
   std::string name;
@@ -114,7 +115,7 @@ std::string event_name(const ProbePoint& point) {
   return name.substr(0, max_name);
 }
 
-std::string EventNames::name(const ProbePoint& point) {
+std::string EventNames::name(const resolve::ProbePoint& point) {
   const std::string plain = event_name(point);
   std::string name = plain;
   const auto known = [&] { return std::ranges::binary_search(taken_, name); };
@@ -126,12 +127,12 @@ std::string EventNames::name(const ProbePoint& point) {
   return name;
 }
 
-FetchArguments fetch_arguments(const ProbePoint& point) {
+FetchArguments fetch_arguments(const resolve::ProbePoint& point) {
   FetchArguments fetched;
   if (!point.static_probe) return fetched;
-  const std::vector<StaticArgument>& arguments = point.static_probe->arguments;
+  const std::vector<usdt::StaticArgument>& arguments = point.static_probe->arguments;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
-    const StaticArgument& argument = arguments[i];
+    const usdt::StaticArgument& argument = arguments[i];
     const std::uint32_t size = argument.size.value_or(argument.width);
     const auto location = fetch_location(point, argument);
     if (!location || (size != 1 && size != 2 && size != 4 && size != 8)) {
@@ -144,7 +145,7 @@ FetchArguments fetch_arguments(const ProbePoint& point) {
   return fetched;
 }
 
-Result<std::string> tracefs_line(const ProbePoint& point, const std::string& name) {
+Result<std::string> tracefs_line(const resolve::ProbePoint& point, const std::string& name) {
   std::string line =
       fmt::format("p:uprobectl/{} {}:{:#x}", name, point.binary->real_path, point.offset->value);
   if (point.semaphore) line += fmt::format("({:#x})", point.semaphore->value);
@@ -155,7 +156,7 @@ Result<std::string> tracefs_line(const ProbePoint& point, const std::string& nam
   return line;
 }
 
-Result<std::string> perf_line(const ProbePoint& point, const std::string& name) {
+Result<std::string> perf_line(const resolve::ProbePoint& point, const std::string& name) {
   // perf writes the same line to uprobe_events.
   if (auto checked = tracefs_line(point, name); !checked) return fail(std::move(checked).error());
   if (point.semaphore)
@@ -172,7 +173,7 @@ Result<std::string> perf_line(const ProbePoint& point, const std::string& name) 
   return fmt::format("perf probe -x {} -a {}", shell_word(point.binary->real_path), event);
 }
 
-Result<std::string> libbpf_line(const ProbePoint& point) {
+Result<std::string> libbpf_line(const resolve::ProbePoint& point) {
   // bpf_program__attach_uprobe_opts() takes a path with "!/" for an entry of an archive, even if a
   // file of this path exists (libbpf 1.2 to 1.8).
   if (point.binary->real_path.find("!/") != std::string::npos)
@@ -198,9 +199,9 @@ Result<std::string> libbpf_line(const ProbePoint& point) {
 
 class Bpftrace::Symbols {
 public:
-  explicit Symbols(const ProbePoint& point) {
+  explicit Symbols(const resolve::ProbePoint& point) {
     // Not the one of the point: bpftrace knows no --debug-dir.
-    const auto file = Binary::open(point.binary->file, point.binary->path);
+    const auto file = binary::Binary::open(point.binary->file, point.binary->path);
     if (!file) return;
     while ((*file)->add_next_symbols()) {
     }
@@ -294,7 +295,7 @@ Result<std::string> quoted_path(const std::string& path) {
 }
 
 // Returns the point's name, escaped for a printf format of bpftrace.
-std::string printf_text(const ProbePoint& point) {
+std::string printf_text(const resolve::ProbePoint& point) {
   const std::string name = display_name(point);
   std::string out;
   for (std::size_t at = 0; at < name.size();) {
@@ -316,10 +317,10 @@ std::string printf_text(const ProbePoint& point) {
 } // namespace
 
 // bcc finds the probe again by its names, and reads its arguments by the note.
-Result<std::string> bpftrace_static_line(const ProbePoint& point) {
+Result<std::string> bpftrace_static_line(const resolve::ProbePoint& point) {
   const auto path = quoted_path(point.binary->real_path);
   if (!path) return fail(path.error());
-  const StaticProbe& probe = *point.static_probe;
+  const usdt::StaticProbe& probe = *point.static_probe;
   const std::string name = probe.provider + ":" + probe.name;
   if (point.binary->path.entry)
     return fail(Error{ErrorKind::unsupported, to_string(point.binary->path) +
@@ -332,7 +333,7 @@ Result<std::string> bpftrace_static_line(const ProbePoint& point) {
   std::string formats;
   std::string values;
   for (std::size_t i = 0; i < probe.arguments.size(); ++i) {
-    const StaticArgument& argument = probe.arguments[i];
+    const usdt::StaticArgument& argument = probe.arguments[i];
     if (!is_readable(argument)) continue;
     formats += argument.is_signed ? " %lld" : " %llu";
     values += fmt::format(", arg{}", i);
@@ -344,7 +345,7 @@ Result<std::string> bpftrace_static_line(const ProbePoint& point) {
 Bpftrace::Bpftrace() = default;
 Bpftrace::~Bpftrace() = default;
 
-const Bpftrace::Symbols& Bpftrace::load_symbols(const ProbePoint& point) {
+const Bpftrace::Symbols& Bpftrace::load_symbols(const resolve::ProbePoint& point) {
   if (file_ != point.binary->file) {
     symbols_ = std::make_unique<Symbols>(point);
     file_ = point.binary->file;
@@ -352,7 +353,7 @@ const Bpftrace::Symbols& Bpftrace::load_symbols(const ProbePoint& point) {
   return *symbols_;
 }
 
-Result<EmittedLine> Bpftrace::line(const ProbePoint& point) {
+Result<EmittedLine> Bpftrace::line(const resolve::ProbePoint& point) {
   const auto path = quoted_path(point.binary->real_path);
   if (!path) return fail(path.error());
   std::uint64_t number = point.offset->value;
@@ -387,13 +388,13 @@ Result<EmittedLine> Bpftrace::line(const ProbePoint& point) {
   return line;
 }
 
-} // namespace uprobectl::emit
+} // namespace uprobectl::output::emit
 
-namespace uprobectl {
+namespace uprobectl::output {
 
 namespace {
 
-Error no_file_offset_error(const ProbePoint& point) {
+Error no_file_offset_error(const resolve::ProbePoint& point) {
   return Error{ErrorKind::compressed, to_string(point.binary->path) +
                                           ": compressed in its archive, no tool can probe it there"}
       .hint("resolve the installed library on the device, in the app's lib directory");
@@ -420,7 +421,7 @@ Emitter::Emitter(EmitTool tool, std::optional<std::string> device_path)
     : tool_(tool), device_path_(std::move(device_path)), state_(std::make_unique<State>()) {}
 Emitter::~Emitter() = default;
 
-Result<EmittedLine> Emitter::line(const ProbePoint& point) {
+Result<EmittedLine> Emitter::line(const resolve::ProbePoint& point) {
   if (!point.offset) return fail(no_file_offset_error(point));
   if (auto nested = nested_error(point)) return fail(std::move(*nested));
   if (!device_path_) return line_of_tool(point);
@@ -430,14 +431,14 @@ Result<EmittedLine> Emitter::line(const ProbePoint& point) {
     return fail(ErrorKind::usage, fmt::format("--device-path is the path of one file, not of {} "
                                               "and {}",
                                               known->file, point.binary->path.file));
-  ProbePoint on_device = point;
-  auto binary = std::make_shared<ProbedBinary>(*point.binary);
+  resolve::ProbePoint on_device = point;
+  auto binary = std::make_shared<resolve::ProbedBinary>(*point.binary);
   binary->real_path = *device_path_;
   on_device.binary = std::move(binary);
   return line_of_tool(on_device);
 }
 
-Result<EmittedLine> Emitter::line_of_tool(const ProbePoint& point) {
+Result<EmittedLine> Emitter::line_of_tool(const resolve::ProbePoint& point) {
   const bool is_static = point.static_probe != nullptr;
   if (tool_ == EmitTool::bpftrace && !is_static) return state_->bpftrace.line(point);
   auto text = tool_ == EmitTool::bpftrace  ? emit::bpftrace_static_line(point)
@@ -456,4 +457,4 @@ Result<EmittedLine> Emitter::line_of_tool(const ProbePoint& point) {
   return line;
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::output

@@ -7,7 +7,7 @@
 
 #include "uprobectl/resolve.hpp"
 
-namespace uprobectl {
+namespace uprobectl::output {
 
 // Tools for which probe definitions can be written.
 enum class EmitTool { bpftrace, tracefs, perf, libbpf };
@@ -29,11 +29,11 @@ public:
   // Returns the line without its newline. Fails with `unsupported` if the tool cannot probe the
   // point, `compressed` if it is in a compressed entry of an archive, `usage` if points of several
   // files would get one path.
-  Result<EmittedLine> line(const ProbePoint& point);
+  Result<EmittedLine> line(const resolve::ProbePoint& point);
 
 private:
   struct State;
-  Result<EmittedLine> line_of_tool(const ProbePoint& point);
+  Result<EmittedLine> line_of_tool(const resolve::ProbePoint& point);
 
   EmitTool tool_;
   std::optional<std::string> device_path_;
@@ -49,12 +49,12 @@ constexpr std::string_view rename_hint =
 // Derives an event name from the point's symbol: a C identifier of less than 64 bytes
 // (is_good_name() and MAX_EVENT_NAME_LEN in kernel/trace/trace_probe.h, Linux 6.12). It may not be
 // unique.
-std::string event_name(const ProbePoint& point);
+std::string event_name(const resolve::ProbePoint& point);
 
 // Assigns unique event names.
 class EventNames {
 public:
-  std::string name(const ProbePoint& point);
+  std::string name(const resolve::ProbePoint& point);
 
 private:
   std::vector<std::string> taken_; // sorted
@@ -67,32 +67,32 @@ struct FetchArguments {
   std::string text;
   std::vector<std::string> left_out; // as in the note: "8f@%xmm0"
 };
-FetchArguments fetch_arguments(const ProbePoint& point);
+FetchArguments fetch_arguments(const resolve::ProbePoint& point);
 
 // Returns "p:uprobectl/NAME PATH:0xOFFSET", a line for tracefs' uprobe_events. That of a static
 // probe has the offset of its semaphore in parentheses (Linux 4.20) and its arguments.
-Result<std::string> tracefs_line(const ProbePoint& point, const std::string& name);
+Result<std::string> tracefs_line(const resolve::ProbePoint& point, const std::string& name);
 
 // Returns "perf probe -x PATH -a uprobectl:NAME=0xOFFSET". perf passes a number without a function
 // to uprobe_events unchanged (try_to_find_absolute_address()).
-Result<std::string> perf_line(const ProbePoint& point, const std::string& name);
+Result<std::string> perf_line(const resolve::ProbePoint& point, const std::string& name);
 
 // Returns a C statement that attaches the variable `prog`.
-Result<std::string> libbpf_line(const ProbePoint& point);
+Result<std::string> libbpf_line(const resolve::ProbePoint& point);
 
 // Returns "usdt:PATH:PROVIDER:NAME { … }". It probes all locations of this name.
-Result<std::string> bpftrace_static_line(const ProbePoint& point);
+Result<std::string> bpftrace_static_line(const resolve::ProbePoint& point);
 
 // Writes "uprobe:PATH:0xNUMBER { … }". Caches the symbols of the last file.
 class Bpftrace {
 public:
   Bpftrace();
   ~Bpftrace();
-  Result<EmittedLine> line(const ProbePoint& point);
+  Result<EmittedLine> line(const resolve::ProbePoint& point);
 
 private:
   class Symbols; // the symbols that bpftrace finds
-  const Symbols& load_symbols(const ProbePoint& point);
+  const Symbols& load_symbols(const resolve::ProbePoint& point);
 
   std::shared_ptr<const MappedFile> file_;
   std::unique_ptr<Symbols> symbols_;
@@ -100,4 +100,4 @@ private:
 
 } // namespace emit
 
-} // namespace uprobectl
+} // namespace uprobectl::output

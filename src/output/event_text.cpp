@@ -7,10 +7,10 @@
 
 #include <fmt/format.h>
 
-namespace uprobectl {
+namespace uprobectl::output {
 
-std::string return_text(const Event& event) {
-  if (event.left_by == ExitKind::tail_call) return "left by a tail call";
+std::string return_text(const events::Event& event) {
+  if (event.left_by == events::ExitKind::tail_call) return "left by a tail call";
   if (event.returns_nothing) return "returned";
   if (!event.typed_return) return fmt::format("= {:#x}", event.return_value);
   std::string text = "= ";
@@ -22,24 +22,24 @@ std::string return_text(const Event& event) {
   return text;
 }
 
-std::string end_text(CallEnd end, const std::string* exception) {
+std::string end_text(events::CallEnd end, const std::string* exception) {
   if (exception != nullptr)
     return exception->empty() ? "<left by an exception>"
                               : fmt::format("<left by an exception: {}>", *exception);
   switch (end) {
-  case CallEnd::returned:
+  case events::CallEnd::returned:
     break;
-  case CallEnd::no_return_seen:
+  case events::CallEnd::no_return_seen:
     return "<no return seen>";
-  case CallEnd::lost:
+  case events::CallEnd::lost:
     return "<records were lost>";
-  case CallEnd::run_ended:
+  case events::CallEnd::run_ended:
     return "<had not returned>";
   }
   return {};
 }
 
-std::string arguments_text(const Event& event) {
+std::string arguments_text(const events::Event& event) {
   std::string text;
   if (event.typed_arguments) {
     if (event.is_known_call)
@@ -58,4 +58,4 @@ std::string arguments_text(const Event& event) {
   return text;
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::output

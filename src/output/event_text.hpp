@@ -6,14 +6,14 @@
 
 #include <string>
 
-namespace uprobectl {
+namespace uprobectl::output {
 
 // "fd=3 size=16" or "arg0=0x3 arg1=0x10"; empty without arguments.
-std::string arguments_text(const Event& event);
+std::string arguments_text(const events::Event& event);
 // "= -1 ENOENT", "returned", or "left by a tail call".
-std::string return_text(const Event& event);
+std::string return_text(const events::Event& event);
 // "<no return seen>": the end of a call without a return. `exception`: the type of the thrown
 // object if one has left it, empty if that is not known; else null.
-std::string end_text(CallEnd end, const std::string* exception);
+std::string end_text(events::CallEnd end, const std::string* exception);
 
-} // namespace uprobectl
+} // namespace uprobectl::output

@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-namespace uprobectl {
+namespace uprobectl::output {
 
 namespace {
 
@@ -216,4 +216,4 @@ Result<void> StreamedFile::finish() {
   return {};
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::output

@@ -6,7 +6,7 @@
 
 #include <functional>
 
-namespace uprobectl {
+namespace uprobectl::output {
 
 class OutputBuffer;
 
@@ -71,4 +71,4 @@ private:
   std::optional<Error> error_;
 };
 
-} // namespace uprobectl
+} // namespace uprobectl::output

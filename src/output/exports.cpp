@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <sys/utsname.h>
 
-namespace uprobectl {
+namespace uprobectl::output {
 
 namespace {
 
@@ -105,8 +105,8 @@ ClockReading ClockReading::now() {
   return closest;
 }
 
-std::string_view module_name(const ProbePoint& point) {
-  const ProbedBinary& binary = *point.binary;
+std::string_view module_name(const resolve::ProbePoint& point) {
+  const resolve::ProbedBinary& binary = *point.binary;
   return file_name_of(binary.path.entry ? *binary.path.entry : std::string_view(binary.real_path));
 }
 
@@ -145,7 +145,7 @@ void Exports::begin(ExportedRun run) {
 }
 
 void Exports::write(const Record& record) {
-  if (const auto* const event = record.find<Event>()) {
+  if (const auto* const event = record.find<events::Event>()) {
     if (event->sample != nullptr) write(*event->sample);
     if (run_.sends_calls) return;
   } else if (const auto* const sample = record.find<StackSample>()) {
@@ -155,11 +155,12 @@ void Exports::write(const Record& record) {
   for (const auto& each : exports_) each->write(record);
 }
 
-void Exports::opened(const OpenCall& call, const Event& entry) {
+void Exports::opened(const events::OpenCall& call, const events::Event& entry) {
   for (const auto& each : exports_) each->opened(call, entry);
 }
 
-void Exports::closed(const OpenCall& call, CallEnd end, std::uint64_t end_ns, const Event* exit) {
+void Exports::closed(const events::OpenCall& call, events::CallEnd end, std::uint64_t end_ns,
+                     const events::Event* exit) {
   for (const auto& each : exports_) each->closed(call, end, end_ns, exit);
 }
 
@@ -197,4 +198,4 @@ std::vector<Error> Exports::finish(ExportedEnd end) {
   return errors;
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::output

@@ -12,7 +12,7 @@
 #include <functional>
 #include <memory>
 
-namespace uprobectl {
+namespace uprobectl::output {
 
 enum class ExportFormat { perfetto, chrome, pprof, folded, flame_graph, page };
 // Returns the format of a file by the end of its name: ".pftrace", ".trace.json", ".pb.gz",
@@ -67,7 +67,7 @@ struct ExportedEnd {
 };
 
 // One file.
-class Export : public Recorder, public CallVisitor {
+class Export : public Recorder, public events::CallVisitor {
 public:
   // Called first. `run` is valid as long as the export.
   virtual void begin(const ExportedRun& run) = 0;
@@ -78,7 +78,7 @@ public:
 };
 
 // All exports of a run.
-class Exports final : public Recorder, public CallVisitor {
+class Exports final : public Recorder, public events::CallVisitor {
 public:
   // Opens the files, or checks that they can be written, so that a bad path fails before anything
   // is attached.
@@ -92,8 +92,9 @@ public:
   void begin(ExportedRun run);
   // An event may have its stack sample. Counts and histograms are those since the last call.
   void write(const Record& record) override;
-  void opened(const OpenCall& call, const Event& entry) override;
-  void closed(const OpenCall& call, CallEnd end, std::uint64_t end_ns, const Event* exit) override;
+  void opened(const events::OpenCall& call, const events::Event& entry) override;
+  void closed(const events::OpenCall& call, events::CallEnd end, std::uint64_t end_ns,
+              const events::Event* exit) override;
   // Adds the packets of a Perfetto trace, until one is not complete, to the files in this format.
   // Returns their size.
   std::uint64_t add_trace(Bytes trace);
@@ -114,7 +115,7 @@ private:
 // --- Internal, for the sources of this module.
 
 // Returns the base name of the probed file.
-std::string_view module_name(const ProbePoint& point);
+std::string_view module_name(const resolve::ProbePoint& point);
 
 // Returns the text with U+FFFD for each byte that is not part of a UTF-8 sequence. A text of more
 // than `max_bytes` is cut at a character, and ends with "…".
@@ -131,4 +132,4 @@ Result<std::unique_ptr<Export>> open_folded_stacks(const std::string& path,
                                                    Workstation& workstation);
 Result<std::unique_ptr<Export>> open_flame_graph(const std::string& path, Workstation& workstation);
 
-} // namespace uprobectl
+} // namespace uprobectl::output

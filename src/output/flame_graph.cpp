@@ -13,7 +13,7 @@
 #include <string>
 #include <string_view>
 
-namespace uprobectl {
+namespace uprobectl::output {
 
 namespace {
 
@@ -378,4 +378,4 @@ std::string flame_graph(const StackTree& tree, const FlameGraphTexts& texts) {
   return FlameGraphWriter(*inverted.nodes_, texts).text();
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::output

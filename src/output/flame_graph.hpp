@@ -12,7 +12,7 @@
 #include <string_view>
 #include <unordered_map>
 
-namespace uprobectl {
+namespace uprobectl::output {
 
 // The texts of a frame in a flame graph.
 struct DrawnFrame {
@@ -140,4 +140,4 @@ std::string drawn_name(const DrawnFrame& frame);
 // The content of src/output/flame_graph.js, embedded by the build.
 Bytes flame_graph_script();
 
-} // namespace uprobectl
+} // namespace uprobectl::output

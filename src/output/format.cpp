@@ -14,7 +14,7 @@
 #include <ctime>
 #include <fmt/format.h>
 
-namespace uprobectl {
+namespace uprobectl::output {
 
 namespace {
 
@@ -281,19 +281,20 @@ std::string format_in_unit(const HistogramRecord& record, std::int64_t number) {
 }
 
 void draw_histogram(std::string& out, std::string_view name, const HistogramRecord& record) {
-  const Histogram& histogram = record.histogram;
+  const bpf::Histogram& histogram = record.histogram;
   append_printable(out, name);
   fmt::format_to(std::back_inserter(out), ": {} {}", histogram.count,
                  record.in_nanoseconds ? "calls" : "values");
   if (histogram.count > 0)
-    fmt::format_to(
-        std::back_inserter(out), ", min {}, p50 {}, p99 {}, max {}",
-        format_in_unit(record, histogram.min), format_in_unit(record, percentile(histogram, 50)),
-        format_in_unit(record, percentile(histogram, 99)), format_in_unit(record, histogram.max));
+    fmt::format_to(std::back_inserter(out), ", min {}, p50 {}, p99 {}, max {}",
+                   format_in_unit(record, histogram.min),
+                   format_in_unit(record, events::percentile(histogram, 50)),
+                   format_in_unit(record, events::percentile(histogram, 99)),
+                   format_in_unit(record, histogram.max));
   out += '\n';
-  const std::vector<HistogramRange> ranges = merge_by_power_of_two(histogram);
+  const std::vector<events::HistogramRange> ranges = events::merge_by_power_of_two(histogram);
   std::uint64_t most = histogram.negative;
-  for (const HistogramRange& range : ranges) most = std::max(most, range.count);
+  for (const events::HistogramRange& range : ranges) most = std::max(most, range.count);
   const auto row = [&](std::string_view label, std::uint64_t count) {
     const auto filled =
         static_cast<std::size_t>(static_cast<unsigned __int128>(count) * bar_width / most);
@@ -303,28 +304,28 @@ void draw_histogram(std::string& out, std::string_view name, const HistogramReco
                    std::string(bar, '#'), bar_width);
   };
   if (histogram.negative > 0) row("below 0", histogram.negative);
-  for (const HistogramRange& range : ranges)
+  for (const events::HistogramRange& range : ranges)
     row(range.low == 0 ? "0"
                        : fmt::format("[{}, {})", bound(record, range.low),
                                      range.high == 0 ? "2^64" : bound(record, range.high)),
         range.count);
 }
 
-std::string bucket_list(const Histogram& histogram) {
+std::string bucket_list(const bpf::Histogram& histogram) {
   std::string text;
   if (histogram.negative > 0) text = fmt::format("-:{}", histogram.negative);
-  for (const HistogramRange& range : merge_by_power_of_two(histogram))
+  for (const events::HistogramRange& range : events::merge_by_power_of_two(histogram))
     text += fmt::format("{}{}:{}", text.empty() ? "" : ",", range.low, range.count);
   return text;
 }
 
-void append_json_buckets(std::string& out, const Histogram& histogram) {
+void append_json_buckets(std::string& out, const bpf::Histogram& histogram) {
   out += '[';
-  for (const HistogramRange& range : merge_by_power_of_two(histogram)) {
+  for (const events::HistogramRange& range : events::merge_by_power_of_two(histogram)) {
     out += out.back() == '[' ? "{\"low\":" : ",{\"low\":";
-    append_json_value(out, Value{range.low});
+    append_json_value(out, values::Value{range.low});
     out += ",\"high\":";
-    append_json_value(out, Value{range.high});
+    append_json_value(out, values::Value{range.high});
     out += ",\"count\":";
     append_decimal(out, range.count);
     out += '}';
@@ -344,8 +345,8 @@ std::vector<std::string_view> summary_columns(const CallSummaryRecord& record) {
 }
 
 std::vector<std::string> summary_cells(const CallSummaryRecord& record, std::string name) {
-  const FunctionSummary& function = *record.function;
-  const Histogram& durations = function.durations;
+  const events::FunctionSummary& function = *record.function;
+  const bpf::Histogram& durations = function.durations;
   std::vector<std::string> cells = {std::to_string(function.calls)};
   const auto add = [&](bool is_known, std::uint64_t nanoseconds) {
     std::string& cell = cells.emplace_back();
@@ -362,10 +363,10 @@ std::vector<std::string> summary_cells(const CallSummaryRecord& record, std::str
   }
   for (const wait_cause cause : shown_causes)
     if (record.has_causes)
-      add(function.caused_ns.has_value(), function.caused_ns.value_or(WaitCauses())[cause]);
+      add(function.caused_ns.has_value(), function.caused_ns.value_or(events::WaitCauses())[cause]);
   for (const std::int64_t each :
        {durations.min, static_cast<std::int64_t>(function.average_ns()), durations.max,
-        percentile(durations, 50), percentile(durations, 99)})
+        events::percentile(durations, 50), events::percentile(durations, 99)})
     add(durations.count > 0, static_cast<std::uint64_t>(each));
   if (function.no_return > 0) name += fmt::format("  ({} without a return)", function.no_return);
   if (function.unfinished > 0) name += fmt::format("  ({} unfinished)", function.unfinished);
@@ -373,7 +374,7 @@ std::vector<std::string> summary_cells(const CallSummaryRecord& record, std::str
   return cells;
 }
 
-std::vector<std::string> cause_cells(const std::optional<WaitCauses>& caused) {
+std::vector<std::string> cause_cells(const std::optional<events::WaitCauses>& caused) {
   std::vector<std::string> cells;
   for (const wait_cause cause : shown_causes)
     if (caused && (*caused)[cause] > 0) {
@@ -384,7 +385,7 @@ std::vector<std::string> cause_cells(const std::optional<WaitCauses>& caused) {
   return cells;
 }
 
-std::string wait_text(const CallWait& wait) {
+std::string wait_text(const events::CallWait& wait) {
   std::string text;
   append_short_duration(text, wait.duration_ns);
   text.append(": ").append(to_string(wait.cause));
@@ -393,4 +394,4 @@ std::string wait_text(const CallWait& wait) {
   return text;
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::output

@@ -9,11 +9,14 @@
 #include <string_view>
 #include <vector>
 
-namespace uprobectl {
+namespace uprobectl::bpf {
+struct Histogram;
+} // namespace uprobectl::bpf
+
+namespace uprobectl::output {
 
 struct ClockJump;
 struct ClockReading;
-struct Histogram;
 struct CallSummaryRecord;
 struct HistogramRecord;
 
@@ -40,9 +43,9 @@ void append_decimal(std::string& out, std::uint64_t value); // 42
 // Appends a duration with at most three significant digits: "830ns", "12.4us", "3.05ms", "1.2s".
 void append_short_duration(std::string& out, std::uint64_t nanoseconds);
 // Returns the parts of a call's waiting, "slept 1.2ms", without those that are 0.
-std::vector<std::string> cause_cells(const std::optional<WaitCauses>& caused);
+std::vector<std::string> cause_cells(const std::optional<events::WaitCauses>& caused);
 // Returns "1.2ms: slept, woken by 'worker' (123)".
-std::string wait_text(const CallWait& wait);
+std::string wait_text(const events::CallWait& wait);
 
 // Converts CLOCK_MONOTONIC times to the time of day. Each time is converted by the clocks of its
 // own instant: times before a later set() keep their time of day.
@@ -83,13 +86,13 @@ void draw_histogram(std::string& out, std::string_view name, const HistogramReco
 std::string format_in_unit(const HistogramRecord& record, std::int64_t number);
 
 // Returns the lower bound and count of each power of two: "256:12,512:40".
-std::string bucket_list(const Histogram& histogram);
+std::string bucket_list(const bpf::Histogram& histogram);
 
 // Appends [{"low":256,"high":512,"count":12},…].
-void append_json_buckets(std::string& out, const Histogram& histogram);
+void append_json_buckets(std::string& out, const bpf::Histogram& histogram);
 
 // The columns of the table of functions, and the cells of a row. `name`: of the function.
 std::vector<std::string_view> summary_columns(const CallSummaryRecord& record);
 std::vector<std::string> summary_cells(const CallSummaryRecord& record, std::string name);
 
-} // namespace uprobectl
+} // namespace uprobectl::output

@@ -9,7 +9,7 @@
 #include <array>
 #include <fmt/format.h>
 
-namespace uprobectl {
+namespace uprobectl::output {
 
 namespace {
 
@@ -74,7 +74,7 @@ void append_variables(std::string& out, const ArgumentsRecord& record, bool para
 
 std::string function_arguments_text(const ArgumentsRecord& record) {
   const dwarf::FunctionInfo& function = *record.function;
-  const ProbePoint& point = *record.point;
+  const resolve::ProbePoint& point = *record.point;
   const std::string path = to_string(point.binary->path);
   std::string text = fmt::format("{}  {}@{:#x}", printable(display_name(point)),
                                  printable(std::string_view(path).substr(path.rfind('/') + 1)),
@@ -116,4 +116,4 @@ void append_json_arguments(JsonRecord& json, const ArgumentsRecord& record) {
   });
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::output

@@ -4,7 +4,7 @@
 
 #include "output/records.hpp"
 
-namespace uprobectl {
+namespace uprobectl::output {
 
 class JsonRecord;
 
@@ -19,4 +19,4 @@ std::string function_arguments_text(const ArgumentsRecord& record);
 // Appends the keys of an `arguments` record after those of the function: function, source_file, …
 void append_json_arguments(JsonRecord& json, const ArgumentsRecord& record);
 
-} // namespace uprobectl
+} // namespace uprobectl::output

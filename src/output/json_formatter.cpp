@@ -8,13 +8,13 @@
 #include <array>
 #include <tuple>
 
-namespace uprobectl {
+namespace uprobectl::output {
 
-std::string_view to_string(EventKind kind) {
+std::string_view to_string(events::EventKind kind) {
   constexpr std::array<std::string_view, 5> names = {"entry", "return", "usdt", "record", "wait"};
   return names[static_cast<std::size_t>(kind)];
 }
-std::string_view to_string(ExitKind kind) {
+std::string_view to_string(events::ExitKind kind) {
   constexpr std::array<std::string_view, 3> names = {"unknown", "return", "tail_call"};
   return names[static_cast<std::size_t>(kind)];
 }
@@ -30,16 +30,16 @@ template <typename T>
 struct Named {
   std::string_view name;
 };
-constexpr std::tuple record_names = {Named<ProbePoint>{"match"},
+constexpr std::tuple record_names = {Named<resolve::ProbePoint>{"match"},
                                      Named<StaticProbeRecord>{"usdt"},
                                      Named<SymbolRecord>{"symbol"},
                                      Named<LibraryRecord>{"library"},
                                      Named<SourceLineRecord>{"source_line"},
                                      Named<Finding>{"drift"},
                                      Named<Verdict>{"verify_summary"},
-                                     Named<InstalledProbe>{"installed_probe"},
-                                     Named<Pin>{"pinned"},
-                                     Named<Check>{"check"},
+                                     Named<inventory::InstalledProbe>{"installed_probe"},
+                                     Named<bpf::Pin>{"pinned"},
+                                     Named<doctor::Check>{"check"},
                                      Named<CallSummaryRecord>{"call_summary"},
                                      Named<CallEdgeRecord>{"call_edge"},
                                      Named<GraphTreesRecord>{"graph_trees"},
@@ -71,7 +71,7 @@ private:
   void take(const OnlyRecorded auto& /*record*/) {}
 
   void take(const ProgramPointRecord& placed) {
-    const ProbePoint& point = *placed.point;
+    const resolve::ProbePoint& point = *placed.point;
     if (point.static_probe)
       write_described("usdt", StaticProbeRecord{.point = &point}, placed);
     else
@@ -88,12 +88,12 @@ private:
     write_described("clocks", read);
   }
 
-  void take(const Event& event) {
+  void take(const events::Event& event) {
     if (event.span != nullptr) {
       JsonRecord record(line_, "span");
       describe_span(record, event);
       finish(record);
-    } else if (event.kind == EventKind::wait) {
+    } else if (event.kind == events::EventKind::wait) {
       JsonRecord record(line_, "wait");
       describe_wait(record, event);
       finish(record);
@@ -128,7 +128,7 @@ private:
     finish(record);
   }
 
-  void write_event(const Event& event, const CallRecord* line) {
+  void write_event(const events::Event& event, const CallRecord* line) {
     JsonRecord record(line_, "event");
     describe_event(record, event, line);
     finish(record);
@@ -155,4 +155,4 @@ std::unique_ptr<Recorder> make_json_formatter(OutputBuffer& out) {
   return std::make_unique<JsonFormatter>(out);
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::output

@@ -7,7 +7,7 @@
 #include "output/values.hpp"
 #include "uprobectl/util.hpp"
 
-namespace uprobectl {
+namespace uprobectl::output {
 
 inline std::optional<std::string_view> to_optional_view(const std::optional<std::string>& value) {
   return value ? std::optional<std::string_view>(*value) : std::nullopt;
@@ -121,8 +121,10 @@ private:
     out_ += '"';
   }
   void write(ErrorKind value) { write(code(value)); }
-  void write(const Value& value) { append_json_value(out_, value); }
-  void write(const std::vector<ArgumentValue>& values) { append_json_arguments(out_, values); }
+  void write(const values::Value& value) { append_json_value(out_, value); }
+  void write(const std::vector<events::ArgumentValue>& values) {
+    append_json_arguments(out_, values);
+  }
   template <typename T>
     requires(std::is_enum_v<T> || std::is_class_v<T>) && (!MayBeMissing<T>)
   void write(const T& value) {
@@ -153,4 +155,4 @@ private:
   std::string& out_;
 };
 
-} // namespace uprobectl
+} // namespace uprobectl::output

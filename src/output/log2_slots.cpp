@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 
-namespace uprobectl {
+namespace uprobectl::output {
 
 namespace {
 
@@ -15,13 +15,13 @@ constexpr std::size_t max_slots = 64; // of 64-bit values
 
 bool names_slots(std::string_view name) { return name == "slots" || name == "hist"; }
 
-std::optional<Slots> to_slots(std::string_view name, const Value& value) {
-  const auto* const elements = std::get_if<Value::Array>(&value.value);
+std::optional<Slots> to_slots(std::string_view name, const values::Value& value) {
+  const auto* const elements = std::get_if<values::Value::Array>(&value.value);
   if (!names_slots(name) || elements == nullptr || elements->empty() ||
       elements->size() > max_slots)
     return std::nullopt;
   Slots slots{.name = std::string(name), .counts = {}};
-  for (const Value& each : *elements) {
+  for (const values::Value& each : *elements) {
     const auto count = number_of(each);
     if (!count || *count < 0) return std::nullopt;
     slots.counts.push_back(static_cast<std::uint64_t>(*count));
@@ -31,16 +31,18 @@ std::optional<Slots> to_slots(std::string_view name, const Value& value) {
 
 } // namespace
 
-std::string append_without_slots(std::string& text, const Value& value, std::string_view name) {
+std::string append_without_slots(std::string& text, const values::Value& value,
+                                 std::string_view name) {
   if (const auto slots = to_slots(name, value)) return draw_slots(*slots);
-  const auto* const members = std::get_if<Value::Struct>(&value.value);
-  if (members == nullptr || std::ranges::none_of(*members, names_slots, &DataMember::name)) {
+  const auto* const members = std::get_if<values::Value::Struct>(&value.value);
+  if (members == nullptr ||
+      std::ranges::none_of(*members, names_slots, &values::DataMember::name)) {
     append_text_value(text, value);
     return {};
   }
-  Value::Struct others;
+  values::Value::Struct others;
   std::string drawn;
-  for (const DataMember& member : *members)
+  for (const values::DataMember& member : *members)
     if (const auto slots = to_slots(member.name, member.value))
       drawn += draw_slots(*slots);
     else
@@ -75,4 +77,4 @@ std::string draw_slots(const Slots& slots) {
   return text;
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::output

@@ -7,7 +7,7 @@
 
 #include <vector>
 
-namespace uprobectl {
+namespace uprobectl::output {
 
 struct Slots {
   std::string name;
@@ -18,6 +18,7 @@ struct Slots {
 std::string draw_slots(const Slots& slots);
 // Appends a value without these arrays as text, and returns the lines of their histograms. `name`:
 // of the whole value, which may be such an array itself.
-std::string append_without_slots(std::string& text, const Value& value, std::string_view name);
+std::string append_without_slots(std::string& text, const values::Value& value,
+                                 std::string_view name);
 
-} // namespace uprobectl
+} // namespace uprobectl::output

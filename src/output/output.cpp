@@ -14,7 +14,7 @@
 #include <unistd.h>
 #include <utility>
 
-namespace uprobectl {
+namespace uprobectl::output {
 
 namespace {
 
@@ -393,8 +393,8 @@ void Output::gathered_warning(std::string_view kind, std::string_view text) {
   if (repeated.texts.size() < max_lines_per_kind) repeated.texts.emplace_back(text);
 }
 
-void Output::gather_warnings(std::span<const ProbePoint> points) {
-  for (const ProbePoint& point : points)
+void Output::gather_warnings(std::span<const resolve::ProbePoint> points) {
+  for (const resolve::ProbePoint& point : points)
     for (const std::string_view warning : point.warnings) {
       if (!once_.emplace(warning).second) continue;
       const std::string name = point.symbol ? fmt::format("'{}' ", *point.symbol) : "";
@@ -458,4 +458,4 @@ void Output::detail(std::string_view text) {
   if (level_ == Level::verbose) write_status(text);
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::output

@@ -15,7 +15,7 @@
 #include <string>
 #include <string_view>
 
-namespace uprobectl {
+namespace uprobectl::output {
 
 // A pipe that is writable for poll() accepts this much without blocking (PIPE_BUF, pipe(7)).
 constexpr std::size_t safe_write_size = 4096;
@@ -191,7 +191,7 @@ public:
   void gathered_warning(std::string_view kind, std::string_view text);
   // Calls gathered_warning() for the warnings of points, each text once. Warnings that only differ
   // in the symbol's name at their beginning are of one kind.
-  void gather_warnings(std::span<const ProbePoint> points);
+  void gather_warnings(std::span<const resolve::ProbePoint> points);
   void report_repeated();
 
   // Writes everything and reports a failed write. Must be called last.
@@ -232,4 +232,4 @@ private:
   bool json_ = false;
 };
 
-} // namespace uprobectl
+} // namespace uprobectl::output

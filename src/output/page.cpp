@@ -34,7 +34,7 @@
 #include <map>
 #include <set>
 
-namespace uprobectl {
+namespace uprobectl::output {
 
 namespace {
 
@@ -176,10 +176,10 @@ private:
       out.replace(at, 1, "\\u003c");
   }
 
-  static void append_values(std::string& out, std::span<const DataMember> values) {
+  static void append_values(std::string& out, std::span<const values::DataMember> values) {
     if (values.empty()) return;
     const std::size_t begin = out.size();
-    for (const DataMember& value : values) {
+    for (const values::DataMember& value : values) {
       out += out.size() == begin ? '{' : ',';
       append_text(out, value.name);
       out += ':';
@@ -225,7 +225,7 @@ private:
     return found->second;
   }
 
-  void define_file(std::string& out, const ProbedBinary& binary, std::string_view module) {
+  void define_file(std::string& out, const resolve::ProbedBinary& binary, std::string_view module) {
     if (!files_.insert(&binary).second) return;
     out += "f\t";
     append_text(out, module);
@@ -238,9 +238,9 @@ private:
 
   std::uint64_t start_ns_ = 0;
   bool only_callers_ = false;
-  std::set<const ProbedBinary*> files_;
+  std::set<const resolve::ProbedBinary*> files_;
   std::map<std::pair<std::uint64_t, std::uint64_t>, std::size_t> tracks_;
-  std::map<std::pair<const ProbePoint*, std::string>, std::size_t> names_;
+  std::map<std::pair<const resolve::ProbePoint*, std::string>, std::size_t> names_;
   std::string key_;
   std::string numbers_of_frames_;
 };
@@ -251,4 +251,4 @@ Result<std::unique_ptr<Export>> open_page(const std::string& path, Workstation& 
   return open_timeline(path, workstation, std::make_unique<PageEncoder>());
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::output

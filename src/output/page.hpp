@@ -6,9 +6,9 @@
 
 #include "uprobectl/util.hpp"
 
-namespace uprobectl {
+namespace uprobectl::output {
 
 // The page up to the lines of the run, which end with the file. Embedded by the build.
 Bytes page_head();
 
-} // namespace uprobectl
+} // namespace uprobectl::output

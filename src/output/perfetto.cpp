@@ -16,7 +16,7 @@
 #include <fmt/format.h>
 #include <unordered_map>
 
-namespace uprobectl {
+namespace uprobectl::output {
 
 namespace {
 
@@ -275,7 +275,7 @@ private:
       write_name(writer, item.category, categories_, field::interned::event_categories,
                  field::event::category_iids, field::event::categories);
     for (const auto& values : {item.values, item.times})
-      for (const DataMember& value : values)
+      for (const values::DataMember& value : values)
         annotate(writer, field::event::debug_annotations, value.name, value.value);
     writer.end(event);
     if (!defined_.empty()) writer.text(field::packet::interned_data, defined_);
@@ -298,7 +298,7 @@ private:
 
   // `name` is empty for an element of an array.
   void annotate(ProtobufWriter& writer, std::uint32_t field, std::string_view name,
-                const Value& value) {
+                const values::Value& value) {
     const std::size_t annotation = writer.begin(field);
     if (!name.empty())
       write_name(writer, name, annotation_names_, field::interned::debug_annotation_names,
@@ -325,50 +325,51 @@ private:
   static void write_value(ProtobufWriter& writer, const std::string& value) {
     write_text(writer, value);
   }
-  static void write_value(ProtobufWriter& writer, Value::Pointer value) {
+  static void write_value(ProtobufWriter& writer, values::Value::Pointer value) {
     writer.number(field::annotation::pointer_value, value.address);
   }
-  static void write_value(ProtobufWriter& writer, Value::Hex value) {
+  static void write_value(ProtobufWriter& writer, values::Value::Hex value) {
     writer.number(field::annotation::pointer_value, value.number);
   }
-  static void write_value(ProtobufWriter& writer, const Value::Raw& value) {
+  static void write_value(ProtobufWriter& writer, const values::Value::Raw& value) {
     std::string digits;
     append_hex_bytes(digits, value.bytes);
     if (value.is_cut) digits += "…";
     write_text(writer, digits);
   }
-  static void write_value(ProtobufWriter& writer, const Value::Name& value) {
+  static void write_value(ProtobufWriter& writer, const values::Value::Name& value) {
     write_text(writer, value.text);
   }
-  static void write_value(ProtobufWriter& writer, Value::Character value) {
+  static void write_value(ProtobufWriter& writer, values::Value::Character value) {
     write_text(writer, {&value.code, 1});
   }
-  static void write_value(ProtobufWriter& writer, const Value::Unreadable& value) {
+  static void write_value(ProtobufWriter& writer, const values::Value::Unreadable& value) {
     write_text(writer, "<" + (value.text.empty() ? value.reason : value.text) + ">");
   }
-  static void write_value(ProtobufWriter& writer, const Value::Cut& value) {
+  static void write_value(ProtobufWriter& writer, const values::Value::Cut& value) {
     write_text(writer, value.text + "…");
   }
-  static void write_value(ProtobufWriter& writer, Value::More) { write_text(writer, "…"); }
-  void write_value(ProtobufWriter& writer, const Value::Struct& members) {
-    for (const DataMember& member : members)
-      if (const auto* nested = std::get_if<Value::Struct>(&member.value.value);
+  static void write_value(ProtobufWriter& writer, values::Value::More) { write_text(writer, "…"); }
+  void write_value(ProtobufWriter& writer, const values::Value::Struct& members) {
+    for (const values::DataMember& member : members)
+      if (const auto* nested = std::get_if<values::Value::Struct>(&member.value.value);
           member.name.empty() && nested != nullptr)
         write_value(writer, *nested); // its members are those of the outer one
       else
         annotate(writer, field::annotation::dict_entries, member.name, member.value);
   }
-  void write_value(ProtobufWriter& writer, const Value::Dynamic& value) {
+  void write_value(ProtobufWriter& writer, const values::Value::Dynamic& value) {
     write_value(writer, value.words);
     annotate(writer, field::annotation::dict_entries, "type", {value.type});
     if (!value.content.empty())
       annotate(writer, field::annotation::dict_entries, "value", value.content.front());
   }
-  static void write_value(ProtobufWriter& writer, const Value::Frames& stack) {
+  static void write_value(ProtobufWriter& writer, const values::Value::Frames& stack) {
     write_text(writer, joined(stack.names, " < "));
   }
-  void write_value(ProtobufWriter& writer, const Value::Array& values) {
-    for (const Value& value : values) annotate(writer, field::annotation::array_values, {}, value);
+  void write_value(ProtobufWriter& writer, const values::Value::Array& values) {
+    for (const values::Value& value : values)
+      annotate(writer, field::annotation::array_values, {}, value);
   }
 
   std::uint64_t seed_ = 0;
@@ -389,4 +390,4 @@ Result<std::unique_ptr<Export>> open_perfetto_trace(const std::string& path,
   return open_timeline(path, workstation, std::make_unique<PerfettoEncoder>());
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::output

@@ -3,15 +3,15 @@
 
 #include <fmt/format.h>
 
-namespace uprobectl {
+namespace uprobectl::output {
 
-const std::string& PointNames::file(const ProbePoint& point) {
+const std::string& PointNames::file(const resolve::ProbePoint& point) {
   if (binary_ != point.binary) file_ = to_string(point.binary->path);
   binary_ = point.binary;
   return file_;
 }
 
-const PointNames::Names& PointNames::find(const ProbePoint& point) {
+const PointNames::Names& PointNames::find(const resolve::ProbePoint& point) {
   const auto [known, is_new] = known_.try_emplace(&point);
   Names& names = known->second;
   if (!is_new) return names;
@@ -22,7 +22,7 @@ const PointNames::Names& PointNames::find(const ProbePoint& point) {
   return names;
 }
 
-std::string PointNames::find_distinction(const ProbePoint& point) {
+std::string PointNames::find_distinction(const resolve::ProbePoint& point) {
   if (!point.symbol || point.static_probe) return {}; // a static probe has any number of points
   const auto [known, is_new] = first_points_.try_emplace(
       display_name(point), FirstPoint{to_string(point.binary->path), point.address.value});
@@ -32,4 +32,4 @@ std::string PointNames::find_distinction(const ProbePoint& point) {
   return first.address == point.address.value ? "" : fmt::format(" ({:#x})", point.address.value);
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::output

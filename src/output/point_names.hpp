@@ -8,16 +8,18 @@
 #include <string>
 #include <unordered_map>
 
-namespace uprobectl {
+namespace uprobectl::output {
 
 class PointNames {
 public:
-  const std::string& file(const ProbePoint& point);
+  const std::string& file(const resolve::ProbePoint& point);
   // With its source line, if it is that of one, and the distinction.
-  const std::string& name(const ProbePoint& point) { return find(point).name; }
+  const std::string& name(const resolve::ProbePoint& point) { return find(point).name; }
   // Returns the address, or the file, of a point that has the name of another one before it: static
   // functions of two source files, a function in two libraries. Empty for other points.
-  const std::string& distinction(const ProbePoint& point) { return find(point).distinction; }
+  const std::string& distinction(const resolve::ProbePoint& point) {
+    return find(point).distinction;
+  }
 
 private:
   struct Names {
@@ -28,13 +30,14 @@ private:
     std::string file;
     std::uint64_t address = 0;
   };
-  const Names& find(const ProbePoint& point);
-  std::string find_distinction(const ProbePoint& point);
+  const Names& find(const resolve::ProbePoint& point);
+  std::string find_distinction(const resolve::ProbePoint& point);
 
-  std::unordered_map<const ProbePoint*, Names> known_;
+  std::unordered_map<const resolve::ProbePoint*, Names> known_;
   std::unordered_map<std::string, FirstPoint> first_points_; // by name
-  std::shared_ptr<const ProbedBinary> binary_; // of the previous point, whose text is file_:
-  std::string file_;                           // consecutive points are mostly in the same file
+  std::shared_ptr<const resolve::ProbedBinary>
+      binary_;       // of the previous point, whose text is file_:
+  std::string file_; // consecutive points are mostly in the same file
 };
 
-} // namespace uprobectl
+} // namespace uprobectl::output

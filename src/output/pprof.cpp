@@ -9,7 +9,7 @@
 #include <limits>
 #include <map>
 
-namespace uprobectl {
+namespace uprobectl::output {
 
 namespace {
 
@@ -191,7 +191,7 @@ private:
   }
 
   std::uint64_t find_location(const PathFrame& frame) {
-    const ProbedBinary& binary = *frame.point->binary;
+    const resolve::ProbedBinary& binary = *frame.point->binary;
     const std::string path = to_string(BinaryPath{binary.real_path, binary.path.entry});
     const std::string symbol = frame.point->symbol.value_or(std::string(frame.name));
     return keep({.mapping = mappings_.find({path, binary.build_id.value_or("")}),
@@ -208,8 +208,9 @@ private:
       return named_location(outer.code ? std::string(outer.code->mapping) : "[unknown]");
     if (const auto known = known_.find(symbolized); known != known_.end()) return known->second;
     const unwind::Module& module = *symbolized->module;
-    LocationKey location{.mapping = mappings_.find({to_string({module.path(), module.entry()}),
-                                                    module.build_id().value_or("")}),
+    LocationKey location{.mapping =
+                             mappings_.find({uprobectl::to_string({module.path(), module.entry()}),
+                                             module.build_id().value_or("")}),
                          .address = symbolized->address.value};
     for (const unwind::Frame& frame : frames)
       location.lines.push_back(find_line(frame, *symbolized));
@@ -339,4 +340,4 @@ Result<std::unique_ptr<Export>> open_pprof_profile(const std::string& path,
   return std::make_unique<PprofProfile>(std::move(*file));
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::output

@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-namespace uprobectl {
+namespace uprobectl::output {
 
 namespace {
 
@@ -88,7 +88,7 @@ std::vector<NamedFrame> name_frames(const StackSample& sample) {
   return names;
 }
 
-const std::string& Profile::find_name(const ProbePoint& point) {
+const std::string& Profile::find_name(const resolve::ProbePoint& point) {
   std::string& name = names_[&point];
   if (name.empty()) name = display_name(point);
   return name;
@@ -98,7 +98,7 @@ void Profile::write(const Record& record) {
   record.visit([this](const auto& each) { take(each); });
 }
 
-void Profile::take(const Event& event) {
+void Profile::take(const events::Event& event) {
   if (run_->sends_calls || run_->sends_stacks || event.stack != nullptr) return;
   PathFrame frame{.name = "record", .point = event.point};
   if (event.point != nullptr)
@@ -108,10 +108,12 @@ void Profile::take(const Event& event) {
   add_path({&frame, 1}, {.hits = 1, .measured = event.latency_ns});
 }
 
-void Profile::opened(const OpenCall& call, const Event& /*entry*/) { paths_.open(call); }
+void Profile::opened(const events::OpenCall& call, const events::Event& /*entry*/) {
+  paths_.open(call);
+}
 
-void Profile::closed(const OpenCall& call, CallEnd /*end*/, std::uint64_t end_ns,
-                     const Event* /*exit*/) {
+void Profile::closed(const events::OpenCall& call, events::CallEnd /*end*/, std::uint64_t end_ns,
+                     const events::Event* /*exit*/) {
   const auto path = paths_.close(call);
   if (!path) return;
   std::vector<PathFrame> frames;
@@ -128,7 +130,7 @@ void Profile::take(const StackSample& sample) {
             {.hits = sample.hits, .measured = run_->value_unit ? sample.value : sample.latency_ns});
 }
 
-void Profile::add_aggregate(const ProbePoint& point, const SampleWeight& weight) {
+void Profile::add_aggregate(const resolve::ProbePoint& point, const SampleWeight& weight) {
   if (run_->sends_calls || run_->sends_stacks || run_->sends_events) return;
   const PathFrame frame{.name = find_name(point), .point = &point};
   add_path({&frame, 1}, weight);
@@ -162,4 +164,4 @@ Result<std::unique_ptr<Export>> open_flame_graph(const std::string& path,
   return open_drawing(path, ExportFormat::flame_graph, workstation);
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::output

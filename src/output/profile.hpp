@@ -6,7 +6,7 @@
 #include "output/export_file.hpp"
 #include "output/exports.hpp"
 
-namespace uprobectl {
+namespace uprobectl::output {
 
 // The number of hits of a stack, and what else it weighs: the time of calls without the calls
 // inside them, or the value that the run measures (ExportedRun::value_unit).
@@ -26,8 +26,8 @@ std::vector<NamedFrame> name_frames(const StackSample& sample);
 
 // A function of the path of a call, or of a hit without a stack.
 struct PathFrame {
-  std::string_view name;             // with its signature, if it has one
-  const ProbePoint* point = nullptr; // null for a record of a user's program
+  std::string_view name;                      // with its signature, if it has one
+  const resolve::ProbePoint* point = nullptr; // null for a record of a user's program
 };
 
 // Chooses the samples among what a run sends (ExportedRun). Derived classes sum them up.
@@ -37,8 +37,9 @@ public:
 
   void begin(const ExportedRun& run) override { run_ = &run; }
   void write(const Record& record) override;
-  void opened(const OpenCall& call, const Event& entry) override;
-  void closed(const OpenCall& call, CallEnd end, std::uint64_t end_ns, const Event* exit) override;
+  void opened(const events::OpenCall& call, const events::Event& entry) override;
+  void closed(const events::OpenCall& call, events::CallEnd end, std::uint64_t end_ns,
+              const events::Event* exit) override;
   Result<void> finish(const ExportedEnd& end) override;
 
 protected:
@@ -55,17 +56,17 @@ private:
   virtual Result<std::string> content(const ExportedEnd& end) = 0;
 
   void take(const auto& /*record*/) {}
-  void take(const Event& event);
+  void take(const events::Event& event);
   void take(const StackSample& sample);
   void take(const CountRecord& count);
   void take(const HistogramRecord& histogram);
-  const std::string& find_name(const ProbePoint& point);
-  void add_aggregate(const ProbePoint& point, const SampleWeight& weight);
+  const std::string& find_name(const resolve::ProbePoint& point);
+  void add_aggregate(const resolve::ProbePoint& point, const SampleWeight& weight);
 
   ReplacedFile file_;
   const ExportedRun* run_ = nullptr;
   CallPaths paths_;
-  std::unordered_map<const ProbePoint*, std::string> names_;
+  std::unordered_map<const resolve::ProbePoint*, std::string> names_;
 };
 
-} // namespace uprobectl
+} // namespace uprobectl::output

@@ -9,7 +9,7 @@
 #include <csignal>
 #include <fmt/format.h>
 
-namespace uprobectl {
+namespace uprobectl::output {
 
 namespace {
 
@@ -124,4 +124,4 @@ std::string Progress::text() const {
                      all_, unit_);
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::output

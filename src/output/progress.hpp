@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-namespace uprobectl {
+namespace uprobectl::output {
 
 class Output;
 class Progress;
@@ -81,4 +81,4 @@ private:
   const bool is_recorded_; // a recorder shows it
 };
 
-} // namespace uprobectl
+} // namespace uprobectl::output

@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-namespace uprobectl {
+namespace uprobectl::output {
 
 // Appends the fields of a message to a text, which it borrows.
 class ProtobufWriter {
@@ -64,4 +64,4 @@ private:
   std::string& out_;
 };
 
-} // namespace uprobectl
+} // namespace uprobectl::output

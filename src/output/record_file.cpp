@@ -12,7 +12,7 @@
 #include <set>
 #include <tuple>
 
-namespace uprobectl {
+namespace uprobectl::output {
 
 namespace {
 
@@ -75,12 +75,12 @@ Result<RecordedMatch> read_point(const Object& object) {
 }
 
 // The entry of the point, unless its target names it.
-std::optional<std::string> matched_entry(const ProbePoint& point) {
+std::optional<std::string> matched_entry(const resolve::ProbePoint& point) {
   const auto& entry = point.binary->path.entry;
   return entry && !point.binary->target.ends_with("!/" + *entry) ? entry : std::nullopt;
 }
 
-std::string point_line(const ProbePoint& point, const std::string& target) {
+std::string point_line(const resolve::ProbePoint& point, const std::string& target) {
   std::string line;
   JsonRecord record(line, "point");
   record.key("target", target);
@@ -99,7 +99,7 @@ std::string point_line(const ProbePoint& point, const std::string& target) {
   record.key_if(point.table.has_value(), "table", point.table);
   record.key_if(point.clones.has_value(), "clones", point.clones);
   record.key_if(point.inlined_into != nullptr, "inlined", true);
-  if (const StaticProbe* const probe = point.static_probe.get()) {
+  if (const usdt::StaticProbe* const probe = point.static_probe.get()) {
     record.key_if(probe->semaphore.has_value(), "semaphore_address", probe->semaphore);
     record.key("raw_arguments", probe->raw_arguments);
   }
@@ -184,15 +184,15 @@ std::string target_in_folder(const std::string& target, const std::optional<std:
   return folder->ends_with('/') ? *folder + name : *folder + "/" + name;
 }
 
-std::string write_record(std::span<const ProbePoint> points,
+std::string write_record(std::span<const resolve::ProbePoint> points,
                          const std::optional<std::string>& folder) {
   // By the name of the request, so that a moved function changes one line and moves none.
   using Key = std::tuple<std::string, std::string, std::string, std::string, std::uint64_t>;
   std::set<std::pair<Key, std::string>> lines;
   std::map<std::string, std::string> builds;
   std::map<std::string, std::string> targets; // relative ones
-  for (const ProbePoint& point : points) {
-    const ProbedBinary& binary = *point.binary;
+  for (const resolve::ProbePoint& point : points) {
+    const resolve::ProbedBinary& binary = *point.binary;
     const auto [known, is_new] = targets.try_emplace(binary.target);
     if (is_new) known->second = relative_target(binary.target, folder);
     const std::string& target = known->second;
@@ -216,4 +216,4 @@ std::string write_record(std::span<const ProbePoint> points,
   return text;
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::output

@@ -14,7 +14,7 @@
 
 #include <map>
 
-namespace uprobectl {
+namespace uprobectl::output {
 
 constexpr std::uint64_t record_version = 1;
 
@@ -40,7 +40,7 @@ private:
 };
 
 // Returns the text of a record of the points.
-std::string write_record(std::span<const ProbePoint> points,
+std::string write_record(std::span<const resolve::ProbePoint> points,
                          const std::optional<std::string>& folder);
 
 // --- Internal, for tests.
@@ -51,4 +51,4 @@ std::string relative_target(const std::string& target, const std::optional<std::
 // Reverses it.
 std::string target_in_folder(const std::string& target, const std::optional<std::string>& folder);
 
-} // namespace uprobectl
+} // namespace uprobectl::output

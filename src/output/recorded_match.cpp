@@ -6,7 +6,7 @@
 
 #include <llvm/Support/JSON.h>
 
-namespace uprobectl {
+namespace uprobectl::output {
 
 namespace {
 
@@ -206,4 +206,4 @@ Result<std::optional<RecordedMatch>> read_match_record(const llvm::json::Object&
                        .details = std::move(*details)};
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::output

@@ -14,7 +14,7 @@ namespace llvm::json {
 class Object;
 }
 
-namespace uprobectl {
+namespace uprobectl::output {
 
 // The fields of a `match` or `usdt` record that verify compares.
 struct RecordedMatch {
@@ -58,4 +58,4 @@ Result<std::shared_ptr<const PointDetails>> details_at(const llvm::json::Object&
 // a required key. Unknown keys are ignored.
 Result<std::optional<RecordedMatch>> read_match_record(const llvm::json::Object& object);
 
-} // namespace uprobectl
+} // namespace uprobectl::output

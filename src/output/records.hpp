@@ -21,19 +21,20 @@
 #include <poll.h>
 #include <variant>
 
-namespace uprobectl {
-
-namespace symbolize {
+namespace uprobectl::symbolize {
 struct ReportedFrame;
-}
+} // namespace uprobectl::symbolize
+
+namespace uprobectl::output {
+
 class OutputBuffer;
 
 template <typename T, typename... Types>
 concept IsOneOf = (std::same_as<T, Types> || ...);
 
-std::string_view to_string(EventKind kind);   // "entry", "return", "usdt", "record", "wait"
-std::string_view to_string(ExitKind kind);    // "return", "tail_call"
-std::string_view to_string(wait_cause cause); // "preempted", "slept", "blocked"
+std::string_view to_string(events::EventKind kind); // "entry", "return", "usdt", "record", "wait"
+std::string_view to_string(events::ExitKind kind);  // "return", "tail_call"
+std::string_view to_string(wait_cause cause);       // "preempted", "slept", "blocked"
 
 // A symbol of a listing (`symbol`).
 struct SymbolRecord {
@@ -48,24 +49,24 @@ struct SymbolRecord {
 };
 // A location of a static probe in a listing (`usdt`).
 struct StaticProbeRecord {
-  const ProbePoint* point = nullptr; // has a static_probe
-  std::string_view target;           // empty if only one target is listed
+  const resolve::ProbePoint* point = nullptr; // has a static_probe
+  std::string_view target;                    // empty if only one target is listed
 };
 // The parameters and variables at an address, from debug information (`arguments`).
 struct ArgumentsRecord {
-  const ProbePoint* point = nullptr;
+  const resolve::ProbePoint* point = nullptr;
   const dwarf::FunctionInfo* function = nullptr;
 };
 // A library in an archive (`library`).
 struct LibraryRecord {
   std::string_view real_path;
-  ArchiveLibrary library;
+  resolve::ArchiveLibrary library;
   // The archive inside the file that has the library; library.entry then begins with its name.
   std::optional<std::string_view> container = {};
 };
 // A line of a source file (`source_line`).
 struct SourceLineRecord {
-  const ProbedBinary* binary = nullptr;
+  const resolve::ProbedBinary* binary = nullptr;
   std::string_view source; // path in the debug information
   std::uint32_t line = 0;
   bool probeable = false;                    // it has code
@@ -93,14 +94,14 @@ struct AttachedRecord {
 };
 // A probe that the run records, before its first hit.
 struct ProbedRecord {
-  const ProbePoint* point = nullptr;
+  const resolve::ProbePoint* point = nullptr;
   std::uint32_t probe = 0; // Event::probe
-  PointDescription description = {};
+  events::PointDescription description = {};
 };
 // The types that the records of a user's program may have, before its first record. Empty: they are
 // not known, and values of records have their own types.
 struct RecordTypesRecord {
-  std::vector<ValueType> types = {};
+  std::vector<values::ValueType> types = {};
 };
 // The part of a `probe` record for a probe of a task file.
 struct TaskProbeNote {
@@ -111,7 +112,7 @@ struct TaskProbeNote {
 };
 // A probe and its hits, at the end of a run (`probe`).
 struct ProbeRecord {
-  const ProbePoint* point = nullptr; // null for a task's probe that was not resolved
+  const resolve::ProbePoint* point = nullptr; // null for a task's probe that was not resolved
   std::optional<std::uint64_t> hits; // entries and returns, including lost ones; nullopt: unknown
   std::optional<std::size_t> processes_mapping;
   std::optional<std::string> reason; // diagnosis of an unhit probe
@@ -124,7 +125,7 @@ struct ProbeRecord {
 };
 // A point where a user's program would be attached (`match` or `usdt` of attach --dry-run).
 struct ProgramPointRecord {
-  const ProbePoint* point = nullptr;
+  const resolve::ProbePoint* point = nullptr;
   std::string_view program;
   std::string_view phase; // "entry", "return", "entry and return"
 };
@@ -174,9 +175,9 @@ std::string display_frame(const unwind::Frame& frame);
 
 // The number of hits of a probe, in all processes, in one, or with one stack (`count`).
 struct CountRecord {
-  const ProbePoint* point = nullptr; // null for records of a user's program
-  std::string_view map = {};         // that sent these records
-  bool on_return = false;            // counts returns; otherwise entries or paired calls
+  const resolve::ProbePoint* point = nullptr; // null for records of a user's program
+  std::string_view map = {};                  // that sent these records
+  bool on_return = false;                     // counts returns; otherwise entries or paired calls
   std::uint64_t count = 0;
   std::optional<std::uint32_t> pid; // if counted by process
   std::string_view comm;            // of pid
@@ -184,21 +185,21 @@ struct CountRecord {
   const unwind::Stack* stack = nullptr;
   // Stands for missing frames, "[truncated]". Empty if the stack is complete as far as is known.
   std::string_view rest = {};
-  const std::vector<ArgumentValue>* by = nullptr; // if counted by values; else null
-  std::optional<group_sums> sums = {};            // of a value, if it is measured
-  bool sums_latency = false;                      // that is a latency in ns
-  std::uint64_t since_ns = 0;                     // start of the counted time, CLOCK_MONOTONIC
-  std::uint64_t time_ns = 0;                      // its end
-  bool is_interval = false;                       // one of several intervals (--interval)
+  const std::vector<events::ArgumentValue>* by = nullptr; // if counted by values; else null
+  std::optional<group_sums> sums = {};                    // of a value, if it is measured
+  bool sums_latency = false;                              // that is a latency in ns
+  std::uint64_t since_ns = 0; // start of the counted time, CLOCK_MONOTONIC
+  std::uint64_t time_ns = 0;  // its end
+  bool is_interval = false;   // one of several intervals (--interval)
   std::string_view span = {}; // instead: the spans of this name, and a point that begins them
   bool are_open = false;      // these have not ended
 };
 // The latencies or values measured at a probe (`histogram`).
 struct HistogramRecord {
-  const ProbePoint* point = nullptr; // null for records of a user's program
-  std::string_view map = {};         // that sent these records
-  bool in_nanoseconds = false;       // latencies; otherwise values
-  Histogram histogram;
+  const resolve::ProbePoint* point = nullptr; // null for records of a user's program
+  std::string_view map = {};                  // that sent these records
+  bool in_nanoseconds = false;                // latencies; otherwise values
+  bpf::Histogram histogram;
   std::uint64_t since_ns = 0; // as in CountRecord
   std::uint64_t time_ns = 0;
   bool is_interval = false;
@@ -207,11 +208,11 @@ struct HistogramRecord {
 // An entry of a user program's map (`map_entry`).
 struct MapEntryRecord {
   std::string_view map;
-  Value key;
-  Value value;                // with a value for each CPU an array of them
-  std::optional<Value> sum{}; // of the values of the CPUs, if they are integers
-  std::uint64_t time_ns = 0;  // when it was read, CLOCK_MONOTONIC
-  bool is_interval = false;   // one of several times (--interval)
+  values::Value key;
+  values::Value value;                // with a value for each CPU an array of them
+  std::optional<values::Value> sum{}; // of the values of the CPUs, if they are integers
+  std::uint64_t time_ns = 0;          // when it was read, CLOCK_MONOTONIC
+  bool is_interval = false;           // one of several times (--interval)
 };
 // A line of the tree of calls (`event`, `call_end`).
 struct CallRecord {
@@ -223,24 +224,25 @@ struct CallRecord {
   };
   Kind kind = Kind::opened;
   std::uint32_t depth = 0;
-  const OpenCall* call = nullptr; // null if unmatched
-  const Event* entry = nullptr;
-  const Event* exit = nullptr;
-  CallEnd end = CallEnd::returned; // closed, leaf
-  std::uint64_t end_ns = 0;        // closed, leaf: the time of the hit that closed the call
+  const events::OpenCall* call = nullptr; // null if unmatched
+  const events::Event* entry = nullptr;
+  const events::Event* exit = nullptr;
+  events::CallEnd end = events::CallEnd::returned; // closed, leaf
+  std::uint64_t end_ns = 0; // closed, leaf: the time of the hit that closed the call
   // Without entry and exit: the name that the thread had when it was hit last; may be empty.
   std::string_view comm = {};
 };
-std::string_view to_string(CallEnd end); // "returned", "no_return_seen", "lost", "run_ended"
+std::string_view
+to_string(events::CallEnd end); // "returned", "no_return_seen", "lost", "run_ended"
 // The calls of a function (`call_summary`), and those by one caller (`call_edge`).
 struct CallSummaryRecord {
-  const FunctionSummary* function = nullptr;
+  const events::FunctionSummary* function = nullptr;
   bool is_first = false;   // of a table
   bool has_cpu = false;    // the table has times on a CPU
   bool has_causes = false; // it has waiting times by their cause
 };
 struct CallEdgeRecord {
-  const CallEdge* edge = nullptr;
+  const events::CallEdge* edge = nullptr;
   bool is_first = false;
 };
 // The trees of a graph whose roots decide what is shown (`graph_trees`).
@@ -279,9 +281,9 @@ struct LostRecord {
 };
 // A hit at which events that waited in memory are written: those before it precede it (`trigger`).
 struct TriggerRecord {
-  std::string_view until;            // the condition or function as typed
-  const ProbePoint* point = nullptr; // null: a record of a user's program
-  std::uint64_t time_ns = 0;         // of its event, as all of the following
+  std::string_view until;                     // the condition or function as typed
+  const resolve::ProbePoint* point = nullptr; // null: a record of a user's program
+  std::uint64_t time_ns = 0;                  // of its event, as all of the following
   std::uint32_t pid = 0;
   std::uint32_t tid = 0;
   std::uint32_t cpu = 0;
@@ -398,8 +400,8 @@ struct CallChange {
     time, // calls that began before were written, unless they ended shortly after
   };
   Kind kind = Kind::time;
-  OpenCall call = {};
-  CallEnd end = {};          // closed
+  events::OpenCall call = {};
+  events::CallEnd end = {};  // closed
   std::uint64_t time_ns = 0; // closed: the time of the hit that closed it
   std::uint32_t depth = 0;   // unmatched
   bool has_event = false;    // the next event is its entry or exit
@@ -420,14 +422,15 @@ class Record {
     static constexpr bool include = IsOneOf<U, T...>;
   };
   using All =
-      Types<Event, AttachedRecord, CountRecord, HistogramRecord, MapEntryRecord, ProbeRecord,
-            LostRecord, TriggerRecord, SpanSummaryRecord, ClockRecord, SummaryRecord, ErrorRecord,
-            StackSample, RawStackSample, unwind::ProcessMappings, unwind::FileParts,
+      Types<events::Event, AttachedRecord, CountRecord, HistogramRecord, MapEntryRecord,
+            ProbeRecord, LostRecord, TriggerRecord, SpanSummaryRecord, ClockRecord, SummaryRecord,
+            ErrorRecord, StackSample, RawStackSample, unwind::ProcessMappings, unwind::FileParts,
             unwind::KeptParts, MessageRecord, CallChange, ProcessNameRecord, ProbedRecord,
-            RecordTypesRecord, ProbePoint, StaticProbeRecord, ProgramPointRecord, ArgumentsRecord,
-            SymbolRecord, LibraryRecord, SourceLineRecord, Finding, Verdict, InstalledProbe, Pin,
-            Check, CallRecord, GraphTreesRecord, CallSummaryRecord, CallEdgeRecord, FrameRecord,
-            ReportFrameRecord, DeviceRecord, DevicesSummaryRecord>;
+            RecordTypesRecord, resolve::ProbePoint, StaticProbeRecord, ProgramPointRecord,
+            ArgumentsRecord, SymbolRecord, LibraryRecord, SourceLineRecord, Finding, Verdict,
+            inventory::InstalledProbe, bpf::Pin, doctor::Check, CallRecord, GraphTreesRecord,
+            CallSummaryRecord, CallEdgeRecord, FrameRecord, ReportFrameRecord, DeviceRecord,
+            DevicesSummaryRecord>;
 
 public:
   template <typename T>
@@ -500,4 +503,4 @@ struct TextStyle {
 std::unique_ptr<Recorder> make_text_formatter(OutputBuffer& out, const TextStyle& style);
 std::unique_ptr<Recorder> make_json_formatter(OutputBuffer& out);
 
-} // namespace uprobectl
+} // namespace uprobectl::output

@@ -5,7 +5,7 @@
 #include "output/json_record.hpp"
 #include "symbolize/report_text.hpp"
 
-namespace uprobectl {
+namespace uprobectl::output {
 
 namespace {
 
@@ -95,4 +95,4 @@ void append_json_report_frame(JsonRecord& record, const ReportFrameRecord& writt
   record.key("alternative", of(written.mapped, &MappedMethodName::alternative));
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::output

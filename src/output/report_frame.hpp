@@ -4,9 +4,9 @@
 #include "output/json_record.hpp"
 #include "output/records.hpp"
 
-namespace uprobectl {
+namespace uprobectl::output {
 
 // Writes the keys of the record.
 void append_json_report_frame(JsonRecord& record, const ReportFrameRecord& written);
 
-} // namespace uprobectl
+} // namespace uprobectl::output

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 
-namespace uprobectl {
+namespace uprobectl::output {
 
 namespace {
 
@@ -58,4 +58,4 @@ std::string explain_incomplete(const unwind::Stack& stack, const StackCopy& copy
       copy.size, copy.requested, copied_to);
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::output

@@ -4,7 +4,7 @@
 
 #include "output/records.hpp"
 
-namespace uprobectl {
+namespace uprobectl::output {
 
 // The copy of a stack's memory at a hit.
 struct StackCopy {
@@ -17,4 +17,4 @@ StackCompleteness classify(const unwind::Stack& stack, const StackCopy& copy);
 // Returns why the stack is incomplete.
 std::string explain_incomplete(const unwind::Stack& stack, const StackCopy& copy);
 
-} // namespace uprobectl
+} // namespace uprobectl::output

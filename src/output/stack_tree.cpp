@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <limits>
 
-namespace uprobectl {
+namespace uprobectl::output {
 
 namespace {
 
@@ -349,4 +349,4 @@ std::string StackTree::folded() const {
   return text;
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::output

@@ -17,7 +17,7 @@
 #include <span>
 #include <unordered_map>
 
-namespace uprobectl {
+namespace uprobectl::output {
 
 namespace {
 
@@ -29,7 +29,7 @@ std::string hex(std::uint64_t value) {
 
 // Returns how the offset is computed: entry data + (address - p_vaddr + p_offset), for example
 // "0x1dd000 + (0x1e2c4 - 0x1d000 + 0x1d000)".
-std::string offset_sum(const ProbePoint& point) {
+std::string offset_sum(const resolve::ProbePoint& point) {
   return hex(point.binary->entry_data.value) + " + (" + hex(point.address.value) + " - " +
          hex(point.segment_address.value) + " + " + hex(point.segment_offset.value) + ")";
 }
@@ -38,7 +38,7 @@ std::string offset_sum(const ProbePoint& point) {
 std::string joined_names(const std::vector<std::string>& names) {
   std::string text;
   for (const std::string& name : names)
-    text += (text.empty() ? "" : " = ") + demangle(name).value_or(name);
+    text += (text.empty() ? "" : " = ") + symbols::demangle(name).value_or(name);
   return text;
 }
 
@@ -53,7 +53,7 @@ public:
     record.visit([this](const auto& each) { take(each); });
   }
   void take(const OnlyRecorded auto& /*record*/) {}
-  void take(const ProbePoint& point) { write_point(point, nullptr); }
+  void take(const resolve::ProbePoint& point) { write_point(point, nullptr); }
   void take(const StaticProbeRecord& listed) { write_static(listed, nullptr); }
 
   void take(const ProgramPointRecord& placed) {
@@ -62,7 +62,7 @@ public:
   }
 
   // `placed`: the program that would be attached there, or null.
-  void write_point(const ProbePoint& point, const ProgramPointRecord* placed) {
+  void write_point(const resolve::ProbePoint& point, const ProgramPointRecord* placed) {
     if (style_.offset_only) {
       table_.row({hex(display_offset(point))});
       return;
@@ -93,8 +93,8 @@ public:
       static_probes_.add(listed, style_.verbose);
       return;
     }
-    const ProbePoint& point = *listed.point;
-    const StaticProbe& probe = *point.static_probe;
+    const resolve::ProbePoint& point = *listed.point;
+    const usdt::StaticProbe& probe = *point.static_probe;
     const std::string offset = hex(display_offset(point));
     const std::string semaphore = semaphore_text(point);
     const std::string arguments = marked_arguments(point);
@@ -120,20 +120,20 @@ public:
     const elf::Symbol& symbol = listed.symbol;
     const auto offset = symbol.defined ? listed.image->to_image(symbol.address) : std::nullopt;
     std::string_view name = listed.demangled.value_or(symbol.name);
-    std::string suffix = display_suffix(symbol);
-    for (const elf::Symbol& other : listed.folded) suffix += " = " + display_name(other);
+    std::string suffix = symbols::display_suffix(symbol);
+    for (const elf::Symbol& other : listed.folded) suffix += " = " + symbols::display_name(other);
     if (!suffix.empty()) name = suffix.insert(0, name);
-    table_.row({offset
-                    ? hex(listed.image->to_file(*offset).value_or(FileOffset{offset->value}).value)
-                    : "-",
-                symbol.defined ? hex(symbol.address.value) : "-", std::to_string(symbol.size),
-                to_string(symbol.binding), to_string(symbol_kind(symbol)), name, listed.target});
+    table_.row(
+        {offset ? hex(listed.image->to_file(*offset).value_or(FileOffset{offset->value}).value)
+                : "-",
+         symbol.defined ? hex(symbol.address.value) : "-", std::to_string(symbol.size),
+         to_string(symbol.binding), to_string(symbols::symbol_kind(symbol)), name, listed.target});
   }
 
   void take(const LibraryRecord& listed) {
     header(
         {"OFFSET", "SIZE", "COMPRESSION", "ALIGNMENT", "MACHINE", "PROBEABLE", "ENTRY", "REASON"});
-    const ArchiveLibrary& library = listed.library;
+    const resolve::ArchiveLibrary& library = listed.library;
     table_.row({library.offset ? hex(library.offset->value) : "-", std::to_string(library.size),
                 library.compression, library.alignment ? std::to_string(*library.alignment) : "-",
                 library.machine ? elf::to_string(*library.machine) : "-",
@@ -158,10 +158,10 @@ public:
   }
   void take(const Verdict& /*verdict*/) {} // a message says it
 
-  void take(const InstalledProbe& probe) {
+  void take(const inventory::InstalledProbe& probe) {
     header({"OFFSET", "FILE", "SYMBOL", "KIND", "MECHANISM", "HELD_BY", "PROGRAM", "NOTE"});
     std::string holders;
-    for (const ProbeHolder& holder : probe.holders)
+    for (const inventory::ProbeHolder& holder : probe.holders)
       holders +=
           (holders.empty() ? "" : " ") + holder.comm + "[" + std::to_string(holder.pid) + "]";
     std::string note = probe.event.value_or("");
@@ -172,12 +172,12 @@ public:
                 holders.empty() ? "-" : holders, probe.program.value_or("-"), note});
   }
 
-  void take(const Pin& pin) {
+  void take(const bpf::Pin& pin) {
     header({"KIND", "NAME", "PATH", "SECTION"});
     table_.row({pin.kind, pin.name, pin.path, pin.section.value_or("")});
   }
 
-  void take(const Check& check) {
+  void take(const doctor::Check& check) {
     header({"NAME", "OK", "REASON", "FIX"});
     table_.row({check.name, check.ok ? "yes" : "no", check.reason, check.fix.value_or("")});
   }
@@ -230,7 +230,7 @@ public:
     out_.append(line_);
   }
 
-  void take(const Event& event) {
+  void take(const events::Event& event) {
     begin_event(event.time_ns);
     line_.clear();
     if (event.span != nullptr) {
@@ -238,7 +238,7 @@ public:
       out_.end_event();
       return;
     }
-    if (event.kind == EventKind::record) {
+    if (event.kind == events::EventKind::record) {
       user_record(event);
       out_.end_event();
       return;
@@ -247,7 +247,7 @@ public:
     cell(std::to_string(event.pid), 15, line_.size());
     cell(std::to_string(event.tid), 7, last_width_);
     cell(event.comm, 7, last_width_);
-    if (event.kind == EventKind::wait) {
+    if (event.kind == events::EventKind::wait) {
       write_wait(event);
       out_.end_event();
       return;
@@ -265,7 +265,7 @@ public:
       cell(arguments, width, last_width_);
       width = 0;
     }
-    if (event.kind == EventKind::on_return) cell(return_text(event), width, last_width_);
+    if (event.kind == events::EventKind::on_return) cell(return_text(event), width, last_width_);
     if (event.latency_ns) {
       std::string latency;
       append_short_duration(latency, *event.latency_ns);
@@ -287,7 +287,7 @@ public:
     if (style_.header && !std::exchange(header_written_, true))
       out_.append(style_.aligned ? "TIME             TID      COMM             DURATION  CALLS\n"
                                  : "TIME\tPID\tTID\tCOMM\tDURATION\tCALLS\n");
-    const Event* const event = record.exit != nullptr ? record.exit : record.entry;
+    const events::Event* const event = record.exit != nullptr ? record.exit : record.entry;
     const std::uint32_t tid = event != nullptr ? event->tid : record.call->tid;
     const std::uint64_t time_ns = record.kind == CallRecord::Kind::opened ? record.call->begin_ns
                                   : record.call != nullptr                ? record.end_ns
@@ -306,7 +306,7 @@ public:
     std::string duration;
     const bool is_closed =
         record.kind == CallRecord::Kind::closed || record.kind == CallRecord::Kind::leaf;
-    if (is_closed && record.end == CallEnd::returned)
+    if (is_closed && record.end == events::CallEnd::returned)
       append_short_duration(duration, duration_of(*record.call, record.end_ns));
     cell(duration, 15, last_width_);
     const bool coloured = style_.colour && style_.aligned;
@@ -315,7 +315,7 @@ public:
     line_.append(std::size_t{2} * std::min<std::uint32_t>(record.depth, max_indent), ' ');
     append_printable(line_, tree_text(record));
     if (coloured) line_ += "\x1b[0m";
-    if (is_closed && record.end == CallEnd::returned) {
+    if (is_closed && record.end == events::CallEnd::returned) {
       add_on_cpu(on_cpu_ns(*record.call, record.end_ns));
       add_causes(record.call->caused_ns);
     }
@@ -332,7 +332,7 @@ public:
   }
 
   void take(const CallEdgeRecord& record) {
-    const CallEdge& edge = *record.edge;
+    const events::CallEdge& edge = *record.edge;
     if (record.is_first) begin_table({"CALLS", "TOTAL", "CALLER", "CALLEE"});
     table_.row({std::to_string(edge.calls), short_duration(edge.total_ns),
                 edge.caller != nullptr ? names_.name(*edge.caller) : "-",
@@ -376,7 +376,7 @@ public:
       const auto sum = static_cast<std::int64_t>(sums->sum);
       names.insert(names.end(), {"SUM", "AVERAGE"});
       cells.push_back(show(static_cast<double>(sum), sum, true));
-      cells.push_back(show(any ? average_of(*sums) : 0, sum, false));
+      cells.push_back(show(any ? events::average_of(*sums) : 0, sum, false));
     }
     for (std::size_t i = 0; record.by != nullptr && i < record.by->size(); ++i) {
       names.emplace_back((*record.by)[i].name);
@@ -432,10 +432,10 @@ public:
       return;
     }
     header({is_sent ? "MAP" : "FUNCTION", "UNIT", "COUNT", "MIN", "P50", "P99", "MAX", "BUCKETS"});
-    const Histogram& histogram = record.histogram;
+    const bpf::Histogram& histogram = record.histogram;
     table_.row({name, record.in_nanoseconds ? "ns" : "value", std::to_string(histogram.count),
-                std::to_string(histogram.min), std::to_string(percentile(histogram, 50)),
-                std::to_string(percentile(histogram, 99)), std::to_string(histogram.max),
+                std::to_string(histogram.min), std::to_string(events::percentile(histogram, 50)),
+                std::to_string(events::percentile(histogram, 99)), std::to_string(histogram.max),
                 bucket_list(histogram)});
     line_.clear();
     draw_histogram(line_, name, record);
@@ -561,7 +561,7 @@ private:
   }
 
   // Why the thread waited during a call, if the run has asked for it.
-  void add_causes(const std::optional<WaitCauses>& caused) {
+  void add_causes(const std::optional<events::WaitCauses>& caused) {
     for (const std::string& each : cause_cells(caused)) cell(each, 0, last_width_);
   }
   // How long it ran, likewise.
@@ -587,12 +587,13 @@ private:
 
   // As in a program: f(n=1) {, } f = 7, or f(n=1) = 7;
   std::string tree_text(const CallRecord& record) {
-    const ProbePoint& point = record.call != nullptr ? *record.call->point : *record.exit->point;
+    const resolve::ProbePoint& point =
+        record.call != nullptr ? *record.call->point : *record.exit->point;
     const bool begins =
         record.kind == CallRecord::Kind::opened || record.kind == CallRecord::Kind::leaf;
     std::string text = begins ? "" : "} ";
     if (begins) {
-      const Event& entry = *record.entry;
+      const events::Event& entry = *record.entry;
       text += entry.function.empty() ? names_.name(point)
                                      : display_file_prefix(point).append(entry.function);
       text += '(' + arguments_text(entry) + ')';
@@ -602,7 +603,7 @@ private:
     if (record.kind == CallRecord::Kind::opened) return text + " {";
     if (record.exit == nullptr)
       text += "  " + end_text(record.end, record.call->exception.get());
-    else if (record.exit->left_by == ExitKind::tail_call)
+    else if (record.exit->left_by == events::ExitKind::tail_call)
       text += "  <left by a tail call>";
     else if (!record.exit->returns_nothing)
       text += ' ' + return_text(*record.exit);
@@ -612,17 +613,17 @@ private:
   }
 
   // As in a program: f(n=1) = 7
-  std::string hit_text(const Event& event) {
+  std::string hit_text(const events::Event& event) {
     std::string text = event.function.empty()
                            ? names_.name(*event.point)
                            : display_file_prefix(*event.point).append(event.function);
     text += '(' + arguments_text(event) + ')';
-    if (event.kind == EventKind::on_return) text += ' ' + return_text(event);
+    if (event.kind == events::EventKind::on_return) text += ' ' + return_text(event);
     return text;
   }
 
   // FUNCTION waited DURATION: CAUSE[, woken by 'THREAD' (TID)]
-  void write_wait(const Event& event) {
+  void write_wait(const events::Event& event) {
     cell(names_.name(*event.point), 15, last_width_);
     cell("waited " + wait_text(*event.wait), 24, last_width_);
     line_ += '\n';
@@ -631,9 +632,9 @@ private:
   }
 
   // NAME KEY FROM(…) [= …] .. TO(…) [= …] DURATION
-  void write_span(const Event& begin) {
-    const Span& span = *begin.span;
-    const Event* const end = span.end.get();
+  void write_span(const events::Event& begin) {
+    const events::Span& span = *begin.span;
+    const events::Event* const end = span.end.get();
     clock_.append_time(line_, begin.time_ns);
     cell(std::to_string(begin.pid), 15, line_.size());
     cell(std::to_string(begin.tid), 7, last_width_);
@@ -658,8 +659,8 @@ private:
   }
 
   // Time and sender are only known for maps that provide them.
-  void user_record(const Event& event) {
-    const UserRecord& record = *event.record;
+  void user_record(const events::Event& event) {
+    const events::UserRecord& record = *event.record;
     const bool is_known = event.time_ns != 0;
     if (is_known)
       clock_.append_time(line_, event.time_ns);
@@ -670,7 +671,7 @@ private:
     cell("-", 7, last_width_);
     cell(record.map, 15, last_width_);
     line_.append(style_.aligned ? "  " : "\t");
-    const Value raw = record.value ? Value() : raw_value(record.raw);
+    const values::Value raw = record.value ? values::Value() : values::raw_value(record.raw);
     const std::string drawn =
         append_without_slots(line_, record.value ? *record.value : raw, record.map);
     line_ += '\n' + drawn;
@@ -679,11 +680,11 @@ private:
   }
 
   // Adds the rows of hexdumps.
-  void add_dumps(const Event& event) {
-    const auto add = [&](const ArgumentValue& each) {
-      const auto* const raw = std::get_if<Value::Raw>(&each.value.value);
+  void add_dumps(const events::Event& event) {
+    const auto add = [&](const events::ArgumentValue& each) {
+      const auto* const raw = std::get_if<values::Value::Raw>(&each.value.value);
       if (raw == nullptr || !raw->is_dump) return;
-      for (const std::string& row : hexdump_rows(raw->bytes))
+      for (const std::string& row : events::hexdump_rows(raw->bytes))
         line_ += fmt::format("    {}  {}\n", printable(each.name), row);
     };
     if (event.typed_arguments) std::ranges::for_each(*event.typed_arguments, add);
@@ -753,8 +754,8 @@ private:
   }
 
   // On a terminal registers have their own line.
-  void add_registers(const Event& event) {
-    const auto names = register_names(event.arch);
+  void add_registers(const events::Event& event) {
+    const auto names = events::register_names(event.arch);
     for (std::size_t i = 0; i < event.registers.size(); ++i) {
       line_ += i > 0 ? " " : style_.aligned ? "\n    " : "\t";
       line_ += names[i];
@@ -790,4 +791,4 @@ std::unique_ptr<Recorder> make_text_formatter(OutputBuffer& out, const TextStyle
   return std::make_unique<TextFormatter>(out, style);
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::output

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 
-namespace uprobectl {
+namespace uprobectl::output {
 
 namespace {
 
@@ -61,7 +61,7 @@ void TextTable::flush() {
 }
 
 void StaticProbeGroups::add(const StaticProbeRecord& record, bool verbose) {
-  const ProbePoint& point = *record.point;
+  const resolve::ProbePoint& point = *record.point;
   const auto [at, is_new] =
       known_.try_emplace({*point.symbol, std::string(record.target)}, groups_.size());
   if (is_new) {
@@ -101,4 +101,4 @@ void StaticProbeGroups::write() {
   known_.clear();
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::output

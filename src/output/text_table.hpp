@@ -9,7 +9,7 @@
 #include <map>
 #include <span>
 
-namespace uprobectl {
+namespace uprobectl::output {
 
 // Returns the terminal columns of printable UTF-8 text, counting one for each character.
 std::size_t display_width(std::string_view text);
@@ -82,4 +82,4 @@ private:
       known_; // indexes of groups_ by probe and file
 };
 
-} // namespace uprobectl
+} // namespace uprobectl::output

@@ -10,7 +10,7 @@
 #include <map>
 #include <set>
 
-namespace uprobectl {
+namespace uprobectl::output {
 
 namespace {
 
@@ -18,10 +18,10 @@ constexpr std::size_t max_threads = 1 << 16;
 constexpr std::size_t max_stacks = 64; // of one thread
 constexpr std::size_t max_waiting_packets = 1 << 20;
 
-Value text_value(std::string text) { return {.value = std::move(text)}; }
+values::Value text_value(std::string text) { return {.value = std::move(text)}; }
 
-Value stack_value(const unwind::Stack& stack) {
-  Value::Array frames;
+values::Value stack_value(const unwind::Stack& stack) {
+  values::Value::Array frames;
   frames.reserve(stack.frames.size());
   for (const unwind::Frame& frame : stack.frames)
     frames.push_back(text_value(display_frame(frame)));
@@ -29,21 +29,22 @@ Value stack_value(const unwind::Stack& stack) {
 }
 
 // Adds the parts of the duration, if they are known.
-void add_times(std::vector<DataMember>& values, std::optional<std::uint64_t> on_cpu,
+void add_times(std::vector<values::DataMember>& values, std::optional<std::uint64_t> on_cpu,
                std::optional<std::uint64_t> waiting) {
   if (on_cpu) values.push_back({.name = "on_cpu_ns", .value = {.value = *on_cpu}});
   if (waiting) values.push_back({.name = "waiting_ns", .value = {.value = *waiting}});
 }
 
 // The same of the parts of waiting.
-void add_causes(std::vector<DataMember>& values, const std::optional<WaitCauses>& caused) {
+void add_causes(std::vector<values::DataMember>& values,
+                const std::optional<events::WaitCauses>& caused) {
   if (!caused) return;
   for (const wait_cause cause : {WAIT_PREEMPTED, WAIT_SLEPT, WAIT_BLOCKED})
     values.push_back(
         {.name = std::string(to_string(cause)) + "_ns", .value = {.value = (*caused)[cause]}});
 }
 
-void add_longest_wait(std::vector<DataMember>& values, const CallWait& wait) {
+void add_longest_wait(std::vector<values::DataMember>& values, const events::CallWait& wait) {
   const auto add = [&](std::string_view name, auto value) {
     values.push_back({.name = std::string(name), .value = {.value = std::move(value)}});
   };
@@ -53,10 +54,10 @@ void add_longest_wait(std::vector<DataMember>& values, const CallWait& wait) {
 }
 
 // What the hits of a count have in common.
-std::vector<DataMember> values_of_group(const CountRecord& count) {
-  std::vector<DataMember> values;
+std::vector<values::DataMember> values_of_group(const CountRecord& count) {
+  std::vector<values::DataMember> values;
   if (count.by != nullptr)
-    for (const ArgumentValue& value : *count.by)
+    for (const events::ArgumentValue& value : *count.by)
       values.push_back({.name = std::string(value.name), .value = value.value});
   if (count.pid) values.push_back({.name = "pid", .value = {.value = std::uint64_t{*count.pid}}});
   if (!count.comm.empty() && count.pid)
@@ -66,15 +67,15 @@ std::vector<DataMember> values_of_group(const CountRecord& count) {
   return values;
 }
 
-std::string_view reason_of(CallEnd end) {
+std::string_view reason_of(events::CallEnd end) {
   switch (end) {
-  case CallEnd::returned:
+  case events::CallEnd::returned:
     return {};
-  case CallEnd::no_return_seen:
+  case events::CallEnd::no_return_seen:
     return "no return seen";
-  case CallEnd::lost:
+  case events::CallEnd::lost:
     return "records were lost";
-  case CallEnd::run_ended:
+  case events::CallEnd::run_ended:
     return "the run ended";
   }
   return {};
@@ -98,17 +99,17 @@ public:
 
   void take(const auto& /*record*/) {}
 
-  void take(const Event& event) {
+  void take(const events::Event& event) {
     if (event.time_ns != 0) last_ns_ = std::max(last_ns_, event.time_ns);
-    if (event.kind == EventKind::wait) return add_wait(event);
-    std::vector<DataMember> values = argument_values(event);
+    if (event.kind == events::EventKind::wait) return add_wait(event);
+    std::vector<values::DataMember> values = argument_values(event);
     std::ranges::move(other_values(event), std::back_inserter(values));
-    std::vector<DataMember> times;
+    std::vector<values::DataMember> times;
     add_times(times, on_cpu_ns(event), event.waiting_ns);
     add_causes(times, event.caused_ns);
     if (event.wait) add_longest_wait(times, *event.wait);
     if (event.span != nullptr) return add_span(event, std::move(values), times);
-    const bool is_call = event.kind == EventKind::on_return && event.latency_ns;
+    const bool is_call = event.kind == events::EventKind::on_return && event.latency_ns;
     const TimelineItem item{.name = name_of(event, is_call),
                             .category = event.point != nullptr ? module_name(*event.point)
                                                                : std::string_view(),
@@ -123,10 +124,10 @@ public:
   }
 
   // A slice in that of its call.
-  void add_wait(const Event& event) {
-    const CallWait& wait = *event.wait;
-    const std::vector<DataMember> values = other_values(event);
-    std::vector<DataMember> times;
+  void add_wait(const events::Event& event) {
+    const events::CallWait& wait = *event.wait;
+    const std::vector<values::DataMember> values = other_values(event);
+    std::vector<values::DataMember> times;
     if (!wait.waker_comm.empty()) {
       times.push_back({.name = "waker_comm", .value = text_value(wait.waker_comm)});
       times.push_back({.name = "waker_tid", .value = {.value = std::uint64_t{wait.waker_tid}}});
@@ -141,7 +142,7 @@ public:
   }
 
   // A slice of the thread that ends with the event.
-  void add_slice(const Event& event, const TimelineItem& item, std::uint64_t duration_ns) {
+  void add_slice(const events::Event& event, const TimelineItem& item, std::uint64_t duration_ns) {
     const std::uint64_t begin_ns = event.time_ns - std::min(duration_ns, event.time_ns);
     encoder_->call(file_.draft(), track_of_call(find_thread(event), begin_ns, event.time_ns), item,
                    begin_ns, event.time_ns);
@@ -149,10 +150,10 @@ public:
   }
 
   // A slice of a track of its process, because it may begin and end in different threads.
-  void add_span(const Event& begin, std::vector<DataMember> values,
-                std::span<const DataMember> times) {
-    const Span& span = *begin.span;
-    const auto add = [&](std::string_view name, Value value) {
+  void add_span(const events::Event& begin, std::vector<values::DataMember> values,
+                std::span<const values::DataMember> times) {
+    const events::Span& span = *begin.span;
+    const auto add = [&](std::string_view name, values::Value value) {
       values.push_back({.name = std::string(name), .value = std::move(value)});
     };
     if (!span.is_by_thread) add("key", span.key);
@@ -163,11 +164,11 @@ public:
                           span.begin_ns);
       return file_.end_piece();
     }
-    const Event& end = *span.end;
+    const events::Event& end = *span.end;
     add("to", text_value(find_name(*end.point)));
     add("end_tid", {.value = std::uint64_t{end.tid}});
     for (const auto& of_end : {argument_values(end), other_values(end)})
-      for (const DataMember& each : of_end) add("end " + each.name, each.value);
+      for (const values::DataMember& each : of_end) add("end " + each.name, each.value);
     find_thread(begin);
     SpanTracks& tracks = spans_[{begin.pid, span.number}];
     std::size_t lane = 0;
@@ -189,7 +190,7 @@ public:
 
   void take(const LostRecord& lost) {
     if (encoder_->loss(file_.draft(), lost)) return file_.end_piece();
-    const std::vector<DataMember> values = {
+    const std::vector<values::DataMember> values = {
         {.name = "count", .value = {.value = lost.count}},
         {.name = "reason", .value = text_value(std::string(lost.reason))}};
     encoder_->instant(file_.draft(), TimelineTrack(),
@@ -197,10 +198,10 @@ public:
     file_.end_piece();
   }
 
-  void opened(const OpenCall& call, const Event& entry) override {
+  void opened(const events::OpenCall& call, const events::Event& entry) override {
     last_ns_ = std::max(last_ns_, call.begin_ns);
     Thread& thread = find_thread(entry);
-    const std::vector<DataMember> values = argument_values(entry);
+    const std::vector<values::DataMember> values = argument_values(entry);
     encoder_->call_begin(file_.draft(), track_of(thread, paths_.open(call).stack),
                          {.name = find_name(*call.point),
                           .category = module_name(*call.point),
@@ -210,21 +211,22 @@ public:
     file_.end_piece();
   }
 
-  void closed(const OpenCall& call, CallEnd end, std::uint64_t end_ns, const Event* exit) override {
+  void closed(const events::OpenCall& call, events::CallEnd end, std::uint64_t end_ns,
+              const events::Event* exit) override {
     last_ns_ = std::max(last_ns_, end_ns);
     const auto path = paths_.close(call);
     if (!path) return;
-    std::vector<DataMember> values;
-    std::vector<DataMember> times;
+    std::vector<values::DataMember> values;
+    std::vector<values::DataMember> times;
     if (exit != nullptr) values = other_values(*exit);
     add_times(times, on_cpu_ns(call, end_ns), call.waiting_ns);
     add_causes(times, call.caused_ns);
-    if (end != CallEnd::returned)
+    if (end != events::CallEnd::returned)
       values.push_back({.name = "ended", .value = text_value(std::string(reason_of(end)))});
     if (call.exception)
       values.push_back({.name = "exception", .value = text_value(*call.exception)});
     const bool failed =
-        end != CallEnd::returned || call.exception ||
+        end != events::CallEnd::returned || call.exception ||
         (exit != nullptr && (exit->return_errno != 0 || exit->failed.value_or(false)));
     encoder_->call_end(file_.draft(), {.pid = call.pid, .tid = call.tid, .stack = path->stack},
                        {.name = find_name(*call.point),
@@ -247,7 +249,7 @@ public:
     const std::string counted = is_of_function       ? find_name(*count.point)
                                 : count.span.empty() ? std::string(count.map)
                                                      : std::string(count.span);
-    const std::vector<DataMember> values = values_of_group(count);
+    const std::vector<values::DataMember> values = values_of_group(count);
     encoder_->count(
         file_.draft(),
         {.name = counted,
@@ -282,7 +284,7 @@ public:
     for (const unsigned percent : {50U, 99U}) {
       const std::string name = fmt::format("{} p{}", measured, percent);
       write_counter({.name = name, .in_nanoseconds = record.in_nanoseconds}, record.time_ns,
-                    percentile(record.histogram, percent));
+                    events::percentile(record.histogram, percent));
     }
   }
 
@@ -330,29 +332,29 @@ private:
     std::vector<NestedCalls> calls = std::vector<NestedCalls>(1); // by stack
   };
 
-  const std::string& find_name(const ProbePoint& point) {
+  const std::string& find_name(const resolve::ProbePoint& point) {
     std::string& name = names_[&point];
     if (name.empty()) name = display_name(point);
     return name;
   }
 
-  static TimelineItem item_of_spans(std::string_view name, const ProbePoint& begin,
-                                    std::span<const DataMember> values) {
+  static TimelineItem item_of_spans(std::string_view name, const resolve::ProbePoint& begin,
+                                    std::span<const values::DataMember> values) {
     return {.name = name, .category = module_name(begin), .values = values};
   }
 
-  std::string_view name_of(const Event& event, bool is_call) {
+  std::string_view name_of(const events::Event& event, bool is_call) {
     if (event.point == nullptr) {
       if (event.record == nullptr) return "record";
       return event.record->type ? *event.record->type : event.record->map;
     }
     const std::string& name = find_name(*event.point);
-    if (is_call || event.kind != EventKind::on_return) return name;
+    if (is_call || event.kind != events::EventKind::on_return) return name;
     name_ = name + " (return)";
     return name_;
   }
 
-  Thread& find_thread(const Event& event) {
+  Thread& find_thread(const events::Event& event) {
     if (threads_.size() > max_threads) {
       threads_.clear();
       processes_.clear();
@@ -369,7 +371,7 @@ private:
 
   // The name of a process may not be known yet, and never is if it ends soon. Its main thread has
   // the same name.
-  void describe_process(const Event& event) {
+  void describe_process(const events::Event& event) {
     if (processes_.insert(event.pid).second) {
       const auto name = run_->find_process_name(event.pid);
       if (!name) unnamed_.insert(event.pid);
@@ -407,7 +409,7 @@ private:
   std::unique_ptr<TimelineEncoder> encoder_;
   const ExportedRun* run_ = nullptr;
   std::uint64_t last_ns_ = 0; // the latest time so far, for what has none
-  std::unordered_map<const ProbePoint*, std::string> names_;
+  std::unordered_map<const resolve::ProbePoint*, std::string> names_;
   std::string name_;                                  // of a return
   std::unordered_map<std::uint64_t, Thread> threads_; // by pid << 32 | tid
   using SpanTracks = std::vector<NestedCalls>;
@@ -432,38 +434,38 @@ bool NestedCalls::add(std::uint64_t begin_ns, std::uint64_t end_ns) {
   return true;
 }
 
-std::vector<DataMember> argument_values(const Event& event) {
-  std::vector<DataMember> values;
+std::vector<values::DataMember> argument_values(const events::Event& event) {
+  std::vector<values::DataMember> values;
   if (event.record != nullptr && event.record->value) {
-    if (const auto* members = std::get_if<Value::Struct>(&event.record->value->value))
+    if (const auto* members = std::get_if<values::Value::Struct>(&event.record->value->value))
       return *members;
     values.push_back({.name = "record", .value = *event.record->value});
   } else if (event.record != nullptr) {
-    values.push_back({.name = "raw", .value = raw_value(event.record->raw)});
+    values.push_back({.name = "raw", .value = values::raw_value(event.record->raw)});
   } else if (event.typed_arguments) {
-    for (const ArgumentValue& argument : *event.typed_arguments)
+    for (const events::ArgumentValue& argument : *event.typed_arguments)
       values.push_back({.name = std::string(argument.name), .value = argument.value});
   } else if (event.has_arguments) {
     for (std::size_t i = 0; i < event.arguments.size(); ++i)
       values.push_back({.name = fmt::format("arg{}", i),
-                        .value = {.value = Value::Pointer{event.arguments[i]}}});
+                        .value = {.value = values::Value::Pointer{event.arguments[i]}}});
   }
   return values;
 }
 
-std::vector<DataMember> other_values(const Event& event) {
-  std::vector<DataMember> values;
+std::vector<values::DataMember> other_values(const events::Event& event) {
+  std::vector<values::DataMember> values;
   if (event.typed_return)
     values.push_back({.name = "return_value", .value = event.typed_return->value});
-  else if (event.kind == EventKind::on_return && event.left_by != ExitKind::tail_call &&
-           !event.returns_nothing)
+  else if (event.kind == events::EventKind::on_return &&
+           event.left_by != events::ExitKind::tail_call && !event.returns_nothing)
     values.push_back(
-        {.name = "return_value", .value = {.value = Value::Pointer{event.return_value}}});
+        {.name = "return_value", .value = {.value = values::Value::Pointer{event.return_value}}});
   if (event.return_errno != 0)
     values.push_back({.name = "return_errno", .value = text_value(errno_text(event.return_errno))});
   for (std::size_t i = 0; i < event.registers.size(); ++i)
-    values.push_back({.name = std::string(register_names()[i]),
-                      .value = {.value = Value::Pointer{event.registers[i]}}});
+    values.push_back({.name = std::string(events::register_names()[i]),
+                      .value = {.value = values::Value::Pointer{event.registers[i]}}});
   if (event.caller != nullptr)
     values.push_back({.name = "caller", .value = text_value(display_frame(*event.caller))});
   if (event.stack != nullptr)
@@ -478,4 +480,4 @@ Result<std::unique_ptr<Export>> open_timeline(const std::string& path, Workstati
   return std::make_unique<Timeline>(std::move(*file), std::move(encoder));
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::output

@@ -11,7 +11,7 @@
 #include <cmath>
 #include <fmt/format.h>
 
-namespace uprobectl {
+namespace uprobectl::output {
 
 namespace {
 
@@ -25,9 +25,9 @@ void append_json_text(std::string& out, std::string_view text) {
 
 namespace {
 
-void append_typed(std::string& out, std::span<const ArgumentValue> arguments) {
+void append_typed(std::string& out, std::span<const events::ArgumentValue> arguments) {
   out += '[';
-  for (const ArgumentValue& argument : arguments) {
+  for (const events::ArgumentValue& argument : arguments) {
     if (out.back() != '[') out += ',';
     out += "{\"name\":";
     append_json_text(out, argument.name);
@@ -64,11 +64,11 @@ void append_six_integers(std::string& out, std::span<const std::uint64_t> argume
 
 } // namespace
 
-void append_json_arguments(std::string& out, std::span<const ArgumentValue> arguments) {
+void append_json_arguments(std::string& out, std::span<const events::ArgumentValue> arguments) {
   append_typed(out, arguments);
 }
 
-void append_json_arguments(std::string& out, const Event& event) {
+void append_json_arguments(std::string& out, const events::Event& event) {
   if (event.typed_arguments)
     append_typed(out, *event.typed_arguments);
   else if (event.has_arguments)
@@ -77,10 +77,10 @@ void append_json_arguments(std::string& out, const Event& event) {
     out += "null";
 }
 
-void append_json_return(std::string& out, const Event& event) {
+void append_json_return(std::string& out, const events::Event& event) {
   if (event.typed_return) return append_json_value(out, event.typed_return->value);
-  const bool has_value = event.kind == EventKind::on_return &&
-                         event.left_by != ExitKind::tail_call && !event.returns_nothing;
+  const bool has_value = event.kind == events::EventKind::on_return &&
+                         event.left_by != events::ExitKind::tail_call && !event.returns_nothing;
   if (!has_value) {
     out += "null";
     return;
@@ -90,9 +90,9 @@ void append_json_return(std::string& out, const Event& event) {
   out += '"';
 }
 
-void append_json_registers(std::string& out, const Event& event) {
+void append_json_registers(std::string& out, const events::Event& event) {
   const std::span<const std::uint64_t> registers = event.registers;
-  const auto names = register_names(event.arch);
+  const auto names = events::register_names(event.arch);
   if (registers.empty()) {
     out += "null";
     return;
@@ -137,23 +137,23 @@ public:
     append_json(out_, value);
     out_ += '"';
   }
-  void operator()(Value::Pointer value) {
+  void operator()(values::Value::Pointer value) {
     out_ += '"';
     append_hex(out_, value.address);
     out_ += '"';
   }
-  void operator()(Value::Hex value) { (*this)(Value::Pointer{value.number}); }
-  void operator()(const Value::Raw& value) {
+  void operator()(values::Value::Hex value) { (*this)(values::Value::Pointer{value.number}); }
+  void operator()(const values::Value::Raw& value) {
     out_ += '"';
     append_hex_bytes(out_, value.bytes);
     out_ += '"';
   }
-  void operator()(const Value::Name& name) { (*this)(name.text); }
-  void operator()(Value::Character value) { (*this)(std::string(1, value.code)); }
-  void operator()(const Value::Unreadable&) { out_ += "null"; }
-  void operator()(const Value::Cut& value) { (*this)(value.text); }
-  void operator()(Value::More) { out_ += "null"; }
-  void operator()(const Value::Frames& stack) {
+  void operator()(const values::Value::Name& name) { (*this)(name.text); }
+  void operator()(values::Value::Character value) { (*this)(std::string(1, value.code)); }
+  void operator()(const values::Value::Unreadable&) { out_ += "null"; }
+  void operator()(const values::Value::Cut& value) { (*this)(value.text); }
+  void operator()(values::Value::More) { out_ += "null"; }
+  void operator()(const values::Value::Frames& stack) {
     out_ += '[';
     for (const std::string& name : stack.names) {
       if (out_.back() != '[') out_ += ',';
@@ -161,13 +161,13 @@ public:
     }
     out_ += ']';
   }
-  void operator()(const Value::Struct& members) {
+  void operator()(const values::Value::Struct& members) {
     out_ += '{';
     bool first = true;
     add_members(members, first);
     out_ += '}';
   }
-  void operator()(const Value::Dynamic& value) {
+  void operator()(const values::Value::Dynamic& value) {
     out_ += '{';
     bool first = true;
     add_members(value.words, first);
@@ -175,10 +175,10 @@ public:
     if (!value.content.empty()) add_members({{"value", value.content.front()}}, first);
     out_ += '}';
   }
-  void operator()(const Value::Array& values) {
+  void operator()(const values::Value::Array& values) {
     out_ += '[';
     bool first = true;
-    for (const Value& value : values) {
+    for (const values::Value& value : values) {
       if (is_left_out(value)) continue;
       if (!std::exchange(first, false)) out_ += ',';
       append_json_value(out_, value);
@@ -188,14 +188,14 @@ public:
 
 private:
   // What a limit leaves out has no element; the argument is `truncated`.
-  static bool is_left_out(const Value& value) {
-    return std::holds_alternative<Value::More>(value.value);
+  static bool is_left_out(const values::Value& value) {
+    return std::holds_alternative<values::Value::More>(value.value);
   }
 
-  void add_members(const Value::Struct& members, bool& first) {
-    for (const DataMember& member : members) {
+  void add_members(const values::Value::Struct& members, bool& first) {
+    for (const values::DataMember& member : members) {
       if (is_left_out(member.value)) continue;
-      const auto* const nested = std::get_if<Value::Struct>(&member.value.value);
+      const auto* const nested = std::get_if<values::Value::Struct>(&member.value.value);
       if (member.name.empty() && nested != nullptr) {
         add_members(*nested, first);
         continue;
@@ -220,28 +220,30 @@ public:
   void operator()(std::int64_t value) { fmt::format_to(std::back_inserter(out_), "{}", value); }
   void operator()(double value) { fmt::format_to(std::back_inserter(out_), "{}", value); }
   void operator()(const std::string& value) { append_quoted(out_, value, '"'); }
-  void operator()(Value::Pointer value) { append_hex(out_, value.address); }
-  void operator()(Value::Hex value) { append_hex(out_, value.number); }
-  void operator()(const Value::Raw& value) {
+  void operator()(values::Value::Pointer value) { append_hex(out_, value.address); }
+  void operator()(values::Value::Hex value) { append_hex(out_, value.number); }
+  void operator()(const values::Value::Raw& value) {
     if (value.is_dump) // its rows follow the event
       out_ += fmt::format("{} bytes", value.bytes.size());
     else
       append_hex_bytes(out_, value.bytes);
     if (value.is_cut) out_ += "…";
   }
-  void operator()(const Value::Name& name) { append_printable(out_, name.text); }
-  void operator()(Value::Character value) { append_quoted(out_, std::string(1, value.code), '\''); }
-  void operator()(const Value::Unreadable& value) {
+  void operator()(const values::Value::Name& name) { append_printable(out_, name.text); }
+  void operator()(values::Value::Character value) {
+    append_quoted(out_, std::string(1, value.code), '\'');
+  }
+  void operator()(const values::Value::Unreadable& value) {
     out_ += '<';
     append_printable(out_, value.text.empty() ? value.reason : value.text);
     out_ += '>';
   }
-  void operator()(const Value::Cut& value) {
+  void operator()(const values::Value::Cut& value) {
     append_quoted(out_, value.text, '"');
     out_ += "…";
   }
-  void operator()(Value::More) { out_ += "…"; }
-  void operator()(const Value::Frames& stack) {
+  void operator()(values::Value::More) { out_ += "…"; }
+  void operator()(const values::Value::Frames& stack) {
     out_ += '[';
     for (std::size_t i = 0; i < stack.names.size(); ++i) {
       if (i != 0) out_ += " < ";
@@ -249,10 +251,10 @@ public:
     }
     out_ += ']';
   }
-  void operator()(const Value::Struct& members) {
+  void operator()(const values::Value::Struct& members) {
     if (!outermost_) out_ += '{';
     bool first = true;
-    for (const DataMember& member : members) {
+    for (const values::DataMember& member : members) {
       if (!std::exchange(first, false)) out_ += separator_;
       if (!member.name.empty()) {
         append_printable(out_, member.name);
@@ -263,15 +265,16 @@ public:
     if (!outermost_) out_ += '}';
   }
   // *errors.errorString{s="broken"}, time.Month(0xc000012345)
-  void operator()(const Value::Dynamic& value) {
+  void operator()(const values::Value::Dynamic& value) {
     append_printable(out_, value.type);
-    const Value& shown = value.content.empty() ? value.words.back().value : value.content.front();
-    const bool is_structure = std::holds_alternative<Value::Struct>(shown.value);
+    const values::Value& shown =
+        value.content.empty() ? value.words.back().value : value.content.front();
+    const bool is_structure = std::holds_alternative<values::Value::Struct>(shown.value);
     if (!is_structure) out_ += '(';
     std::visit(TextValue(out_, false, separator_), shown.value);
     if (!is_structure) out_ += ')';
   }
-  void operator()(const Value::Array& values) {
+  void operator()(const values::Value::Array& values) {
     out_ += '[';
     for (std::size_t i = 0; i < values.size(); ++i) {
       if (i != 0) out_ += separator_;
@@ -296,22 +299,22 @@ void append_hex_bytes(std::string& out, Bytes bytes) {
   }
 }
 
-void append_json_value(std::string& out, const Value& value) {
+void append_json_value(std::string& out, const values::Value& value) {
   std::visit(JsonValue(out), value.value);
 }
 
-void append_text_value(std::string& out, const Value& value) {
+void append_text_value(std::string& out, const values::Value& value) {
   std::visit(TextValue(out, true), value.value);
 }
 
-void append_text_value(std::string& out, const ArgumentValue& argument) {
+void append_text_value(std::string& out, const events::ArgumentValue& argument) {
   std::visit(TextValue(out, false, ", "), argument.value.value);
 }
 
-void append_text_arguments(std::string& out, std::span<const ArgumentValue> arguments) {
-  const bool has_types = std::ranges::any_of(arguments, &ArgumentValue::is_from_source);
+void append_text_arguments(std::string& out, std::span<const events::ArgumentValue> arguments) {
+  const bool has_types = std::ranges::any_of(arguments, &events::ArgumentValue::is_from_source);
   bool first = true;
-  for (const ArgumentValue& argument : arguments) {
+  for (const events::ArgumentValue& argument : arguments) {
     if (!std::exchange(first, false)) out += has_types ? ", " : " ";
     append_printable(out, argument.name);
     out += '=';
@@ -319,14 +322,14 @@ void append_text_arguments(std::string& out, std::span<const ArgumentValue> argu
   }
 }
 
-void append_call_value(std::string& out, const ArgumentValue& argument) {
+void append_call_value(std::string& out, const events::ArgumentValue& argument) {
   if (is_null(argument.value))
     out += "NULL";
   else
     append_text_value(out, argument);
 }
 
-void append_call_arguments(std::string& out, std::span<const ArgumentValue> arguments) {
+void append_call_arguments(std::string& out, std::span<const events::ArgumentValue> arguments) {
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     if (i > 0) out += ", ";
     append_call_value(out, arguments[i]);
@@ -335,18 +338,18 @@ void append_call_arguments(std::string& out, std::span<const ArgumentValue> argu
 
 namespace {
 
-using Kind = StaticArgument::Kind;
-using IndexPart = StaticArgument::IndexPart;
+using Kind = usdt::StaticArgument::Kind;
+using IndexPart = usdt::StaticArgument::IndexPart;
 
 // Returns the constant truncated to the argument's size.
-Value constant_value(const StaticArgument& argument) {
+values::Value constant_value(const usdt::StaticArgument& argument) {
   const std::uint32_t size = argument.size.value_or(argument.width);
   std::uint64_t value = argument.constant;
-  if (size > 8) return Value{static_cast<std::int64_t>(value)};
+  if (size > 8) return values::Value{static_cast<std::int64_t>(value)};
   const std::uint32_t unused = 64 - 8 * size;
   value <<= unused;
-  if (argument.is_signed) return Value{static_cast<std::int64_t>(value) >> unused};
-  return Value{value >> unused};
+  if (argument.is_signed) return values::Value{static_cast<std::int64_t>(value) >> unused};
+  return values::Value{value >> unused};
 }
 
 template <typename T>
@@ -354,13 +357,13 @@ std::optional<T> optional_if(bool there, T value) {
   return there ? std::optional(std::move(value)) : std::nullopt;
 }
 
-std::optional<std::string_view> index_extension(const StaticArgument& argument) {
+std::optional<std::string_view> index_extension(const usdt::StaticArgument& argument) {
   if (argument.index_part == IndexPart::low_word) return "unsigned";
   if (argument.index_part == IndexPart::signed_low_word) return "signed";
   return std::nullopt;
 }
 
-void append_json_argument(std::string& out, const StaticArgument& argument) {
+void append_json_argument(std::string& out, const usdt::StaticArgument& argument) {
   const bool in_memory = argument.kind == Kind::in_memory;
   const bool indexed = in_memory && !argument.index.empty();
   JsonRecord::append_object(out, [&](JsonRecord& record) {
@@ -375,20 +378,20 @@ void append_json_argument(std::string& out, const StaticArgument& argument) {
     record.key("scale", optional_if(indexed, argument.scale));
     record.key("index_extension", index_extension(argument));
     record.key("displacement",
-               optional_if(in_memory && !argument.address, Value{argument.displacement}));
+               optional_if(in_memory && !argument.address, values::Value{argument.displacement}));
     record.key("address", argument.address);
     record.key("constant", optional_if(argument.kind == Kind::constant, constant_value(argument)));
     record.key("problem", optional_if(!argument.problem.empty(), argument.problem));
   });
 }
 
-std::string size_text(const StaticArgument& argument) {
+std::string size_text(const usdt::StaticArgument& argument) {
   if (!argument.size) return "?";
   const char* const type = argument.is_float ? "f" : argument.is_signed ? "s" : "u";
   return type + std::to_string(std::uint64_t{*argument.size} * 8);
 }
 
-std::string address_text(const StaticArgument& argument) {
+std::string address_text(const usdt::StaticArgument& argument) {
   std::string text =
       argument.address ? fmt::format("{:#x}", argument.address->value) : argument.base;
   if (!argument.index.empty()) {
@@ -403,7 +406,7 @@ std::string address_text(const StaticArgument& argument) {
   return text;
 }
 
-std::string argument_text(const StaticArgument& argument) {
+std::string argument_text(const usdt::StaticArgument& argument) {
   switch (argument.kind) {
   case Kind::constant: {
     std::string number;
@@ -424,7 +427,8 @@ std::string argument_text(const StaticArgument& argument) {
 
 } // namespace
 
-void append_json_static_arguments(std::string& out, std::span<const StaticArgument> arguments) {
+void append_json_static_arguments(std::string& out,
+                                  std::span<const usdt::StaticArgument> arguments) {
   out += '[';
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     if (i != 0) out += ',';
@@ -433,32 +437,33 @@ void append_json_static_arguments(std::string& out, std::span<const StaticArgume
   out += ']';
 }
 
-std::string marked_arguments(const ProbePoint& point) {
-  const StaticProbe& probe = *point.static_probe;
+std::string marked_arguments(const resolve::ProbePoint& point) {
+  const usdt::StaticProbe& probe = *point.static_probe;
   bool any = false;
   std::string text;
-  for (const StaticArgument& argument : probe.arguments) {
+  for (const usdt::StaticArgument& argument : probe.arguments) {
     if (!text.empty()) text += ' ';
     const bool is_unparsed = argument.kind == Kind::unparsed;
-    const bool is_unreadable = !unreadable_reason(argument).empty();
+    const bool is_unreadable = !events::unreadable_reason(argument).empty();
     if (is_unparsed || is_unreadable) text += is_unparsed ? '?' : '!';
     any = any || is_unreadable;
     text += argument.raw;
   }
-  return any && can_parse_static_arguments(point.binary->machine) ? text : probe.raw_arguments;
+  return any && usdt::can_parse_static_arguments(point.binary->machine) ? text
+                                                                        : probe.raw_arguments;
 }
 
-std::string parsed_arguments(std::span<const StaticArgument> arguments) {
+std::string parsed_arguments(std::span<const usdt::StaticArgument> arguments) {
   std::string text;
-  for (const StaticArgument& argument : arguments) {
+  for (const usdt::StaticArgument& argument : arguments) {
     if (!text.empty()) text += ", ";
     text += argument_text(argument);
   }
   return text;
 }
 
-std::string semaphore_text(const ProbePoint& point) {
-  const StaticProbe& probe = *point.static_probe;
+std::string semaphore_text(const resolve::ProbePoint& point) {
+  const usdt::StaticProbe& probe = *point.static_probe;
   if (point.semaphore) return fmt::format("{:#x}", point.semaphore->value);
   // In a compressed entry of an archive: the offset in the library, as for the probe.
   if (probe.semaphore_offset) return fmt::format("{:#x}", probe.semaphore_offset->value);
@@ -578,4 +583,4 @@ std::string display_frame(const unwind::Frame& frame) {
   return text;
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::output

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 
-namespace uprobectl {
+namespace uprobectl::output {
 
 namespace {
 
@@ -73,7 +73,7 @@ std::string name_of(const Finding& finding) {
   if (finding.is_of_structure())
     name = *finding.member;
   else if (finding.symbol)
-    name = demangle(*finding.symbol).value_or(*finding.symbol) +
+    name = symbols::demangle(*finding.symbol).value_or(*finding.symbol) +
            (finding.is_old_version ? "@" + finding.version.value_or("") : "");
   else if (finding.request)
     name = *finding.request;
@@ -260,4 +260,4 @@ void write_verdict(const Verdict& verdict, const VerdictStyle& style, Output& ou
   output.status(summary_of(verdict));
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::output

@@ -9,7 +9,7 @@
 #include <map>
 #include <tuple>
 
-namespace uprobectl {
+namespace uprobectl::output {
 
 class Output;
 
@@ -164,4 +164,4 @@ std::string github_annotations(const Verdict& verdict, const VerdictStyle& style
 std::string markdown_comment(const Verdict& verdict, const VerdictStyle& style);
 constexpr std::size_t max_comment_size = 60'000; // GitHub accepts 65,536 characters
 
-} // namespace uprobectl
+} // namespace uprobectl::output

@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 
-namespace uprobectl {
+namespace uprobectl::output {
 
 namespace {
 
@@ -273,4 +273,4 @@ std::string markdown_comment(const Verdict& verdict, const VerdictStyle& style) 
   return text + tables;
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::output

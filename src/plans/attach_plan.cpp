@@ -141,13 +141,13 @@ std::unexpected<Error> outside_code(VirtualAddress address) {
 
 } // namespace
 
-PlannedExits to_planned_exits(const FunctionReturns& returns, const elf::Image& image) {
+PlannedExits to_planned_exits(const resolve::FunctionReturns& returns, const elf::Image& image) {
   PlannedExits exits{.code = returns.code};
   const std::uint64_t begin = image.entry_data().value;
   for (const FileOffset offset : returns.returns)
     if (const auto address = image.to_address(ImageOffset{offset.value - begin}))
       exits.returns.push_back(*address);
-  for (const FunctionReturns::TailCall& call : returns.tail_calls)
+  for (const resolve::FunctionReturns::TailCall& call : returns.tail_calls)
     exits.tail_calls.push_back({.address = call.address,
                                 .condition = call.condition,
                                 .source = call.source,
@@ -155,8 +155,8 @@ PlannedExits to_planned_exits(const FunctionReturns& returns, const elf::Image& 
   return exits;
 }
 
-Result<FunctionReturns> to_returns(const PlannedExits& exits, const elf::Image& image) {
-  FunctionReturns returns{.code = exits.code};
+Result<resolve::FunctionReturns> to_returns(const PlannedExits& exits, const elf::Image& image) {
+  resolve::FunctionReturns returns{.code = exits.code};
   for (const VirtualAddress address : exits.returns) {
     const auto offset = code_offset(image, address);
     if (!offset) return outside_code(address);

@@ -19,9 +19,9 @@ constexpr std::uint64_t first_version_with_values = 2;
 struct PlannedExits {
   struct TailCall {
     VirtualAddress address;
-    JumpCondition condition = {};
-    std::optional<JumpSource> source = {};
-    std::optional<ReturnCode> returns = {};
+    insn::JumpCondition condition = {};
+    std::optional<insn::JumpSource> source = {};
+    std::optional<insn::ReturnCode> returns = {};
   };
   std::vector<VirtualAddress> returns = {};
   std::vector<TailCall> tail_calls = {};
@@ -53,7 +53,7 @@ struct PlannedValues {
 };
 
 struct PlannedProbe {
-  NamedAddress named = {};
+  resolve::NamedAddress named = {};
   // nullopt: returns are not probed, or not at exits.
   std::optional<PlannedExits> exits = {};
   std::shared_ptr<const PlannedValues> values = {}; // null: they are not known, or not asked for
@@ -62,7 +62,7 @@ struct PlannedProbe {
 struct PlannedFile {
   std::string target = {}; // TARGET as typed
   BuildIdentity build = {};
-  StringLayout strings = StringLayout::unknown;
+  resolve::StringLayout strings = resolve::StringLayout::unknown;
   std::shared_ptr<const dwarf::DescribedTypes> types = {}; // of the values; null if there is none
   std::vector<PlannedProbe> probes = {};
 };
@@ -78,8 +78,8 @@ struct AttachPlan {
 
 // The exits in an image: offsets in its file, and back. Fails with corrupt if an address is not in
 // the image's code.
-PlannedExits to_planned_exits(const FunctionReturns& returns, const elf::Image& image);
-Result<FunctionReturns> to_returns(const PlannedExits& exits, const elf::Image& image);
+PlannedExits to_planned_exits(const resolve::FunctionReturns& returns, const elf::Image& image);
+Result<resolve::FunctionReturns> to_returns(const PlannedExits& exits, const elf::Image& image);
 
 // Why a type is not known: too many pointers lead from the values of the plan to it.
 constexpr std::string_view left_out_of_plan = "the plan does not have this type";

@@ -44,7 +44,7 @@ constexpr bool is_shared<std::shared_ptr<T>> = true;
 constexpr std::size_t max_loads = 16;
 constexpr std::size_t max_pieces = 64;
 
-void describe(auto& io, Described<InlinedInto> auto& into) {
+void describe(auto& io, Described<resolve::InlinedInto> auto& into) {
   io("function", into.function);
   io("demangled", into.demangled);
   io("source", into.source);
@@ -52,16 +52,16 @@ void describe(auto& io, Described<InlinedInto> auto& into) {
   io("approximate", into.is_approximate);
 }
 
-void describe(auto& io, Described<SourceLine> auto& source) {
+void describe(auto& io, Described<resolve::SourceLine> auto& source) {
   io("file", source.file);
   io("line", source.line);
   io("inlined", source.inlined);
 }
 
-void describe(auto& io, Described<JumpCondition> auto& condition) {
+void describe(auto& io, Described<insn::JumpCondition> auto& condition) {
   io.word("test", condition.test, jump_test_words);
   io("code", condition.code); // a condition, or the number of a bit
-  const bool is_of_flags = condition.test == JumpCondition::Test::flags;
+  const bool is_of_flags = condition.test == insn::JumpCondition::Test::flags;
   io.expect(condition.code <= (is_of_flags ? 15 : 63), "code",
             is_of_flags ? "expected at most 15" : "expected at most 63");
   io("register", condition.tested);
@@ -71,12 +71,12 @@ void describe(auto& io, Described<JumpCondition> auto& condition) {
             "size", "expected 1, 2, 4 or 8");
 }
 
-void describe(auto& io, Described<ReturnCode> auto& code) {
+void describe(auto& io, Described<insn::ReturnCode> auto& code) {
   io("raises_stack", code.raises_stack);
   io("stores", code.stores);
 }
 
-void describe(auto& io, Described<JumpSource> auto& source) {
+void describe(auto& io, Described<insn::JumpSource> auto& source) {
   io("memory", source.in_memory);
   io("base", source.base);
   io("index", source.index);
@@ -88,7 +88,8 @@ void describe(auto& io, Described<JumpSource> auto& source) {
 
 void describe(auto& io, Described<PlannedExits::TailCall> auto& call) {
   io("address", call.address);
-  io.object_if(call.condition.test != JumpCondition::Test::always, "condition", call.condition);
+  io.object_if(call.condition.test != insn::JumpCondition::Test::always, "condition",
+               call.condition);
   io("returns", call.returns);
   io("source", call.source);
 }
@@ -260,7 +261,7 @@ void describe(auto& io, Described<dwarf::TypeDescription> auto& type) {
 // ---- the plan
 
 void describe(auto& io, Described<PlannedProbe> auto& probe) {
-  using enum SymbolKind;
+  using enum symbols::SymbolKind;
   using elf::Table;
   auto& named = probe.named;
   io("function", named.request);
@@ -292,7 +293,7 @@ void describe(auto& io, Described<PlannedFile> auto& file) {
   io("sha256", build.sha256);
   io.expect(build.build_id ? !build.size && !build.sha256 : build.size && build.sha256, "build_id",
             "expected a build_id, or size and sha256");
-  io.word_unless(StringLayout::unknown, "strings", file.strings, string_layout_words);
+  io.word_unless(resolve::StringLayout::unknown, "strings", file.strings, string_layout_words);
   io.types("types", file.types);
   io.parts("probes", file.probes);
 }

@@ -6,12 +6,12 @@
 
 #include <fmt/format.h>
 
-namespace uprobectl {
+namespace uprobectl::plans {
 
 namespace {
 
-FunctionSpec address_spec(std::string_view request, VirtualAddress address) {
-  return {.form = FunctionSpec::Form::virtual_address,
+resolve::FunctionSpec address_spec(std::string_view request, VirtualAddress address) {
+  return {.form = resolve::FunctionSpec::Form::virtual_address,
           .request = request,
           .name = {},
           .number = address.value,
@@ -20,17 +20,18 @@ FunctionSpec address_spec(std::string_view request, VirtualAddress address) {
 
 } // namespace
 
-Result<ProbePoint> find_point(const std::shared_ptr<const ProbedBinary>& binary, CodeIndex& code,
-                              const NamedAddress& named, const ResolveOptions& options) {
-  const FunctionSpec function = address_spec(named.request, named.address);
-  Demangler demangler;
-  const Query query{{binary, code.image(), code, demangler}, function, options};
+Result<resolve::ProbePoint> find_point(const std::shared_ptr<const resolve::ProbedBinary>& binary,
+                                       resolve::CodeIndex& code, const resolve::NamedAddress& named,
+                                       const resolve::ResolveOptions& options) {
+  const resolve::FunctionSpec function = address_spec(named.request, named.address);
+  symbols::Demangler demangler;
+  const resolve::Query query{{binary, code.image(), code, demangler}, function, options};
   auto made =
       make_point(query, named.address, nullptr, named.symbol ? *named.symbol : named.request);
   if (!made) return fail(std::move(made).error());
   if (made->misplaced) return fail(std::move(*made->misplaced));
-  ProbePoint& point = made->point;
-  static_cast<NamedAddress&>(point) = named;
+  resolve::ProbePoint& point = made->point;
+  static_cast<resolve::NamedAddress&>(point) = named;
   // The symbol of an inlined instance is not the one that covers it.
   const VirtualAddress start{named.address.value - named.symbol_offset};
   if (point.symbol && !point.inlined_into &&
@@ -41,7 +42,8 @@ Result<ProbePoint> find_point(const std::shared_ptr<const ProbedBinary>& binary,
                             "segment",
                             query.subject(), *named.symbol, named.symbol_offset,
                             named.address.value));
-  if (point.symbol && named.kind != SymbolKind::plt && named.kind != SymbolKind::method)
+  if (point.symbol && named.kind != symbols::SymbolKind::plt &&
+      named.kind != symbols::SymbolKind::method)
     point.clone_of = function_of_clone(query, {.name = *point.symbol,
                                                .address = start,
                                                .type = elf::SymbolType::function,
@@ -50,14 +52,15 @@ Result<ProbePoint> find_point(const std::shared_ptr<const ProbedBinary>& binary,
   return std::move(point);
 }
 
-std::optional<Error> exit_error(const std::shared_ptr<const ProbedBinary>& binary, CodeIndex& code,
-                                VirtualAddress address, const ResolveOptions& options) {
-  const FunctionSpec function = address_spec("an exit of the plan", address);
-  Demangler demangler;
-  const Query query{{binary, code.image(), code, demangler}, function, options};
+std::optional<Error> exit_error(const std::shared_ptr<const resolve::ProbedBinary>& binary,
+                                resolve::CodeIndex& code, VirtualAddress address,
+                                const resolve::ResolveOptions& options) {
+  const resolve::FunctionSpec function = address_spec("an exit of the plan", address);
+  symbols::Demangler demangler;
+  const resolve::Query query{{binary, code.image(), code, demangler}, function, options};
   auto made = make_point(query, address, nullptr, function.request);
   if (!made) return std::move(made).error();
   return std::move(made->misplaced);
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::plans

@@ -47,16 +47,16 @@ constexpr std::array base_words = {
 };
 
 constexpr std::array string_layout_words = {
-    Word{std::string_view("libstdc++"), StringLayout::libstdcxx},
-    Word{std::string_view("libc++"), StringLayout::libcxx},
+    Word{std::string_view("libstdc++"), resolve::StringLayout::libstdcxx},
+    Word{std::string_view("libc++"), resolve::StringLayout::libcxx},
 };
 
 constexpr std::array jump_test_words = {
-    Word{std::string_view("flags"), JumpCondition::Test::flags},
-    Word{std::string_view("zero"), JumpCondition::Test::zero},
-    Word{std::string_view("not_zero"), JumpCondition::Test::not_zero},
-    Word{std::string_view("bit_clear"), JumpCondition::Test::bit_clear},
-    Word{std::string_view("bit_set"), JumpCondition::Test::bit_set},
+    Word{std::string_view("flags"), insn::JumpCondition::Test::flags},
+    Word{std::string_view("zero"), insn::JumpCondition::Test::zero},
+    Word{std::string_view("not_zero"), insn::JumpCondition::Test::not_zero},
+    Word{std::string_view("bit_clear"), insn::JumpCondition::Test::bit_clear},
+    Word{std::string_view("bit_set"), insn::JumpCondition::Test::bit_set},
 };
 
 template <typename T, std::size_t N>

@@ -10,7 +10,7 @@
 #include <linux/perf_event.h>
 #include <sys/types.h>
 
-namespace uprobectl {
+namespace uprobectl::probe {
 
 // Uprobe events of tracefs, created for one attachment. The kernel keeps events until they are
 // removed, which the destructor does; by then no perf event may use them. Events of a killed
@@ -96,4 +96,4 @@ std::expected<void, int> attach_to_perf_event(perf_event_attr& attributes, const
                                               pid_t pid, PerfBinding binding,
                                               ProbeDescriptors& descriptors);
 
-} // namespace uprobectl
+} // namespace uprobectl::probe

@@ -4,7 +4,7 @@
 
 #include <map>
 
-namespace uprobectl {
+namespace uprobectl::probe {
 
 namespace {
 
@@ -16,7 +16,7 @@ struct BatchKey {
   auto operator<=>(const BatchKey&) const = default;
 };
 struct Batch {
-  ProgramKind kind = ProgramKind::multi;
+  bpf::ProgramKind kind = bpf::ProgramKind::multi;
   std::vector<std::uint64_t> offsets;
   std::vector<std::uint64_t> cookies;
   std::vector<std::uint64_t> semaphores; // 0: none
@@ -27,7 +27,7 @@ std::map<BatchKey, Batch> make_batches(std::span<const ProbeSite> sites) {
   std::map<BatchKey, Batch> batches;
   for (const ProbeSite& site : sites) {
     // A session program runs at entry and return; the kernel rejects the return flag for it.
-    const bool on_return = site.on_return && site.program.kind == ProgramKind::multi;
+    const bool on_return = site.on_return && site.program.kind == bpf::ProgramKind::multi;
     Batch& batch = batches[{site.file, site.program.fd, on_return}];
     if (batch.offsets.empty()) {
       batch.kind = site.program.kind;
@@ -47,7 +47,7 @@ Result<void> attach_multi(const MechanismRequest& plan, ProbeDescriptors& descri
     const std::string path = descriptor_path(key.file);
     for (const pid_t pid : plan.pids) {
       if (plan.interrupted()) return fail(interrupted_error());
-      auto link = create_uprobe_multi_link(
+      auto link = bpf::create_uprobe_multi_link(
           key.program, {.path = path.c_str(),
                         .offsets = batch.offsets.data(),
                         .cookies = batch.cookies.data(),
@@ -63,4 +63,4 @@ Result<void> attach_multi(const MechanismRequest& plan, ProbeDescriptors& descri
   return {};
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::probe

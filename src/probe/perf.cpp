@@ -10,7 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-namespace uprobectl {
+namespace uprobectl::probe {
 
 namespace {
 
@@ -20,7 +20,7 @@ std::expected<void, int> bind(const ProbeSite& site, int event, PerfBinding bind
     if (::ioctl(event, PERF_EVENT_IOC_SET_BPF, site.program.fd) != 0) return std::unexpected(errno);
     return {};
   }
-  auto link = create_perf_event_link(site.program.fd, event, site.cookie);
+  auto link = bpf::create_perf_event_link(site.program.fd, event, site.cookie);
   if (!link) return std::unexpected(link.error());
   descriptors.links.push_back(std::move(*link));
   return {};
@@ -30,7 +30,8 @@ std::expected<void, int> bind(const ProbeSite& site, int event, PerfBinding bind
 
 Result<void> check_binding(const ProbeSite& site, PerfBinding binding, bool kernel_has_links) {
   if (binding == PerfBinding::link) return {};
-  if (site.program.kind != ProgramKind::plain || (!site.program.loaded_by_us && kernel_has_links))
+  if (site.program.kind != bpf::ProgramKind::plain ||
+      (!site.program.loaded_by_us && kernel_has_links))
     return fail(Error{ErrorKind::unsupported,
                       site.label + ": a program loaded by another process cannot be attached to a "
                                    "perf event by ioctl"}
@@ -61,7 +62,7 @@ std::expected<void, int> attach_to_perf_event(perf_event_attr& attributes, const
 namespace {
 
 // The bits of perf_event_attr.config with the offset of the semaphore.
-Result<std::uint64_t> semaphore_bits(const ProbeSite& site, const UprobeEventSource& source) {
+Result<std::uint64_t> semaphore_bits(const ProbeSite& site, const bpf::UprobeEventSource& source) {
   if (!site.semaphore) return 0;
   if (!source.semaphore_shift) return fail(semaphore_error(site.label));
   const std::uint64_t bits = site.semaphore->value << *source.semaphore_shift;
@@ -75,12 +76,12 @@ Result<std::uint64_t> semaphore_bits(const ProbeSite& site, const UprobeEventSou
 } // namespace
 
 Result<void> attach_perf(const MechanismRequest& plan, ProbeDescriptors& descriptors) {
-  const auto source = read_uprobe_event_source();
+  const auto source = bpf::read_uprobe_event_source();
   if (!source) return fail(source.error());
   const PerfBinding binding =
       plan.mechanism == Mechanism::perf_ioctl ? PerfBinding::ioctl : PerfBinding::link;
-  const bool has_links = binding == PerfBinding::link || kernel_has_perf_links();
-  raise_descriptor_limit();
+  const bool has_links = binding == PerfBinding::link || bpf::kernel_has_perf_links();
+  bpf::raise_descriptor_limit();
 
   for (const ProbeSite& site : plan.sites) {
     if (auto checked = check_binding(site, binding, has_links); !checked) return checked;
@@ -102,4 +103,4 @@ Result<void> attach_perf(const MechanismRequest& plan, ProbeDescriptors& descrip
   return {};
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::probe

@@ -12,7 +12,7 @@
 #include <system_error>
 #include <thread>
 
-namespace uprobectl {
+namespace uprobectl::probe {
 
 std::string_view to_string(Mechanism mechanism) {
   switch (mechanism) {
@@ -30,7 +30,7 @@ std::string_view to_string(Mechanism mechanism) {
   return "";
 }
 
-bool supports_cookies(Mechanism mechanism, const KernelFeatures& features) {
+bool supports_cookies(Mechanism mechanism, const bpf::KernelFeatures& features) {
   switch (mechanism) {
   case Mechanism::multi:
   case Mechanism::session:
@@ -44,18 +44,18 @@ bool supports_cookies(Mechanism mechanism, const KernelFeatures& features) {
   return false;
 }
 
-ProgramKind program_kind(Mechanism mechanism) {
+bpf::ProgramKind program_kind(Mechanism mechanism) {
   switch (mechanism) {
   case Mechanism::multi:
-    return ProgramKind::multi;
+    return bpf::ProgramKind::multi;
   case Mechanism::session:
-    return ProgramKind::session;
+    return bpf::ProgramKind::session;
   case Mechanism::perf:
   case Mechanism::perf_ioctl:
   case Mechanism::tracefs:
     break;
   }
-  return ProgramKind::plain;
+  return bpf::ProgramKind::plain;
 }
 
 namespace {
@@ -90,7 +90,7 @@ Result<void> check_main_threads(const MechanismNeeds& needs) {
           .hint("or -p NAME, which filters in the BPF program"));
 }
 
-Result<void> check_multi(const KernelFeatures& features, const MechanismNeeds& needs) {
+Result<void> check_multi(const bpf::KernelFeatures& features, const MechanismNeeds& needs) {
   if (!features.uprobe_multi)
     return fail(Error{ErrorKind::unsupported, "this kernel has no uprobe_multi links"}.hint(
         "uprobe_multi links need Linux 6.6; " +
@@ -105,14 +105,14 @@ Result<void> check_multi(const KernelFeatures& features, const MechanismNeeds& n
   return check_main_threads(needs);
 }
 
-Result<void> check_session(const KernelFeatures& features, const MechanismNeeds& needs) {
+Result<void> check_session(const bpf::KernelFeatures& features, const MechanismNeeds& needs) {
   if (!features.uprobe_session)
     return fail(Error{ErrorKind::unsupported, "this kernel has no uprobe session links"}.hint(
         "session links need Linux 6.13; use a uprobe and a uretprobe program on older kernels"));
   return check_main_threads(needs);
 }
 
-Result<void> check_perf_events(const KernelFeatures& features, const MechanismNeeds& needs) {
+Result<void> check_perf_events(const bpf::KernelFeatures& features, const MechanismNeeds& needs) {
   if (!features.sysfs)
     return fail(Error{ErrorKind::unsupported,
                       "uprobe perf events are described in /sys, which is not mounted"}
@@ -121,14 +121,14 @@ Result<void> check_perf_events(const KernelFeatures& features, const MechanismNe
     return fail(Error{ErrorKind::unsupported, "this kernel has no uprobe perf events"}.hint(
         "needs Linux 4.17 with CONFIG_UPROBE_EVENTS, and a mounted /sys"));
   if (!features.perf_permitted)
-    return fail(with_refusal_hints(
+    return fail(bpf::with_refusal_hints(
         Error{ErrorKind::not_permitted, "this user may not open uprobe perf events"}
             .hint("needs CAP_SYS_ADMIN: kernels since July 2025 require it (CVE-2025-38466)")
             .hint(fewer_rights(needs.loaded_by_us))));
   return {};
 }
 
-Result<void> check_perf(const KernelFeatures& features, const MechanismNeeds& needs) {
+Result<void> check_perf(const bpf::KernelFeatures& features, const MechanismNeeds& needs) {
   if (!features.perf_link)
     return fail(Error{ErrorKind::unsupported, "this kernel has no BPF links on perf events"}.hint(
         "BPF links on perf events need Linux 5.15; use --mechanism perf-ioctl"));
@@ -136,7 +136,7 @@ Result<void> check_perf(const KernelFeatures& features, const MechanismNeeds& ne
 }
 
 // The rule of check_binding(), checked before anything is loaded.
-Result<void> check_ioctl(const KernelFeatures& features, const MechanismNeeds& needs) {
+Result<void> check_ioctl(const bpf::KernelFeatures& features, const MechanismNeeds& needs) {
   if (!needs.loaded_by_us && features.perf_link)
     return fail(Error{ErrorKind::unsupported,
                       "perf-ioctl cannot attach a program loaded by another process"}
@@ -146,13 +146,13 @@ Result<void> check_ioctl(const KernelFeatures& features, const MechanismNeeds& n
   return check_perf_events(features, needs);
 }
 
-Result<void> check_tracefs(const KernelFeatures& features) {
+Result<void> check_tracefs(const bpf::KernelFeatures& features) {
   if (!features.tracefs_uprobe)
-    return fail(with_lockdown_hint(
+    return fail(bpf::with_lockdown_hint(
         Error{ErrorKind::unsupported, "no tracefs with uprobe_events is mounted"}.hint(
             "mount -t tracefs tracefs /sys/kernel/tracing")));
   if (!features.tracefs_permitted)
-    return fail(with_refusal_hints(
+    return fail(bpf::with_refusal_hints(
         Error{ErrorKind::not_permitted, "this user may not write uprobe_events of tracefs"}.hint(
             "needs root, or write permission for the file, and a kernel without "
             "lockdown=confidentiality")));
@@ -162,11 +162,11 @@ Result<void> check_tracefs(const KernelFeatures& features) {
 // Programs that are not loaded yet are not loaded for sessions, because they would run twice per
 // call.
 bool fits_program(Mechanism mechanism, const MechanismNeeds& needs) {
-  const ProgramKind kind = program_kind(mechanism);
-  return needs.kind ? kind == *needs.kind : kind != ProgramKind::session;
+  const bpf::ProgramKind kind = program_kind(mechanism);
+  return needs.kind ? kind == *needs.kind : kind != bpf::ProgramKind::session;
 }
 
-Result<void> check_mechanism(Mechanism mechanism, const KernelFeatures& features,
+Result<void> check_mechanism(Mechanism mechanism, const bpf::KernelFeatures& features,
                              const MechanismNeeds& needs) {
   if (!fits_program(mechanism, needs))
     return fail(Error{ErrorKind::unsupported,
@@ -174,7 +174,7 @@ Result<void> check_mechanism(Mechanism mechanism, const KernelFeatures& features
                           ", not for --mechanism " + std::string(to_string(mechanism))}
                     .hint("leave out --mechanism"));
   const bool has_semaphores = // kernels with uprobe_multi links have them
-      program_kind(mechanism) != ProgramKind::plain || features.semaphores;
+      program_kind(mechanism) != bpf::ProgramKind::plain || features.semaphores;
   if (needs.semaphores && !has_semaphores)
     return fail(
         Error{ErrorKind::unsupported,
@@ -234,8 +234,9 @@ void close_in_parallel(std::vector<UniqueFd>& links) {
 } // namespace
 
 Result<Mechanism> choose_mechanism(std::optional<Mechanism> requested,
-                                   const KernelFeatures& features, const MechanismNeeds& needs) {
-  if (requested == Mechanism::multi && needs.kind == ProgramKind::session)
+                                   const bpf::KernelFeatures& features,
+                                   const MechanismNeeds& needs) {
+  if (requested == Mechanism::multi && needs.kind == bpf::ProgramKind::session)
     requested = Mechanism::session;
   if (requested) {
     if (auto checked = check_mechanism(*requested, features, needs); !checked)
@@ -270,11 +271,11 @@ Error attach_error(int errnum, const std::string& label, const MechanismRequest&
   case EPERM:
   case EACCES:
     if (mechanism == Mechanism::perf || mechanism == Mechanism::perf_ioctl)
-      return with_refusal_hints(
+      return bpf::with_refusal_hints(
           error(ErrorKind::not_permitted, "the kernel does not permit a perf event here")
               .hint("needs CAP_SYS_ADMIN: kernels since July 2025 require it (CVE-2025-38466)")
               .hint(fewer_rights(loaded_by_us)));
-    return with_refusal_hints(
+    return bpf::with_refusal_hints(
         error(ErrorKind::not_permitted, "the kernel does not permit a probe here")
             .hint("needs CAP_BPF and CAP_PERFMON, or root"));
   case ESRCH:
@@ -355,4 +356,4 @@ void Attachment::detach(const std::function<void(std::size_t done)>& progress) {
   descriptors_.reset();
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::probe

@@ -9,7 +9,7 @@
 #include <functional>
 #include <sys/types.h>
 
-namespace uprobectl {
+namespace uprobectl::probe {
 
 // How the kernel attaches uprobes.
 enum class Mechanism {
@@ -27,10 +27,10 @@ enum class Mechanism {
 };
 std::string_view to_string(Mechanism mechanism); // the value of --mechanism
 // Whether programs get the cookie of a probe, by which they distinguish probes.
-bool supports_cookies(Mechanism mechanism, const KernelFeatures& features);
+bool supports_cookies(Mechanism mechanism, const bpf::KernelFeatures& features);
 
 // The kind of program that the mechanism needs.
-ProgramKind program_kind(Mechanism mechanism);
+bpf::ProgramKind program_kind(Mechanism mechanism);
 
 // The requirements for the choice of a mechanism.
 struct MechanismNeeds {
@@ -41,14 +41,15 @@ struct MechanismNeeds {
   bool semaphores = false;        // static probes with semaphores, which the kernel must increment
   // The kind of a program that is loaded already or supports no other kind. nullopt if the program
   // will be loaded for the chosen mechanism.
-  std::optional<ProgramKind> kind = {};
+  std::optional<bpf::ProgramKind> kind = {};
 };
 
 // Returns the requested mechanism, or the first in preference order that this kernel supports. For
 // a session program, multi means session. Call it before loading programs. Errors: unsupported or
 // not_permitted, with the reason.
 Result<Mechanism> choose_mechanism(std::optional<Mechanism> requested,
-                                   const KernelFeatures& features, const MechanismNeeds& needs);
+                                   const bpf::KernelFeatures& features,
+                                   const MechanismNeeds& needs);
 
 // A location to probe and the program to run there.
 struct ProbeSite {
@@ -58,7 +59,7 @@ struct ProbeSite {
   // the probe is attached; nullopt if there is none.
   std::optional<FileOffset> semaphore = {};
   bool on_return = false; // ignored for session programs, which run at entry and return
-  LoadedProgram program;
+  bpf::LoadedProgram program;
   std::uint64_t cookie = 0; // reaches the program through bpf_get_attach_cookie
   std::string label;        // names the site in errors
   std::size_t probe = 0;    // the caller's index of its probe
@@ -95,4 +96,4 @@ private:
   std::unique_ptr<ProbeDescriptors> descriptors_;
 };
 
-} // namespace uprobectl
+} // namespace uprobectl::probe

@@ -44,7 +44,7 @@ using SelfProbedArgument = const void*;
 [[gnu::visibility("hidden")]] void uprobectl_self_single_stepped_exit();
 }
 
-namespace uprobectl {
+namespace uprobectl::probe {
 
 namespace {
 
@@ -136,11 +136,12 @@ void call_self_probed(bool emulated) {
 
 std::optional<SelfProbePoint> find_self_probe(SelfInstruction instruction) {
   UniqueFd file{::open("/proc/self/exe", O_RDONLY | O_CLOEXEC)};
-  const auto mappings = read_mappings(::getpid());
+  const auto mappings = process::read_mappings(::getpid());
   if (!file || !mappings) return std::nullopt;
   const std::uintptr_t address = address_of(instruction);
-  const auto found = std::ranges::find_if(
-      *mappings, [&](const Mapping& each) { return each.start <= address && address < each.end; });
+  const auto found = std::ranges::find_if(*mappings, [&](const process::Mapping& each) {
+    return each.start <= address && address < each.end;
+  });
   if (found == mappings->end()) return std::nullopt;
   return SelfProbePoint{.file = std::move(file),
                         .offset = FileOffset{found->offset.value + (address - found->start)}};
@@ -148,7 +149,7 @@ std::optional<SelfProbePoint> find_self_probe(SelfInstruction instruction) {
 
 AskedChild AskedChild::start(const std::function<void(const Answer& answer)>& work) {
   AskedChild started;
-  auto pipe = make_pipe();
+  auto pipe = process::make_pipe();
   if (!pipe) return started;
   const pid_t parent = ::getpid();
   const pid_t child = ::fork();
@@ -172,7 +173,7 @@ AskedChild& AskedChild::operator=(AskedChild&& other) noexcept {
 
 AskedChild::~AskedChild() {
   const auto timeout = is_killed_ ? std::chrono::milliseconds(0) : answer_timeout;
-  if (child_ >= 0 && !wait_for(child_, timeout)) ::kill(child_, SIGKILL);
+  if (child_ >= 0 && !process::wait_for(child_, timeout)) ::kill(child_, SIGKILL);
 }
 
 std::optional<std::uint64_t> AskedChild::answer() {
@@ -188,7 +189,7 @@ std::optional<std::uint64_t> AskedChild::answer() {
 }
 
 bool AskedChild::has_ended() {
-  if (child_ >= 0 && wait_for(child_, std::chrono::milliseconds(0))) child_ = -1;
+  if (child_ >= 0 && process::wait_for(child_, std::chrono::milliseconds(0))) child_ = -1;
   return child_ < 0;
 }
 
@@ -202,4 +203,4 @@ std::optional<std::chrono::nanoseconds> measure_call_cost(Mechanism mechanism,
   return std::chrono::nanoseconds(*batch / calls_in_batch);
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::probe

@@ -8,7 +8,7 @@
 #include <functional>
 #include <sys/types.h>
 
-namespace uprobectl {
+namespace uprobectl::probe {
 
 // Instructions in functions of this program that are there to be probed.
 enum class SelfInstruction {
@@ -56,7 +56,7 @@ private:
 struct SelfProbe {
   SelfInstruction instruction = SelfInstruction::emulated_entry;
   bool on_return = false; // a return probe of the kernel, at an entry
-  LoadedProgram program;
+  bpf::LoadedProgram program;
   std::uint64_t cookie = 0;
 };
 // Returns how much longer a call takes with these probes than without, as measured in a child, or
@@ -66,4 +66,4 @@ std::optional<std::chrono::nanoseconds> measure_call_cost(Mechanism mechanism,
                                                           std::span<const SelfProbe> probes,
                                                           const std::function<void()>& begin);
 
-} // namespace uprobectl
+} // namespace uprobectl::probe

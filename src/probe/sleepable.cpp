@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-namespace uprobectl {
+namespace uprobectl::probe {
 
 namespace {
 
@@ -22,7 +22,7 @@ void copy_at_hit(Mechanism mechanism, const AskedChild::Answer& answer) {
   void* const unread =
       ::mmap(nullptr, sizeof(expected), PROT_READ, MAP_PRIVATE, point->file.get(), 0);
   if (unread == MAP_FAILED) return;
-  const auto program = CopyingProgram::load(program_kind(mechanism), unread);
+  const auto program = bpf::CopyingProgram::load(program_kind(mechanism), unread);
   if (!program) return;
   const std::array sites = {ProbeSite{.file = point->file.get(),
                                       .offset = point->offset,
@@ -46,4 +46,4 @@ bool sleepable_programs_run(Mechanism mechanism) {
   return start_sleepable_test(mechanism).answer() == 1;
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::probe

@@ -5,7 +5,7 @@
 
 #include "probe/self_probe.hpp"
 
-namespace uprobectl {
+namespace uprobectl::probe {
 
 // Starts a child that probes itself. It answers 1 if the program has read the memory, then
 // detaches.
@@ -14,4 +14,4 @@ AskedChild start_sleepable_test(Mechanism mechanism);
 // Same. Takes as long as attaching and detaching one probe.
 bool sleepable_programs_run(Mechanism mechanism);
 
-} // namespace uprobectl
+} // namespace uprobectl::probe

@@ -17,7 +17,7 @@
 #include <tuple>
 #include <unistd.h>
 
-namespace uprobectl {
+namespace uprobectl::probe {
 
 namespace {
 
@@ -30,11 +30,11 @@ std::string hex(std::uint64_t value) {
 } // namespace
 
 TracefsEvents::TracefsEvents(std::string folder, UniqueFd commands)
-    : folder_(std::move(folder)), group_(EventOwner::self().group()),
+    : folder_(std::move(folder)), group_(bpf::EventOwner::self().group()),
       commands_(std::move(commands)) {}
 
 Result<TracefsEvents> TracefsEvents::open() {
-  const auto folder = find_tracefs();
+  const auto folder = bpf::find_tracefs();
   if (!folder)
     return fail(Error{ErrorKind::unsupported, "no tracefs with uprobe_events is mounted"}.hint(
         "mount -t tracefs tracefs /sys/kernel/tracing"));
@@ -68,7 +68,7 @@ void TracefsEvents::remove_leftovers() const {
         colon > slash || slash > space)
       continue;
     const auto owner =
-        EventOwner::parse_group(std::string_view(line).substr(colon + 1, slash - colon - 1));
+        bpf::EventOwner::parse_group(std::string_view(line).substr(colon + 1, slash - colon - 1));
     if (owner && owner->has_ended()) left.push_back(line.substr(colon + 1, space - colon - 1));
   }
   for (const std::string& event : left) (void)write_command("-:" + event); // may be removed already
@@ -189,7 +189,7 @@ private:
 
   const MechanismRequest& plan_;
   ProbeDescriptors& descriptors_;
-  const bool has_links_ = kernel_has_perf_links();
+  const bool has_links_ = bpf::kernel_has_perf_links();
 };
 
 } // namespace
@@ -198,7 +198,7 @@ Result<void> attach_tracefs(const MechanismRequest& plan, ProbeDescriptors& desc
   auto events = TracefsEvents::open();
   if (!events) return fail(std::move(events).error());
   descriptors.events = std::make_unique<TracefsEvents>(std::move(*events));
-  raise_descriptor_limit();
+  bpf::raise_descriptor_limit();
   return TracefsAttacher(plan, descriptors).attach();
 }
 
@@ -217,4 +217,4 @@ std::size_t count_perf_events(Mechanism mechanism, std::span<const ProbeSite> si
   return group_into_events(sites).size() * std::max<std::size_t>(processes, 1);
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::probe

@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-namespace uprobectl {
+namespace uprobectl::process {
 
 namespace {
 
@@ -38,4 +38,4 @@ std::optional<std::uint64_t> find_anonymous_copy(pid_t pid, Bytes start) {
   return std::nullopt;
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::process

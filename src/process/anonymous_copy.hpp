@@ -7,7 +7,7 @@
 
 #include <sys/types.h>
 
-namespace uprobectl {
+namespace uprobectl::process {
 
 // Returns the address at which executable anonymous memory of the process begins with these bytes,
 // a library's first ones. On devices with pages of 16 KiB, Android's linker loads libraries that
@@ -16,4 +16,4 @@ namespace uprobectl {
 // be read.
 std::optional<std::uint64_t> find_anonymous_copy(pid_t pid, Bytes start);
 
-} // namespace uprobectl
+} // namespace uprobectl::process

@@ -11,7 +11,7 @@
 #include <unistd.h>
 #include <utility>
 
-namespace uprobectl {
+namespace uprobectl::process {
 
 Result<BackgroundCommand> BackgroundCommand::start(std::vector<std::string> words,
                                                    std::string_view input,
@@ -118,4 +118,4 @@ std::optional<ChildEnd> BackgroundCommand::end(std::chrono::milliseconds timeout
   return end_;
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::process

@@ -6,7 +6,7 @@
 
 #include <string_view>
 
-namespace uprobectl {
+namespace uprobectl::process {
 
 // It gets SIGTERM when this process ends, however that ends. The destructor kills it.
 class BackgroundCommand {
@@ -46,4 +46,4 @@ private:
   UniqueFd lifeline_;
 };
 
-} // namespace uprobectl
+} // namespace uprobectl::process

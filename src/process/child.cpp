@@ -11,7 +11,7 @@
 #include <thread>
 #include <unistd.h>
 
-namespace uprobectl {
+namespace uprobectl::process {
 
 namespace {
 
@@ -70,4 +70,4 @@ void ProcessHandle::add_to(std::vector<pollfd>& polled) const {
   if (fd_) polled.push_back({.fd = fd_.get(), .events = POLLIN, .revents = 0});
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::process

@@ -9,7 +9,7 @@
 #include <sys/types.h>
 #include <vector>
 
-namespace uprobectl {
+namespace uprobectl::process {
 
 // Both ends of a pipe.
 struct Pipe {
@@ -59,4 +59,4 @@ private:
   int open_error_;
 };
 
-} // namespace uprobectl
+} // namespace uprobectl::process

@@ -17,7 +17,7 @@
 #include <unistd.h>
 #include <utility>
 
-namespace uprobectl {
+namespace uprobectl::process {
 
 namespace {
 
@@ -220,4 +220,4 @@ Result<CommandResult> stream_command(const std::vector<std::string>& words,
   return run(words, timeout, take_output, {}, {});
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::process

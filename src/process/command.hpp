@@ -7,7 +7,7 @@
 #include <chrono>
 #include <functional>
 
-namespace uprobectl {
+namespace uprobectl::process {
 
 struct CommandResult {
   std::string output; // stdout
@@ -39,4 +39,4 @@ Result<CommandResult> stream_command(const std::vector<std::string>& words,
                                      std::chrono::milliseconds timeout, std::size_t max_size,
                                      const std::function<bool(std::string_view chunk)>& take);
 
-} // namespace uprobectl
+} // namespace uprobectl::process

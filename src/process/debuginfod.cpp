@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <fmt/format.h>
 
-namespace uprobectl {
+namespace uprobectl::process {
 
 namespace {
 
@@ -77,4 +77,4 @@ Result<std::string> DebuginfodClient::ask(const std::vector<std::string>& words,
   return fail(std::move(error));
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::process

@@ -10,7 +10,7 @@
 #include <mutex>
 #include <vector>
 
-namespace uprobectl {
+namespace uprobectl::process {
 
 // Runs debuginfod-find from PATH, which asks the servers in DEBUGINFOD_URLS and keeps what it
 // downloads in its cache. Thread-safe.
@@ -39,4 +39,4 @@ private:
   std::map<std::vector<std::string>, Result<std::string>> answers_;
 };
 
-} // namespace uprobectl
+} // namespace uprobectl::process

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-namespace uprobectl {
+namespace uprobectl::process {
 
 namespace {
 
@@ -39,4 +39,4 @@ bool MappedMemory::contains(pid_t pid, std::uint64_t address, Clock::time_point 
   return is_readable(read.mappings, address);
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::process

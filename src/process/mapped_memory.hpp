@@ -7,7 +7,7 @@
 #include <chrono>
 #include <map>
 
-namespace uprobectl {
+namespace uprobectl::process {
 
 // Keeps the mappings of the processes that were asked about. Reads those of a process again after a
 // second, or if an address is not in them that was used after they were read.
@@ -27,4 +27,4 @@ private:
   std::map<pid_t, Known> processes_;
 };
 
-} // namespace uprobectl
+} // namespace uprobectl::process

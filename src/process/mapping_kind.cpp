@@ -6,7 +6,7 @@
 #include <unistd.h>
 #include <utility>
 
-namespace uprobectl {
+namespace uprobectl::process {
 
 namespace {
 
@@ -111,4 +111,4 @@ void restore_replaced_code(std::vector<Mapping>& mappings) {
   for (auto& [number, replaced] : found) mappings[number] = std::move(replaced);
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::process

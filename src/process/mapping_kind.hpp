@@ -6,7 +6,7 @@
 
 #include <span>
 
-namespace uprobectl {
+namespace uprobectl::process {
 
 // Memory without a file: "[heap]", "[anon:…]", "//anon", an empty name, "/anon_hugepage (deleted)".
 // False for [vdso], an ELF image that a FileSource may have.
@@ -29,4 +29,4 @@ std::optional<Mapping> find_replaced_code(std::span<const Mapping> mappings, std
 // Gives each such mapping the file and the offset of what it replaced.
 void restore_replaced_code(std::vector<Mapping>& mappings);
 
-} // namespace uprobectl
+} // namespace uprobectl::process

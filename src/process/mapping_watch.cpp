@@ -18,7 +18,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-namespace uprobectl {
+namespace uprobectl::process {
 
 namespace {
 
@@ -388,4 +388,4 @@ void MappingWatch::drain(const std::function<void(const MappingEvent&)>& visit) 
   }
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::process

@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-namespace uprobectl {
+namespace uprobectl::process {
 
 // A change to the mappings or the name of a process.
 struct MappingEvent {
@@ -137,4 +137,4 @@ private:
   std::unique_ptr<State> state_;
 };
 
-} // namespace uprobectl
+} // namespace uprobectl::process

@@ -19,7 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-namespace uprobectl {
+namespace uprobectl::process {
 
 std::string proc_path(pid_t pid, std::string_view name) {
   return "/proc/" + std::to_string(pid) + "/" + std::string(name);
@@ -460,4 +460,4 @@ bool is_reachable_by_path(const Mapping& mapping) {
          (match == FileMatch::inode && has_other_device_in_maps(mapping.path));
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::process

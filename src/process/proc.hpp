@@ -8,7 +8,7 @@
 #include <functional>
 #include <sys/types.h>
 
-namespace uprobectl {
+namespace uprobectl::process {
 
 // "/proc/PID/NAME".
 std::string proc_path(pid_t pid, std::string_view name);
@@ -107,4 +107,4 @@ std::vector<PathCandidate> path_candidates(pid_t pid, const Mapping& mapping,
 // Whether the mapped file can be opened by its path, also after the process has ended.
 bool is_reachable_by_path(const Mapping& mapping);
 
-} // namespace uprobectl
+} // namespace uprobectl::process

@@ -7,7 +7,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-namespace uprobectl {
+namespace uprobectl::process {
 
 ProcessMemory::ProcessMemory(pid_t pid) {
   open(proc_path(pid, "mem"));
@@ -29,4 +29,4 @@ bool ProcessMemory::read(std::uint64_t address, std::span<std::byte> bytes) cons
                     static_cast<ssize_t>(bytes.size());
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::process

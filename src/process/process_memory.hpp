@@ -7,7 +7,7 @@
 #include <span>
 #include <sys/types.h>
 
-namespace uprobectl {
+namespace uprobectl::process {
 
 // The memory of a process at the time of each call. Reads through /proc/PID/mem, which also reads
 // memory that is only executable.
@@ -28,4 +28,4 @@ private:
   bool permitted_ = true;
 };
 
-} // namespace uprobectl
+} // namespace uprobectl::process

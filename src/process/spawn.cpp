@@ -9,7 +9,7 @@
 
 extern char** environ;
 
-namespace uprobectl {
+namespace uprobectl::process {
 
 std::string android_command_directory() {
   const char* chosen = std::getenv("UPROBECTL_ANDROID_COMMANDS");
@@ -66,4 +66,4 @@ Result<pid_t> SpawnOptions::start(const std::vector<std::string>& words,
   return child;
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::process

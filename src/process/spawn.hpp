@@ -6,7 +6,7 @@
 
 #include <spawn.h>
 
-namespace uprobectl {
+namespace uprobectl::process {
 
 // The directory of Android's commands: /system/bin, or $UPROBECTL_ANDROID_COMMANDS for tests.
 std::string android_command_directory();
@@ -36,4 +36,4 @@ private:
   posix_spawnattr_t attributes_{};
 };
 
-} // namespace uprobectl
+} // namespace uprobectl::process

@@ -13,7 +13,7 @@
 #include <set>
 #include <unistd.h>
 
-namespace uprobectl {
+namespace uprobectl::process {
 
 namespace {
 
@@ -365,4 +365,4 @@ std::vector<MappingSurvey> survey_mappings(std::span<const ProbedFile> files,
   return surveyor.take();
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::process

@@ -9,7 +9,7 @@
 #include <memory>
 #include <string_view>
 
-namespace uprobectl {
+namespace uprobectl::process {
 
 // Why the kernel puts no breakpoints into executable memory with code of a file.
 enum class MappingObstacle : std::uint8_t {
@@ -102,4 +102,4 @@ CopyName copy_name(std::string_view path);
 bool is_mapped_by_others(std::span<const ProbedFile> files, std::span<const pid_t> pids,
                          std::chrono::milliseconds max_time);
 
-} // namespace uprobectl
+} // namespace uprobectl::process

@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 
-namespace uprobectl {
+namespace uprobectl::resolve {
 
 namespace {
 
@@ -17,7 +17,7 @@ constexpr std::chrono::seconds command_timeout{20};
 
 // The output of one of Android's own commands.
 Result<std::string> run_device_command(const std::vector<std::string>& words) {
-  auto result = run_android_command(words, command_timeout);
+  auto result = process::run_android_command(words, command_timeout);
   if (!result && result.error().kind == ErrorKind::not_found)
     return fail(Error{ErrorKind::unsupported,
                       fmt::format("this is not Android: no /system/bin/{}", words.front())}
@@ -77,7 +77,7 @@ Result<std::vector<std::string>> device_abis() {
 }
 
 Result<bool> is_user_build() {
-  const auto result = run_android_command({"getprop", "ro.build.type"}, command_timeout);
+  const auto result = process::run_android_command({"getprop", "ro.build.type"}, command_timeout);
   if (!result && result.error().kind == ErrorKind::not_found) return false;
   if (!result) return fail(result.error());
   if (result->exit_code != 0)
@@ -129,4 +129,4 @@ Result<PackageUser> package_user(const std::string& package) {
   return fail(no_package(package));
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::resolve

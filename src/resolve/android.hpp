@@ -5,7 +5,7 @@
 
 #include "uprobectl/util.hpp"
 
-namespace uprobectl {
+namespace uprobectl::resolve {
 
 // Returns the ABIs of the device, the preferred one first: "arm64-v8a", "armeabi-v7a", ...
 Result<std::vector<std::string>> device_abis();
@@ -26,4 +26,4 @@ Result<PackageUser> package_user(const std::string& package);
 // "eng". Returns false if this is not Android.
 Result<bool> is_user_build();
 
-} // namespace uprobectl
+} // namespace uprobectl::resolve

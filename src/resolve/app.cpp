@@ -16,7 +16,7 @@
 #include <set>
 #include <sys/stat.h>
 
-namespace uprobectl {
+namespace uprobectl::resolve {
 
 namespace {
 
@@ -101,11 +101,11 @@ Result<void> AppFiles::read_archive(const std::string& path) {
   if (!mapped) return fail(std::move(mapped).error());
   archives_.push_back({path, std::make_shared<const MappedFile>(std::move(*mapped))});
   const auto& file = archives_.back().file;
-  const auto archive = uprobectl::Archive::parse(file->bytes());
+  const auto archive = archive::Archive::parse(file->bytes());
   if (!archive) return fail(Error(archive.error()).within(path));
   if (auto warning = duplicate_warning(*file, path)) warnings_.push_back(std::move(*warning));
   std::set<std::string_view> seen;
-  const auto read = archive->for_each([&](const ArchiveEntry& entry) {
+  const auto read = archive->for_each([&](const archive::ArchiveEntry& entry) {
     const auto parts = split_entry(entry.name);
     if (parts && seen.insert(entry.name).second)
       libraries_.push_back({.name = std::string(parts->name),
@@ -299,4 +299,4 @@ std::vector<std::string> known_abis() {
   return abis;
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::resolve

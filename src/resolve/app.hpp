@@ -8,7 +8,7 @@
 
 #include "uprobectl/resolve.hpp"
 
-namespace uprobectl {
+namespace uprobectl::resolve {
 
 // The ELF and OAT files of one package.
 class AppFiles {
@@ -72,4 +72,4 @@ private:
   std::vector<std::string> warnings_; // about archives
 };
 
-} // namespace uprobectl
+} // namespace uprobectl::resolve

@@ -9,7 +9,7 @@
 #include <fmt/format.h>
 #include <map>
 
-namespace uprobectl {
+namespace uprobectl::resolve {
 
 namespace {
 
@@ -44,7 +44,7 @@ Result<std::vector<CompiledFile>> compile_app(const std::string& package,
   if (!before) return fail(before.error());
   const std::vector<std::string> command = {"cmd",   "package", "compile", "-m",
                                             "speed", "-f",      package};
-  const auto done = run_android_command(command, compiling_timeout);
+  const auto done = process::run_android_command(command, compiling_timeout);
   if (!done) return fail(Error(done.error()).within("--compile"));
   // It prints "Success", also behind a list of results, and ends with 0 even if it has failed.
   if (done->exit_code != 0 || !done->output.contains("Success")) {
@@ -68,4 +68,4 @@ Result<std::vector<CompiledFile>> compile_app(const std::string& package,
   return files;
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::resolve

@@ -6,7 +6,7 @@
 
 #include "uprobectl/resolve.hpp"
 
-namespace uprobectl {
+namespace uprobectl::resolve {
 
 // A compiled file of a package, before and after. Empty filter: there was none.
 struct CompiledFile {
@@ -22,4 +22,4 @@ struct CompiledFile {
 Result<std::vector<CompiledFile>> compile_app(const std::string& package,
                                               const art::DexSearch& search);
 
-} // namespace uprobectl
+} // namespace uprobectl::resolve

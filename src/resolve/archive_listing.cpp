@@ -11,12 +11,13 @@
 #include <algorithm>
 #include <fmt/format.h>
 
-namespace uprobectl {
+namespace uprobectl::resolve {
 
 namespace {
 
 // Sets ArchiveLibrary::probeable and reason, and the members that describe the entry's data.
-void check_library(const Archive& archive, const ArchiveEntry& entry, ArchiveLibrary& library) {
+void check_library(const archive::Archive& archive, const archive::ArchiveEntry& entry,
+                   ArchiveLibrary& library) {
   const auto data = archive.data_offset(entry);
   if (!data) {
     library.reason = data.error().message;
@@ -33,7 +34,7 @@ void check_library(const Archive& archive, const ArchiveEntry& entry, ArchiveLib
     library.reason = bytes.error().message;
     return;
   }
-  const auto parsed = Binary::parse(*bytes, *data);
+  const auto parsed = binary::Binary::parse(*bytes, *data);
   if (!parsed) {
     library.reason = parsed.error().message;
     return;
@@ -51,25 +52,26 @@ void check_library(const Archive& archive, const ArchiveEntry& entry, ArchiveLib
   if (!notes.empty()) library.reason = std::move(notes);
 }
 
-ArchiveLibrary describe(const Archive& archive, const ArchiveEntry& entry) {
+ArchiveLibrary describe(const archive::Archive& archive, const archive::ArchiveEntry& entry) {
   ArchiveLibrary library;
   library.entry = entry.name;
   library.size = entry.size;
-  library.compression = entry.encrypted ? compression_name(entry.method) + ", encrypted"
-                                        : compression_name(entry.method);
+  library.compression = entry.encrypted ? archive::compression_name(entry.method) + ", encrypted"
+                                        : archive::compression_name(entry.method);
   check_library(archive, entry, library);
   return library;
 }
 
 // Whether APKs inside the archive are those that a device installs, not the data of an app.
-bool has_apks(const Archive& archive) { return !archive.has("AndroidManifest.xml"); }
+bool has_apks(const archive::Archive& archive) { return !archive.has("AndroidManifest.xml"); }
 
 bool is_apk_name(std::string_view name) { return name.ends_with(".apk"); }
 
 // Calls visit(name) for each library of an APK inside the archive, or returns why it cannot be
 // read. Subtracts inflated bytes from `budget`.
-Result<void> visit_inner(const Archive& outer, const ArchiveEntry& container, std::uint64_t& budget,
-                         const std::function<void(const Archive&, const ArchiveEntry&)>& visit) {
+Result<void> visit_inner(
+    const archive::Archive& outer, const archive::ArchiveEntry& container, std::uint64_t& budget,
+    const std::function<void(const archive::Archive&, const archive::ArchiveEntry&)>& visit) {
   if (!container.probeable()) {
     if (container.size > budget)
       return fail(ErrorKind::unsupported, "not inflated: the archive's APKs are too large");
@@ -77,20 +79,20 @@ Result<void> visit_inner(const Archive& outer, const ArchiveEntry& container, st
   }
   const auto inner = open_inner(outer, container);
   if (!inner) return fail(inner.error());
-  const auto archive = Archive::parse(inner->bytes);
+  const auto archive = archive::Archive::parse(inner->bytes);
   if (!archive) return fail(archive.error());
-  return archive->for_each([&](const ArchiveEntry& entry) {
+  return archive->for_each([&](const archive::ArchiveEntry& entry) {
     if (is_library_name(entry.name)) visit(*archive, entry);
     return true;
   });
 }
 
 // The row of an APK, before those of its libraries.
-ArchiveLibrary describe_container(const ArchiveEntry& entry) {
+ArchiveLibrary describe_container(const archive::ArchiveEntry& entry) {
   ArchiveLibrary row;
   row.entry = entry.name;
   row.size = entry.size;
-  row.compression = compression_name(entry.method);
+  row.compression = archive::compression_name(entry.method);
   row.is_container = true;
   return row;
 }
@@ -98,13 +100,13 @@ ArchiveLibrary describe_container(const ArchiveEntry& entry) {
 } // namespace
 
 Result<std::vector<ArchiveLibrary>> list_libraries(Bytes file) {
-  const auto archive = Archive::parse(file);
+  const auto archive = archive::Archive::parse(file);
   if (!archive) return fail(archive.error());
   const bool with_apks = has_apks(*archive);
   const auto package = not_installed(*archive);
   std::uint64_t budget = max_listed_bytes;
   std::vector<ArchiveLibrary> libraries;
-  const auto read = archive->for_each([&](const ArchiveEntry& entry) {
+  const auto read = archive->for_each([&](const archive::ArchiveEntry& entry) {
     if (is_library_name(entry.name)) {
       libraries.push_back(describe(*archive, entry));
       if (package) libraries.back().probeable = false;
@@ -113,11 +115,12 @@ Result<std::vector<ArchiveLibrary>> list_libraries(Bytes file) {
     if (!with_apks || !is_apk_name(entry.name)) return true;
     libraries.push_back(describe_container(entry));
     const std::size_t row = libraries.size() - 1;
-    const auto visited = visit_inner(
-        *archive, entry, budget, [&](const Archive& inner, const ArchiveEntry& library) {
-          libraries.push_back(describe(inner, library));
-          libraries.back().entry = fmt::format("{}!/{}", entry.name, library.name);
-        });
+    const auto visited =
+        visit_inner(*archive, entry, budget,
+                    [&](const archive::Archive& inner, const archive::ArchiveEntry& library) {
+                      libraries.push_back(describe(inner, library));
+                      libraries.back().entry = fmt::format("{}!/{}", entry.name, library.name);
+                    });
     const std::size_t count = libraries.size() - row - 1;
     libraries[row].is_unread = !visited;
     libraries[row].reason = !visited    ? visited.error().message
@@ -129,16 +132,17 @@ Result<std::vector<ArchiveLibrary>> list_libraries(Bytes file) {
   return libraries;
 }
 
-Result<std::vector<std::string>> library_names(const Archive& archive) {
+Result<std::vector<std::string>> library_names(const archive::Archive& archive) {
   const bool with_apks = has_apks(archive);
   std::uint64_t budget = max_listed_bytes;
   std::vector<std::string> names;
-  const auto read = archive.for_each([&](const ArchiveEntry& entry) {
+  const auto read = archive.for_each([&](const archive::ArchiveEntry& entry) {
     if (is_library_name(entry.name)) names.emplace_back(entry.name);
     if (with_apks && is_apk_name(entry.name))
-      (void)visit_inner(archive, entry, budget, [&](const Archive&, const ArchiveEntry& library) {
-        names.push_back(fmt::format("{}!/{}", entry.name, library.name));
-      });
+      (void)visit_inner(archive, entry, budget,
+                        [&](const archive::Archive&, const archive::ArchiveEntry& library) {
+                          names.push_back(fmt::format("{}!/{}", entry.name, library.name));
+                        });
     return true;
   });
   if (!read) return fail(read.error());
@@ -148,13 +152,13 @@ Result<std::vector<std::string>> library_names(const Archive& archive) {
 NestedEntry split_nested_entry(const MappedFile* file, const std::optional<std::string>& entry) {
   if (!entry) return {};
   if (file != nullptr)
-    if (const auto nested = split_nested(file->bytes(), *entry))
+    if (const auto nested = archive::split_nested(file->bytes(), *entry))
       return {nested->container, nested->entry};
   return {std::nullopt, *entry};
 }
 
 // https://source.android.com/docs/core/ota/apex: "APEX file format", "Compressed APEX files".
-std::optional<Error> apex_error(const Archive& archive, const std::string& subject) {
+std::optional<Error> apex_error(const archive::Archive& archive, const std::string& subject) {
   if (archive.has("apex_payload.img"))
     return Error{ErrorKind::unsupported,
                  subject + ": an APEX: its files are in a file system image, apex_payload.img"}
@@ -168,7 +172,7 @@ std::optional<Error> apex_error(const Archive& archive, const std::string& subje
   return std::nullopt;
 }
 
-std::optional<std::string> not_installed(const Archive& archive) {
+std::optional<std::string> not_installed(const archive::Archive& archive) {
   if (archive.has("BundleConfig.pb"))
     return "in an app bundle (.aab): bundletool makes the APKs that a device installs";
   if (archive.has("classes.jar") && archive.has("AndroidManifest.xml"))
@@ -176,4 +180,4 @@ std::optional<std::string> not_installed(const Archive& archive) {
   return std::nullopt;
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::resolve

@@ -6,13 +6,13 @@
 
 #include <algorithm>
 
-namespace uprobectl {
+namespace uprobectl::resolve {
 
 CodeMarks::CodeMarks(const elf::Image& image) {
   const auto read = [&](const elf::SymbolTable& table) {
     for (std::uint32_t index = 1; index < table.size(); ++index) {
       const auto symbol = table.at(index);
-      if (symbol && symbol->defined && is_mapping_symbol(*symbol, image.machine()))
+      if (symbol && symbol->defined && symbols::is_mapping_symbol(*symbol, image.machine()))
         marks_.push_back({.address = symbol->address, .data = symbol->name[1] == 'd'});
     }
   };
@@ -64,7 +64,7 @@ const CodeMarks& CodeIndex::marks() {
   return *marks_;
 }
 
-Bodies& CodeIndex::bodies() {
+symbols::Bodies& CodeIndex::bodies() {
   if (!bodies_ || bodies_->debug_tables() != image_.debug_symbols().size()) bodies_.emplace(image_);
   return *bodies_;
 }
@@ -114,31 +114,31 @@ bool CodeIndex::is_data(VirtualAddress address) {
   return data_.emplace(std::move(all)).contains(address);
 }
 
-Boundary CodeIndex::boundary_at(Arch arch, VirtualAddress start, VirtualAddress address) {
+insn::Boundary CodeIndex::boundary_at(Arch arch, VirtualAddress start, VirtualAddress address) {
   const std::uint64_t offset = address.value - start.value;
   const std::uint64_t fixed_size = arch_info(arch).instruction_size;
-  const Bytes code = code_bytes(image_, start, offset + max_instruction_size);
-  if (offset >= code.size()) return Boundary::no;
-  if (fixed_size != 0) return offset % fixed_size == 0 ? Boundary::yes : Boundary::no;
+  const Bytes code = code_bytes(image_, start, offset + insn::max_instruction_size);
+  if (offset >= code.size()) return insn::Boundary::no;
+  if (fixed_size != 0) return offset % fixed_size == 0 ? insn::Boundary::yes : insn::Boundary::no;
   constexpr std::uint64_t times = 8;
   constexpr std::uint64_t small = 1U << 20U; // bytes
   const std::uint64_t most = times * (image_.bytes().size() + small);
   Decoded& known = decoded_[start.value];
   while (known.begins.size() <= offset && !known.is_complete) {
     const Bytes rest = code.subspan(known.begins.size());
-    const auto size = decoded_bytes_ <= most ? instruction_size(arch, rest) : std::nullopt;
+    const auto size = decoded_bytes_ <= most ? insn::instruction_size(arch, rest) : std::nullopt;
     known.is_complete = !size;
     if (!size) break;
     decoded_bytes_ += *size;
     known.begins.push_back(true); // several times as quick as resize() for so few bits
     for (std::uint32_t i = 1; i < *size; ++i) known.begins.push_back(false);
   }
-  if (known.begins.size() <= offset) return Boundary::unknown;
-  return known.begins[offset] ? Boundary::yes : Boundary::no;
+  if (known.begins.size() <= offset) return insn::Boundary::unknown;
+  return known.begins[offset] ? insn::Boundary::yes : insn::Boundary::no;
 }
 
-std::optional<Instruction> CodeIndex::instruction_around(Arch arch, VirtualAddress start,
-                                                         VirtualAddress address) const {
+std::optional<insn::Instruction> CodeIndex::instruction_around(Arch arch, VirtualAddress start,
+                                                               VirtualAddress address) const {
   const std::uint64_t offset = address.value - start.value;
   const std::uint64_t fixed_size = arch_info(arch).instruction_size;
   std::uint64_t begin = fixed_size == 0 ? offset : offset - offset % fixed_size;
@@ -147,10 +147,10 @@ std::optional<Instruction> CodeIndex::instruction_around(Arch arch, VirtualAddre
     if (known == decoded_.end() || offset >= known->second.begins.size()) return std::nullopt;
     while (begin > 0 && !known->second.begins[begin]) --begin;
   }
-  const auto size =
-      instruction_size(arch, code_bytes(image_, {start.value + begin}, max_instruction_size));
+  const auto size = insn::instruction_size(
+      arch, code_bytes(image_, {start.value + begin}, insn::max_instruction_size));
   if (!size) return std::nullopt;
-  return Instruction{.offset = begin, .size = *size};
+  return insn::Instruction{.offset = begin, .size = *size};
 }
 
 void CodeIndex::read_sequences() {
@@ -174,4 +174,4 @@ bool CodeIndex::is_in_signature(VirtualAddress address) {
   return signatures_->contains(address);
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::resolve

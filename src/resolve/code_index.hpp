@@ -13,7 +13,7 @@
 
 #include <unordered_map>
 
-namespace uprobectl {
+namespace uprobectl::resolve {
 
 // The mapping symbols of an image, which separate data from instructions in a function. ARM and
 // AArch64 assemblers write them ($a, $t, $x, $d: ELF for the Arm Architecture, 5.5.5); stripped
@@ -60,14 +60,14 @@ private:
 class CodeIndex {
 public:
   // Borrows it.
-  explicit CodeIndex(Binary& file) : file_(file), image_(file.image()) {}
+  explicit CodeIndex(binary::Binary& file) : file_(file), image_(file.image()) {}
 
-  Binary& file() const { return file_; }
+  binary::Binary& file() const { return file_; }
   const elf::Image& image() const { return image_; }
   const FrameTable& frames();
   const CodeMarks& marks();
   // Read again after debug symbols were added.
-  Bodies& bodies();
+  symbols::Bodies& bodies();
 
   // Returns the code that unwind data describe at the address, or else the closest symbol that
   // covers it. Unwind data come first because they need no index of all symbols.
@@ -80,11 +80,11 @@ public:
 
   // As boundary_at() of the code from `start` on. Decodes each byte once for one start, and in all
   // at most eight times the image: after that, the answer is unknown.
-  Boundary boundary_at(Arch arch, VirtualAddress start, VirtualAddress address);
+  insn::Boundary boundary_at(Arch arch, VirtualAddress start, VirtualAddress address);
   // Returns the instruction that contains the address, with its offset from the start, after
   // boundary_at() has returned no. nullopt if there is none.
-  std::optional<Instruction> instruction_around(Arch arch, VirtualAddress start,
-                                                VirtualAddress address) const;
+  std::optional<insn::Instruction> instruction_around(Arch arch, VirtualAddress start,
+                                                      VirtualAddress address) const;
 
   // Whether the address is in a restartable sequence, or in the signature before an abort handler.
   bool is_in_sequence(VirtualAddress address);
@@ -100,11 +100,11 @@ private:
   };
   void read_sequences();
 
-  Binary& file_;
+  binary::Binary& file_;
   const elf::Image& image_;
   std::optional<FrameTable> frames_;
   std::optional<CodeMarks> marks_;
-  std::optional<Bodies> bodies_;
+  std::optional<symbols::Bodies> bodies_;
   std::optional<NopPasser> nop_passer_;
   std::optional<AddressSet> data_;
   std::optional<AddressSet> sequences_;
@@ -116,4 +116,4 @@ private:
 // Returns at most `most` bytes of code at the address; empty outside of executable segments.
 Bytes code_bytes(const elf::Image& image, VirtualAddress address, std::uint64_t most);
 
-} // namespace uprobectl
+} // namespace uprobectl::resolve

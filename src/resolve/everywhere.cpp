@@ -16,7 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-namespace uprobectl {
+namespace uprobectl::resolve {
 
 namespace {
 
@@ -96,7 +96,7 @@ public:
 
 private:
   void search_processes() {
-    for (const pid_t pid : all_processes()) {
+    for (const pid_t pid : process::all_processes()) {
       Result<std::vector<ProcessFile>> found = std::vector<ProcessFile>();
       if (by_build_id_) {
         auto all = find_all_in_processes({&pid, 1});
@@ -149,7 +149,7 @@ private:
     auto mapped = MappedFile::open(file.path.file);
     if (!mapped) return false;
     const auto opened =
-        Binary::open(std::make_shared<const MappedFile>(std::move(*mapped)), file.path);
+        binary::Binary::open(std::make_shared<const MappedFile>(std::move(*mapped)), file.path);
     return opened && (*opened)->image().build_id() == name_;
   }
 
@@ -177,4 +177,4 @@ Result<Targets> find_everywhere(std::string_view name, const std::string& root) 
   return CopySearch(name, root).run();
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::resolve

@@ -6,7 +6,7 @@
 
 #include "uprobectl/resolve.hpp"
 
-namespace uprobectl {
+namespace uprobectl::resolve {
 
 // Returns the copies of a library by its name, as a TARGET may name one ("libssl.so", "ssl"), or by
 // its build id, of 16 digits at least: each file once. `root`: the folder with the files of another
@@ -14,4 +14,4 @@ namespace uprobectl {
 // not_found without a copy.
 Result<Targets> find_everywhere(std::string_view name, const std::string& root = "");
 
-} // namespace uprobectl
+} // namespace uprobectl::resolve

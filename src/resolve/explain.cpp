@@ -14,7 +14,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 
-namespace uprobectl {
+namespace uprobectl::resolve {
 
 namespace {
 
@@ -28,7 +28,7 @@ std::optional<elf::Symbol> find_variable(const elf::Image& image, std::string_vi
     for (std::uint32_t index = 1; index < table.size(); ++index) {
       auto symbol = table.at(index);
       if (symbol && symbol->defined && symbol->type == elf::SymbolType::object &&
-          symbol->name.contains(last) && demangle(symbol->name) == name)
+          symbol->name.contains(last) && symbols::demangle(symbol->name) == name)
         return *std::move(symbol);
     }
     return std::nullopt;
@@ -66,7 +66,7 @@ std::string list_command(const Query& query) {
 }
 
 bool has_no_functions(const elf::Image& image) {
-  const auto functions = list_symbols(image, {});
+  const auto functions = symbols::list_symbols(image, {});
   return functions && functions->empty();
 }
 
@@ -80,11 +80,11 @@ std::vector<std::string> other_versions(const Query& query) {
   const std::string_view name = query.function.name;
   const auto at = name.find('@');
   if (at == std::string::npos || at == 0) return {};
-  const auto symbols = find_by_name(query.image, name.substr(0, at));
+  const auto symbols = symbols::find_by_name(query.image, name.substr(0, at));
   if (!symbols) return {};
   std::vector<std::string> names;
   for (const elf::Symbol& symbol : *symbols)
-    if (symbol.defined && symbol.version) names.push_back(display_name(symbol));
+    if (symbol.defined && symbol.version) names.push_back(symbols::display_name(symbol));
   std::ranges::sort(names);
   const auto repeated = std::ranges::unique(names);
   names.erase(repeated.begin(), repeated.end());
@@ -93,7 +93,7 @@ std::vector<std::string> other_versions(const Query& query) {
 
 // For a name that is that of a static probe, not of a function.
 std::optional<std::string> static_probe_hint(const Query& query) {
-  const auto notes = read_static_probes(query.image);
+  const auto notes = usdt::read_static_probes(query.image);
   if (!notes) return std::nullopt;
   const auto probe = find_static_probe(*notes, query.function.name);
   if (!probe) return std::nullopt;
@@ -108,7 +108,7 @@ std::string origin(const elf::Symbol& symbol) {
 }
 
 bool has_plt_entry(const elf::Image& image, std::string_view name) {
-  return std::ranges::any_of(plt_entries(image),
+  return std::ranges::any_of(symbols::plt_entries(image),
                              [&](const elf::Symbol& entry) { return entry.name == name; });
 }
 
@@ -132,9 +132,9 @@ std::string_view without_symbol_version(std::string_view name) {
 
 // The first symbol of that name, defined or not.
 std::optional<elf::Symbol> first_symbol(const Query& query) {
-  const auto named = find_by_name(query.image, query.function.name);
+  const auto named = symbols::find_by_name(query.image, query.function.name);
   if (named && !named->empty()) return named->front();
-  const auto demangled = find_by_demangled_name(query.image, query.function.name);
+  const auto demangled = symbols::find_by_demangled_name(query.image, query.function.name);
   if (demangled && !demangled->empty()) return demangled->front();
   return std::nullopt;
 }
@@ -145,7 +145,7 @@ constexpr std::size_t max_listed = 10;
 std::string shown_symbol(const Query& query, const elf::Symbol& symbol) {
   if (query.methods != nullptr && *query.methods && symbol.table == elf::Table::oat)
     if (auto source = art::source_name(**query.methods, symbol.name)) return std::move(*source);
-  return display_name(symbol);
+  return symbols::display_name(symbol);
 }
 
 // Returns a name with the scopes of C++ instead of those of Java, Python or Go.
@@ -200,9 +200,9 @@ Error add_suggestions(Error error, const Query& query) {
   if (query.function.form == FunctionSpec::Form::name && art::OatFile::is_oat(query.image))
     return std::move(error).hint(std::string(method_name_hint));
   if (const auto variable = find_variable(query.image, name)) return not_code(query, *variable);
-  auto near = nearest_names(query.image, without_wildcards(name));
+  auto near = symbols::nearest_names(query.image, symbols::without_wildcards(name));
   if (near.empty() && name.contains('.') && !name.contains("::")) // "Service.total"
-    near = nearest_names(query.image, with_scopes(name));
+    near = symbols::nearest_names(query.image, with_scopes(name));
   if (near.empty() && has_no_functions(query.image)) {
     if (auto damage = query.image.symbol_damage(); !damage.empty())
       return std::move(error).hint(std::move(damage.front()));
@@ -219,7 +219,7 @@ Error add_suggestions(Error error, const Query& query) {
 Error only_clones(const Query& query, const std::vector<elf::Symbol>& clones) {
   std::vector<std::string> names;
   names.reserve(clones.size());
-  for (const elf::Symbol& clone : clones) names.push_back(display_name(clone));
+  for (const elf::Symbol& clone : clones) names.push_back(symbols::display_name(clone));
   return Error{ErrorKind::not_found,
                fmt::format("{}: no function '{}', only its clones: {}", query.subject(),
                            query.function.name, joined(names))}
@@ -229,7 +229,7 @@ Error only_clones(const Query& query, const std::vector<elf::Symbol>& clones) {
 Error several_bodies(const Query& query, const std::vector<elf::Symbol>& bodies) {
   std::vector<std::string> names;
   names.reserve(bodies.size());
-  for (const elf::Symbol& body : bodies) names.push_back(display_name(body));
+  for (const elf::Symbol& body : bodies) names.push_back(symbols::display_name(body));
   const std::uint64_t plus = query.function.plus.value_or(0);
   return Error{ErrorKind::ambiguous,
                fmt::format("{}: '+{:#x}' of '{}' could be in each of its bodies, whose code "
@@ -267,7 +267,7 @@ Error ambiguous_spelling(const Query& query, const std::vector<elf::Symbol>& can
   // A whole name always works, unless several candidates have it.
   std::vector<std::string> names;
   for (const elf::Symbol& symbol : preferred_symbols(candidates))
-    names.push_back(demangle(symbol.name).value_or(std::string(symbol.name)));
+    names.push_back(symbols::demangle(symbol.name).value_or(std::string(symbol.name)));
   const auto unique = std::ranges::find_if(
       names, [&](const std::string& name) { return std::ranges::count(names, name) == 1; });
   if (unique == names.end()) return error;
@@ -278,7 +278,7 @@ Error ambiguous_spelling(const Query& query, const std::vector<elf::Symbol>& can
 
 Error hint_at_library(Error error, std::string_view command, const elf::Image& image,
                       const elf::Symbol& symbol) {
-  const std::string name = demangle(symbol.name).value_or(std::string(symbol.name));
+  const std::string name = symbols::demangle(symbol.name).value_or(std::string(symbol.name));
   if (symbol.version && !symbol.version->library.empty())
     return std::move(error).hint(fmt::format("probe it there: uprobectl {} {} {}", command,
                                              shell_word(symbol.version->library),
@@ -289,7 +289,7 @@ Error hint_at_library(Error error, std::string_view command, const elf::Image& i
 }
 
 Error not_code(const Query& query, const elf::Symbol& symbol) {
-  const std::string name = demangle(symbol.name).value_or(std::string(symbol.name));
+  const std::string name = symbols::demangle(symbol.name).value_or(std::string(symbol.name));
   if (symbol.defined) {
     Error error{ErrorKind::no_code,
                 fmt::format("{}: '{}' is data, not code", query.subject(), name)};
@@ -313,7 +313,7 @@ Error no_plt_entry(const Query& query) {
   const std::string subject = query.subject();
   const std::string_view name = query.function.name;
   const elf::Machine& machine = query.image.machine();
-  if (!can_find_plt_entries(machine))
+  if (!symbols::can_find_plt_entries(machine))
     return {ErrorKind::unsupported, fmt::format("{}: PLT entries of {} code cannot be found",
                                                 subject, elf::to_string(machine))};
   if (const auto symbol = first_symbol(query)) {
@@ -330,7 +330,7 @@ Error no_plt_entry(const Query& query) {
   }
   Error error{ErrorKind::not_found, fmt::format("{}: no import '{}'", subject, name)};
   std::vector<std::string> names;
-  for (const elf::Symbol& entry : plt_entries(query.image)) names.emplace_back(entry.name);
+  for (const elf::Symbol& entry : symbols::plt_entries(query.image)) names.emplace_back(entry.name);
   if (names.empty()) return std::move(error).hint("the file has no PLT entries");
   const auto near = nearest(without_symbol_version(name), names);
   if (!near.empty()) error = std::move(error).hint(did_you_mean(near));
@@ -338,4 +338,4 @@ Error no_plt_entry(const Query& query) {
                                shell_word(subject));
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::resolve

@@ -5,7 +5,7 @@
 #include "resolve/methods.hpp"
 #include "resolve/point.hpp"
 
-namespace uprobectl {
+namespace uprobectl::resolve {
 
 // Of a function that is not found in a file without .symtab.
 inline constexpr std::string_view no_symtab_hint =
@@ -61,4 +61,4 @@ Error no_method_matches(const Query& query, const art::OatFile& oat);
 Error no_dex_file(std::string_view subject, const art::OatFile& oat);
 std::string nothing_compiled(std::string_view subject, const art::OatFile& oat);
 
-} // namespace uprobectl
+} // namespace uprobectl::resolve

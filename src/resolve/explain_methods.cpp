@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 
-namespace uprobectl {
+namespace uprobectl::resolve {
 
 namespace {
 
@@ -212,4 +212,4 @@ Error no_method_matches(const Query& query, const art::OatFile& oat) {
             "and with the return type in front");
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::resolve

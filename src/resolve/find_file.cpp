@@ -18,7 +18,7 @@
 #include <sys/stat.h>
 #include <unordered_set>
 
-namespace uprobectl {
+namespace uprobectl::resolve {
 
 namespace {
 
@@ -112,7 +112,7 @@ std::optional<Result<TargetFile>> find_in_archive(std::string_view text,
     auto mapped = MappedFile::open(path);
     if (!mapped) continue;
     const auto file = std::make_shared<const MappedFile>(std::move(*mapped));
-    const auto archive = Archive::parse(file->bytes());
+    const auto archive = archive::Archive::parse(file->bytes());
     if (!archive) continue;
     const auto libraries = library_names(*archive);
     if (!libraries) return fail(Error(libraries.error()).within(path));
@@ -258,12 +258,12 @@ std::vector<std::string> nearest_entries(const std::string& pattern,
   };
   NearestNames near;
   for (const std::string& library : libraries)
-    if (matches_pattern(base, file_name_of(library)))
+    if (symbols::matches_pattern(base, file_name_of(library)))
       near.offer(edit_distance(folder(pattern), folder(library), limit).value_or(limit + 1),
                  library);
   auto names = std::move(near).take();
   if (!names.empty()) return names;
-  return nearest(without_wildcards(pattern), libraries);
+  return nearest(symbols::without_wildcards(pattern), libraries);
 }
 
 Error no_match_error(const TargetFile& archive, const std::vector<std::string>& libraries,
@@ -291,7 +291,7 @@ Result<Targets> expand_entries(TargetFile archive_file, std::string_view text,
     if (auto warning = duplicate_warning(*archive_file.opened, archive_file.display_path.file))
       targets.warnings.push_back(std::move(*warning));
   }
-  const auto archive = Archive::parse(archive_file.opened->bytes());
+  const auto archive = archive::Archive::parse(archive_file.opened->bytes());
   if (!archive) return fail(Error(archive.error()).within(archive_file.display_path.file));
 
   const std::string pattern = *archive_file.path.entry;
@@ -306,7 +306,7 @@ Result<Targets> expand_entries(TargetFile archive_file, std::string_view text,
   const std::vector<std::string>& libraries = *listed;
   std::unordered_set<std::string_view> seen;
   for (const std::string& library : libraries) {
-    if (!matches_pattern(pattern, library) || !is_of_abi(library, abi)) continue;
+    if (!symbols::matches_pattern(pattern, library) || !is_of_abi(library, abi)) continue;
     if (!seen.insert(library).second) continue;
     TargetFile file = archive_file;
     file.path.entry = library;
@@ -402,7 +402,7 @@ Result<Targets> find_targets(std::string_view text, const TargetOptions& options
   if (text == "*") return all_files(options);
   auto found = find_file(text, options);
   if (!found) return fail(std::move(found).error());
-  if (found->path.entry && is_pattern(*found->path.entry))
+  if (found->path.entry && symbols::is_pattern(*found->path.entry))
     return expand_entries(std::move(*found), text, options.app_dir ? std::nullopt : options.abi);
   if (options.abi && !options.app_dir && !is_of_abi(found->path.entry.value_or(""), options.abi))
     return fail(
@@ -414,4 +414,4 @@ Result<Targets> find_targets(std::string_view text, const TargetOptions& options
   return targets;
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::resolve

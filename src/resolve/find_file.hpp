@@ -5,7 +5,7 @@
 
 #include "uprobectl/resolve.hpp"
 
-namespace uprobectl {
+namespace uprobectl::resolve {
 
 // Returns the one file that the text means. Its entry may be a pattern, not expanded yet.
 Result<TargetFile> find_file(std::string_view text, const TargetOptions& options);
@@ -13,4 +13,4 @@ Result<TargetFile> find_file(std::string_view text, const TargetOptions& options
 // Returns the error for a name that several files have. It lists at most ten of them.
 Error ambiguous_target(std::string_view text, const std::vector<std::string>& candidates);
 
-} // namespace uprobectl
+} // namespace uprobectl::resolve

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <set>
 
-namespace uprobectl {
+namespace uprobectl::resolve {
 
 namespace {
 
@@ -189,4 +189,4 @@ bool FrameTable::has_augmentation(VirtualAddress description, std::uint32_t dist
   return text && text->starts_with('z');
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::resolve

@@ -5,7 +5,7 @@
 
 #include "elf/layout.hpp"
 
-namespace uprobectl {
+namespace uprobectl::resolve {
 
 // The code that one frame description (FDE) covers.
 struct FramePiece {
@@ -44,4 +44,4 @@ private:
   std::vector<Entry> listed_; // without .eh_frame_hdr, by the start
 };
 
-} // namespace uprobectl
+} // namespace uprobectl::resolve

@@ -15,7 +15,7 @@
 #include <array>
 #include <fmt/format.h>
 
-namespace uprobectl {
+namespace uprobectl::resolve {
 
 namespace {
 
@@ -24,7 +24,7 @@ namespace {
 constexpr std::uint64_t max_function_size = std::uint64_t{4} << 20U;
 constexpr std::size_t max_parts = 64; // of one function; GCC makes one or two
 
-using Jump = FunctionExits::Jump;
+using Jump = insn::FunctionExits::Jump;
 
 // Returns why the point is not the start of a function with a known end; nullopt if it is.
 std::optional<std::string> unsupported_reason(const ProbePoint& point) {
@@ -51,7 +51,7 @@ Error plt_entry_jumps(const elf::Image& image, const std::string& subject,
               fmt::format("{}: '{}' does not return: a PLT entry jumps to the imported function, "
                           "which returns to the caller",
                           subject, display_name(point))};
-  for (const elf::Symbol& entry : plt_entries(image))
+  for (const elf::Symbol& entry : symbols::plt_entries(image))
     if (entry.address == point.address)
       return hint_at_library(std::move(error), "attach --return", image, entry);
   return error;
@@ -128,7 +128,7 @@ StringNames string_names(const Result<elf::SymbolTable>& table) {
   if (!table) return found;
   for (std::uint32_t index = 1; index < table->size() && !found.both(); ++index) {
     const auto name = table->name(index);
-    if (!name || !looks_mangled(*name)) continue;
+    if (!name || !symbols::looks_mangled(*name)) continue;
     found.libcxx = found.libcxx || name->contains("St3__1") || name->contains("St6__ndk1");
     found.libstdcxx = found.libstdcxx || name->contains("St7__cxx11");
   }
@@ -147,7 +147,7 @@ StringLayout layout_of(const elf::Image& image) {
 } // namespace
 
 struct FunctionReader::State {
-  State(std::shared_ptr<const ProbedBinary> of, std::shared_ptr<Binary> opened)
+  State(std::shared_ptr<const ProbedBinary> of, std::shared_ptr<binary::Binary> opened)
       : binary(std::move(of)), file(std::move(opened)) {}
 
   std::string subject() const { return to_string(binary->path); }
@@ -170,7 +170,7 @@ struct FunctionReader::State {
   }
 
   std::shared_ptr<const ProbedBinary> binary;
-  std::shared_ptr<Binary> file;
+  std::shared_ptr<binary::Binary> file;
   const elf::Image& image = file->image();
   HasFrame has_frame = {};
 
@@ -215,7 +215,7 @@ private:
                              part.size, part.address.value)));
     if (!state_.may_decode(part.size))
       return fail(refuse(ErrorKind::corrupt, "the functions of the file overlap too often"));
-    const auto exits = function_exits(arch_, *code, part.address);
+    const auto exits = insn::function_exits(arch_, *code, part.address);
     if (!exits) return fail(refuse(ErrorKind::unsupported, "its instructions cannot be decoded"));
     for (const std::uint64_t offset : exits->undecodable)
       if (const VirtualAddress address{part.address.value + offset}; !may_be_data(address))
@@ -255,23 +255,23 @@ private:
   // What the code at the target of a jump does if it only returns. A function of the source may do
   // nothing else: unless it is a thunk, that code has no name or one that compilers give to
   // outlined code (llvm/lib/CodeGen/MachineOutliner.cpp).
-  std::optional<ReturnCode> return_code_at(VirtualAddress target) const {
+  std::optional<insn::ReturnCode> return_code_at(VirtualAddress target) const {
     if (language_ == CodeLanguage::go || language_ == CodeLanguage::java) return std::nullopt;
     constexpr std::uint64_t enough = 64; // bytes
     const auto read = [this](VirtualAddress at) { return code_bytes(state_.image, at, enough); };
     const JumpTargets& targets = state_.jump_targets();
     const bool is_function = targets.has_name(target) &&
                              !targets.name_at(target).starts_with("OUTLINED_FUNCTION_") &&
-                             !is_return_thunk(arch_, read(target));
-    return is_function ? std::nullopt : find_return_code(arch_, target, read);
+                             !insn::is_return_thunk(arch_, read(target));
+    return is_function ? std::nullopt : insn::find_return_code(arch_, target, read);
   }
 
   // A piece of the function's code that another jump has led to has its return itself.
   void add_return_jumps() {
     for (auto& [target, call] : return_jumps_) {
       if (is_inside_function(target)) continue;
-      const bool is_plain =
-          call.condition.test == JumpCondition::Test::always && *call.returns == ReturnCode{};
+      const bool is_plain = call.condition.test == insn::JumpCondition::Test::always &&
+                            *call.returns == insn::ReturnCode{};
       if (is_plain)
         found_.returns.push_back(call.offset);
       else
@@ -287,8 +287,8 @@ private:
   }
 
   Result<void> add_tail_call(const Jump& jump, VirtualAddress address,
-                             std::optional<ReturnCode> returned = {}) {
-    if (jump.condition.test == JumpCondition::Test::unknown)
+                             std::optional<insn::ReturnCode> returned = {}) {
+    if (jump.condition.test == insn::JumpCondition::Test::unknown)
       return fail(refuse(ErrorKind::unsupported,
                          fmt::format("the jump out of it at vaddr:{:#x} depends on more than flags "
                                      "or a register",
@@ -341,7 +341,7 @@ private:
   std::optional<VirtualAddress> plt_slot_at(VirtualAddress address) const {
     constexpr std::uint64_t enough = 32; // bytes
     const elf::Image& image = state_.image;
-    for (const PltStub& stub : find_plt_stubs(
+    for (const symbols::PltStub& stub : symbols::find_plt_stubs(
              image.machine(), {code_bytes(image, address, enough), address}, image.got()))
       if (stub.address == address) return stub.slot;
     return std::nullopt;
@@ -352,7 +352,7 @@ private:
   bool is_plt_entry(VirtualAddress address) const {
     constexpr std::uint64_t stub_size = 16; // bytes
     const auto code = code_of({address, stub_size});
-    const auto exits = code ? function_exits(arch_, *code, address) : std::nullopt;
+    const auto exits = code ? insn::function_exits(arch_, *code, address) : std::nullopt;
     return exits && std::ranges::any_of(exits->jumps_out,
                                         [](const Jump& jump) { return jump.slot.has_value(); });
   }
@@ -360,7 +360,7 @@ private:
   // Whether code without a symbol jumps into the middle of this function. Only its parts do.
   bool jumps_back(const elf::AddressRange& piece) const {
     const auto code = state_.may_decode(piece.size) ? code_of(piece) : std::nullopt;
-    const auto exits = code ? function_exits(arch_, *code, piece.address) : std::nullopt;
+    const auto exits = code ? insn::function_exits(arch_, *code, piece.address) : std::nullopt;
     return exits && std::ranges::any_of(exits->jumps_out, [&](const Jump& jump) {
              return jump.target && *jump.target != point_.address &&
                     is_inside_function(*jump.target);
@@ -436,17 +436,18 @@ FunctionReader::~FunctionReader() = default;
 
 Result<FunctionReader> FunctionReader::open(std::shared_ptr<const ProbedBinary> binary,
                                             std::vector<std::string> debug_paths) {
-  std::shared_ptr<Binary> file = binary->opened;
+  std::shared_ptr<binary::Binary> file = binary->opened;
   // A compressed entry is opened again for the error: no probe can be in it.
   if (!file || file->image().is_inflated()) {
-    auto opened = Binary::open(binary->file, binary->path, {.paths = std::move(debug_paths)});
+    auto opened =
+        binary::Binary::open(binary->file, binary->path, {.paths = std::move(debug_paths)});
     if (!opened) return fail(std::move(opened).error());
     file = std::move(*opened);
   }
   return FunctionReader(std::make_unique<State>(std::move(binary), std::move(file)));
 }
 
-Binary& FunctionReader::file() const { return *state_->file; }
+binary::Binary& FunctionReader::file() const { return *state_->file; }
 
 void FunctionReader::use_frames(HasFrame has_frame) { state_->has_frame = std::move(has_frame); }
 
@@ -457,7 +458,7 @@ Result<FunctionReturns> FunctionReader::returns(const ProbePoint& point) const {
   const auto arch = code_arch(state_->image.machine());
   if (!arch || !arch_info(*arch).has_disassembler())
     return refuse(fmt::format("{} code is not decoded", elf::to_string(state_->image.machine())));
-  if (point.kind == SymbolKind::plt)
+  if (point.kind == symbols::SymbolKind::plt)
     return fail(plt_entry_jumps(state_->image, state_->subject(), point));
   if (const auto reason = unsupported_reason(point)) return refuse(*reason);
   return FunctionScan(*state_, *arch, point, language_of(point)).read();
@@ -495,7 +496,7 @@ CodeLanguage FunctionReader::language_of(const ProbePoint& point) const {
   if (!state.is_oat) state.is_oat = art::OatFile::is_oat(state.image);
   if (*state.is_oat) return CodeLanguage::java;
   const std::string_view symbol = point.symbol ? std::string_view(*point.symbol) : "";
-  const bool mangled = looks_mangled(symbol) && demangle(symbol).has_value();
+  const bool mangled = symbols::looks_mangled(symbol) && symbols::demangle(symbol).has_value();
   if (!state.has_go) state.has_go = has_go_tables(state.image);
   if (*state.has_go && !mangled) {
     // Go's names contain a package and a dot, except for some of its assembly code.
@@ -509,17 +510,18 @@ CodeLanguage FunctionReader::language_of(const ProbePoint& point) const {
   return *state.may_throw ? CodeLanguage::cxx : CodeLanguage::other;
 }
 
-ProbeEffect FunctionReader::effect_at(FileOffset offset, OptimizedNops replaced) const {
+insn::ProbeEffect FunctionReader::effect_at(FileOffset offset, insn::OptimizedNops replaced) const {
   State& state = *state_;
   const std::uint64_t begin = state.image.entry_data().value;
   const auto address = state.image.to_address(ImageOffset{offset.value - begin});
   const auto arch = code_arch(state.image.machine());
   if (!address || !arch) return {};
-  const auto nop = optimized_nop(*arch, code_bytes(state.image, *address, max_instruction_size));
+  const auto nop =
+      insn::optimized_nop(*arch, code_bytes(state.image, *address, insn::max_instruction_size));
   if (nop && replaced.has(*nop))
-    return {.kind = ProbeEffect::Kind::unsafe,
+    return {.kind = insn::ProbeEffect::Kind::unsafe,
             .reason = "this kernel makes a call of the jump there, which ends forked children"};
-  return uprobectl::effect_at(state.code_index(), *address);
+  return resolve::effect_at(state.code_index(), *address);
 }
 
 bool FunctionReader::is_inside_code(VirtualAddress address) const {
@@ -536,4 +538,4 @@ StringLayout FunctionReader::string_layout() const {
   return *state.strings;
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::resolve

@@ -7,7 +7,7 @@
 #include <charconv>
 #include <fmt/format.h>
 
-namespace uprobectl {
+namespace uprobectl::resolve {
 
 using namespace std::string_view_literals;
 
@@ -263,4 +263,4 @@ Result<FunctionSpec> parse_function(std::string_view text) {
   return spec;
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::resolve

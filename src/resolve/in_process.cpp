@@ -11,7 +11,7 @@
 #include <fmt/format.h>
 #include <map>
 
-namespace uprobectl {
+namespace uprobectl::resolve {
 
 namespace {
 
@@ -28,15 +28,16 @@ struct OpenPath {
   bool replaced = false;
 };
 
-OpenPath find_open_path(pid_t pid, const Mapping& mapping) {
-  for (PathCandidate& candidate : path_candidates(pid, mapping, shares_mount_namespace(pid)))
+OpenPath find_open_path(pid_t pid, const process::Mapping& mapping) {
+  for (process::PathCandidate& candidate :
+       path_candidates(pid, mapping, process::shares_mount_namespace(pid)))
     if (match_file_at(candidate.path, mapping) >= candidate.min_match)
       return {.path = std::move(candidate.path), .replaced = false};
   return {.path = map_files_path(pid, mapping), .replaced = true};
 }
 
 // Whether the mapping's file can have a path on disk: it is not a device or anonymous file.
-bool is_on_disk(const Mapping& mapping) {
+bool is_on_disk(const process::Mapping& mapping) {
   constexpr std::string_view elsewhere[] = {"/dev/", "/memfd:", "/SYSV", "anon_inode:"};
   return mapping.path.starts_with('/') &&
          std::ranges::none_of(
@@ -60,9 +61,9 @@ public:
       : text_(text), match_(match) {}
 
   Result<void> in_mappings(pid_t pid) {
-    const auto mappings = read_mappings(pid);
+    const auto mappings = process::read_mappings(pid);
     if (!mappings) return fail(mappings.error());
-    for (const Mapping& mapping : *mappings) {
+    for (const process::Mapping& mapping : *mappings) {
       if (match_(file_name_of(mapping.path), text_))
         add(pid, mapping, std::nullopt);
       else if (const auto entry = entry_at(pid, mapping);
@@ -74,13 +75,14 @@ public:
 
   // Adds the mapped file that a symbolic link of that name, in a usual folder, points to.
   Result<void> by_link(pid_t pid) {
-    const auto mappings = read_mappings(pid);
+    const auto mappings = process::read_mappings(pid);
     if (!mappings) return fail(mappings.error());
     for (const std::string& folder : link_folders()) {
-      const std::string path = fmt::format("{}{}/{}", live_path(pid, "root"), folder, text_);
+      const std::string path =
+          fmt::format("{}{}/{}", process::live_path(pid, "root"), folder, text_);
       const auto identity = identity_of(path);
       if (!identity) continue;
-      for (const Mapping& mapping : *mappings)
+      for (const process::Mapping& mapping : *mappings)
         if (mapping.identity.inode == identity->inode &&
             identity_of(find_open_path(pid, mapping).path) == identity) {
           add(pid, mapping, std::nullopt);
@@ -92,9 +94,9 @@ public:
 
   // Adds every executable mapping of an ELF file.
   Result<void> all_mappings(pid_t pid) {
-    const auto mappings = read_mappings(pid);
+    const auto mappings = process::read_mappings(pid);
     if (!mappings) return fail(mappings.error());
-    for (const Mapping& mapping : *mappings) {
+    for (const process::Mapping& mapping : *mappings) {
       if (!mapping.executable) continue;
       const std::string path = find_open_path(pid, mapping).path;
       if (!identity_of(path)) {
@@ -110,11 +112,11 @@ public:
   // Adds the path below the process's root folder. Fails if it exists but cannot be read, because
   // the same path outside of the process's root can be another file.
   Result<void> in_root_folder(pid_t pid) {
-    const auto mappings = read_mappings(pid);
+    const auto mappings = process::read_mappings(pid);
     if (!mappings) return fail(mappings.error());
     std::optional<Error> unusable;
     for (const BinaryPath& reading : parse_candidates(text_)) {
-      const std::string path = live_path(pid, "root") + reading.file;
+      const std::string path = process::live_path(pid, "root") + reading.file;
       const auto status = stat_path(path);
       if (!status && (errno == ENOENT || errno == ENOTDIR || errno == EACCES)) continue;
       if (!status || !S_ISREG(status->st_mode)) {
@@ -126,7 +128,7 @@ public:
       const FileIdentity identity{status->st_dev, status->st_ino};
       ProcessFile file{
           .open_path = path, .display_path = reading, .identity = identity, .warnings = {}};
-      const auto other = std::ranges::find_if(*mappings, [&](const Mapping& mapping) {
+      const auto other = std::ranges::find_if(*mappings, [&](const process::Mapping& mapping) {
         return mapping.path == reading.file && mapping.identity.inode != identity.inode;
       });
       if (other != mappings->end())
@@ -143,14 +145,14 @@ public:
   std::vector<std::string> take_warnings() { return std::move(warnings_); }
 
 private:
-  void add_unreachable(pid_t pid, const Mapping& mapping) {
+  void add_unreachable(pid_t pid, const process::Mapping& mapping) {
     auto text = fmt::format("skipped: {}: process {} maps a file that is no longer at this "
                             "path; only root can open it",
                             mapping.path, pid);
     if (std::ranges::find(warnings_, text) == warnings_.end()) warnings_.push_back(std::move(text));
   }
 
-  void add(pid_t pid, const Mapping& mapping, std::optional<std::string> entry) {
+  void add(pid_t pid, const process::Mapping& mapping, std::optional<std::string> entry) {
     const OpenPath found = find_open_path(pid, mapping);
     const auto identity = identity_of(found.path);
     if (!identity) return;
@@ -173,18 +175,18 @@ private:
   }
 
   // Returns the archive entry that is mapped there. Opens each archive once.
-  std::optional<std::string> entry_at(pid_t pid, const Mapping& mapping) {
+  std::optional<std::string> entry_at(pid_t pid, const process::Mapping& mapping) {
     auto known = archives_.find(mapping.identity);
     if (known == archives_.end()) {
       auto file = MappedFile::open(find_open_path(pid, mapping).path);
-      const bool readable = file && Archive::looks_like_archive(file->bytes());
+      const bool readable = file && archive::Archive::looks_like_archive(file->bytes());
       known = archives_
                   .emplace(mapping.identity,
                            readable ? std::make_unique<MappedFile>(std::move(*file)) : nullptr)
                   .first;
     }
     if (!known->second) return std::nullopt;
-    const auto archive = Archive::parse(known->second->bytes());
+    const auto archive = archive::Archive::parse(known->second->bytes());
     if (!archive) return std::nullopt;
     const auto entry = archive->entry_at(mapping.offset);
     if (!entry || !*entry) return std::nullopt;
@@ -200,7 +202,7 @@ private:
 
 // Returns the machine of the program that a process runs; nullopt if /proc/PID/exe cannot be read.
 std::optional<elf::Machine> machine_of_process(pid_t pid) {
-  const auto file = MappedFile::open(live_path(pid, "exe"));
+  const auto file = MappedFile::open(process::live_path(pid, "exe"));
   if (!file) return std::nullopt;
   const auto machine = elf::read_machine(file->bytes());
   if (!machine) return std::nullopt;
@@ -213,9 +215,9 @@ std::optional<pid_t> find_mapping_process(const std::string& path, std::span<con
   const auto identity = identity_of(path);
   if (!identity) return std::nullopt;
   for (const pid_t pid : pids) {
-    const auto mappings = read_mappings(pid);
+    const auto mappings = process::read_mappings(pid);
     if (!mappings) continue;
-    for (const Mapping& mapping : *mappings) {
+    for (const process::Mapping& mapping : *mappings) {
       if (mapping.identity.inode != identity->inode) continue;
       // On overlayfs, the device number in maps differs from stat()'s. Compare the open files.
       if (mapping.identity == *identity || identity_of(map_files_path(pid, mapping)) == identity ||
@@ -266,4 +268,4 @@ std::optional<Error> find_architecture_mismatch(std::span<const pid_t> pids,
                            subject, elf::to_string(machine), who, elf::to_string(*other))};
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::resolve

@@ -11,7 +11,7 @@
 #include <span>
 #include <sys/types.h>
 
-namespace uprobectl {
+namespace uprobectl::resolve {
 
 // A file that a process maps or can open.
 struct ProcessFile {
@@ -51,4 +51,4 @@ std::optional<Error> find_architecture_mismatch(std::span<const pid_t> pids,
                                                 const elf::Machine& machine,
                                                 std::string_view subject);
 
-} // namespace uprobectl
+} // namespace uprobectl::resolve

@@ -16,7 +16,7 @@
 #include <set>
 #include <tuple>
 
-namespace uprobectl {
+namespace uprobectl::resolve {
 
 namespace {
 
@@ -63,7 +63,7 @@ Agreement compare_names(std::string_view written, std::string_view function) {
 // Returns the demangled name without its return type, which templates have; nullopt if the name is
 // not mangled.
 std::optional<std::string> demangle_function(std::string_view raw) {
-  auto parts = demangle_parts(raw);
+  auto parts = symbols::demangle_parts(raw);
   if (!parts) return std::nullopt;
   return parts->whole.substr(name_begin(*parts));
 }
@@ -76,16 +76,17 @@ std::string whole_name(std::string_view raw) {
 // How the function with this raw name agrees with the written one, which may be mangled.
 Agreement compare_function(std::string_view written, std::string_view raw) {
   if (written == raw) return Agreement::whole;
-  if (!looks_mangled(written)) {
+  if (!symbols::looks_mangled(written)) {
     const Agreement by_name = compare_names(written, whole_name(raw));
-    if (by_name != Agreement::none || !looks_mangled(raw)) return by_name;
-    const auto printed = demangle(raw); // with the return type
+    if (by_name != Agreement::none || !symbols::looks_mangled(raw)) return by_name;
+    const auto printed = symbols::demangle(raw); // with the return type
     return printed && *printed == written ? Agreement::whole : Agreement::none;
   }
-  const auto parts = demangle_parts(written);
+  const auto parts = symbols::demangle_parts(written);
   if (!parts) return Agreement::none;
   // Constructors have several symbols. A function of one unit has no linkage name.
-  return looks_mangled(raw)   ? demangle(raw) == parts->whole ? Agreement::whole : Agreement::none
+  return symbols::looks_mangled(raw)
+             ? symbols::demangle(raw) == parts->whole ? Agreement::whole : Agreement::none
          : raw == parts->name ? Agreement::whole
                               : Agreement::none;
 }
@@ -104,21 +105,22 @@ bool may_be_structor(std::string_view raw) {
 class InlinedMatch {
 public:
   InlinedMatch(const Query& query, const Result<std::vector<ProbePoint>>& points)
-      : query_(query), is_pattern_(is_name_pattern(query.function.name)),
+      : query_(query), is_pattern_(symbols::is_name_pattern(query.function.name)),
         is_special_(last_identifier(query.function.name).starts_with('~') ||
                     last_identifier(query.function.name).starts_with("operator") ||
-                    looks_mangled(query.function.name)) {
+                    symbols::looks_mangled(query.function.name)) {
     if (!points) return;
     for (const ProbePoint& point : *points) {
-      if (!point.symbol || point.kind == SymbolKind::plt) continue;
+      if (!point.symbol || point.kind == symbols::SymbolKind::plt) continue;
       const std::string_view raw = point.function();
       raw_names_.emplace(raw);
       if (is_pattern_) continue;
       if (may_be_structor(raw))
-        if (auto text = demangle(raw)) structors_.insert(std::move(*text));
+        if (auto text = symbols::demangle(raw)) structors_.insert(std::move(*text));
       // A function of one unit has no linkage name there, and its parameters are not compared.
-      if (query.function.name.contains('(') || looks_mangled(query.function.name)) continue;
-      if (auto parts = demangle_parts(raw)) raw_names_.insert(std::move(parts->name));
+      if (query.function.name.contains('(') || symbols::looks_mangled(query.function.name))
+        continue;
+      if (auto parts = symbols::demangle_parts(raw)) raw_names_.insert(std::move(parts->name));
     }
   }
 
@@ -126,13 +128,13 @@ public:
     if (raw_names_.contains(raw)) return true;
     const std::string_view name = query_.function.name;
     if (is_pattern_) {
-      if (matches_pattern(name, raw)) return true;
+      if (symbols::matches_pattern(name, raw)) return true;
       const auto demangled = demangle_function(raw);
-      return demangled && matches_pattern(name, *demangled);
+      return demangled && symbols::matches_pattern(name, *demangled);
     }
     if (!raw_names_.empty()) {
       if (structors_.empty() || !may_be_structor(raw)) return false;
-      const auto text = demangle(raw);
+      const auto text = symbols::demangle(raw);
       return text && structors_.contains(*text);
     }
     if (!is_special_ && !raw.contains(last_identifier(name))) return false;
@@ -161,7 +163,7 @@ std::vector<ProbePoint> points_of(const Query& query, dwarf::InlinedFunction& fu
     ProbePoint& point = made->point;
     point.symbol = function.name;
     point.demangled = std::move(demangled);
-    point.kind = SymbolKind::function;
+    point.kind = symbols::SymbolKind::function;
     point.inlined_into = std::make_shared<const InlinedInto>(
         InlinedInto{.function = instance.caller,
                     .demangled = demangled_name(query, instance.caller),
@@ -194,7 +196,7 @@ Error only_inlined(const Query& query, const Functions& functions) {
 // scopes it leaves out. If the latter are several, the error names them.
 Result<Functions> find_only_inlined(const Query& query, const dwarf::DebugInfo& debug) {
   auto functions = dwarf::find_inlined(debug, InlinedMatch(query, {}));
-  if (!functions || is_name_pattern(query.function.name)) return functions;
+  if (!functions || symbols::is_name_pattern(query.function.name)) return functions;
   const auto is_exact = [&](const dwarf::InlinedFunction& function) {
     return compare_function(query.function.name, function.name) == Agreement::whole;
   };
@@ -217,8 +219,8 @@ Result<Functions> find_only_inlined(const Query& query, const dwarf::DebugInfo& 
 // Whether the point is only a part of the function: the inlined copies call it, too.
 bool is_part(const Query& query, const ProbePoint& point) {
   if (!point.clone_of || point.symbol == query.function.name) return false;
-  const auto clone = parse_clone_name(*point.symbol);
-  return clone && clone->kind == SuffixKind::piece;
+  const auto clone = symbols::parse_clone_name(*point.symbol);
+  return clone && clone->kind == symbols::SuffixKind::piece;
 }
 
 void warn_about_scope(const Query& query, std::span<ProbePoint> points) {
@@ -258,10 +260,11 @@ ResolvedFunction with_inlined(const Query& query, ResolvedFunction found) {
     std::ranges::move(points_of(query, function), std::back_inserter(copies));
   if (copies.empty()) return found;
   std::vector<ProbePoint> all = points ? std::move(*points) : std::vector<ProbePoint>();
-  if (!is_name_pattern(query.function.name) && query.options.clones != ResolveOptions::Clones::all)
+  if (!symbols::is_name_pattern(query.function.name) &&
+      query.options.clones != ResolveOptions::Clones::all)
     std::erase_if(all, [&](const ProbePoint& point) { return is_part(query, point); });
   std::ranges::move(copies, std::back_inserter(all));
-  if (is_missing && !is_name_pattern(query.function.name)) warn_about_scope(query, all);
+  if (is_missing && !symbols::is_name_pattern(query.function.name)) warn_about_scope(query, all);
   std::ranges::sort(all, {}, [](const ProbePoint& point) {
     return std::tuple(point.address, point.inlined_into != nullptr,
                       std::string_view(*point.symbol));
@@ -283,4 +286,4 @@ std::optional<Error> only_inlined_error(const Query& query) {
   return only_inlined(query, *functions);
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::resolve

@@ -4,7 +4,7 @@
 
 #include "resolve/point.hpp"
 
-namespace uprobectl {
+namespace uprobectl::resolve {
 
 // Adds the inlined instances (ResolveOptions::inlined) to the points of a name, by address. Without
 // the option, the error for a function that exists only inlined says so. `found`: the result so
@@ -15,4 +15,4 @@ ResolvedFunction with_inlined(const Query& query, ResolvedFunction found);
 // if the debug information does not have it either.
 std::optional<Error> only_inlined_error(const Query& query);
 
-} // namespace uprobectl
+} // namespace uprobectl::resolve

@@ -10,7 +10,7 @@
 #include <thread>
 #include <tuple>
 
-namespace uprobectl {
+namespace uprobectl::resolve {
 
 namespace {
 
@@ -61,17 +61,17 @@ private:
   std::uint64_t steps_left_ = std::uint64_t{1} << 32;
 };
 
-std::vector<CodeRange> to_ranges(std::span<const elf::AddressRange> pieces) {
-  std::vector<CodeRange> ranges;
+std::vector<insn::CodeRange> to_ranges(std::span<const elf::AddressRange> pieces) {
+  std::vector<insn::CodeRange> ranges;
   for (const elf::AddressRange& piece : pieces)
     ranges.push_back({piece.address, {piece.address.value + piece.size}});
   return ranges;
 }
 
-std::optional<ControlFlow> read_flow(const elf::Image& image, Arch arch,
-                                     std::span<const Copy> copies) {
+std::optional<insn::ControlFlow> read_flow(const elf::Image& image, Arch arch,
+                                           std::span<const Copy> copies) {
   const dwarf::FunctionCode& caller = *copies.front().caller();
-  std::vector<ControlFlow::Piece> pieces;
+  std::vector<insn::ControlFlow::Piece> pieces;
   for (const elf::AddressRange& piece : caller.pieces) {
     const Bytes code = code_bytes(image, piece.address, piece.size);
     if (code.size() != piece.size) return std::nullopt;
@@ -79,20 +79,20 @@ std::optional<ControlFlow> read_flow(const elf::Image& image, Arch arch,
   }
   std::vector<VirtualAddress> marks;
   for (const Copy& copy : copies) marks.push_back(copy.instance->entry);
-  return ControlFlow::read(arch, pieces, caller.entry, marks);
+  return insn::ControlFlow::read(arch, pieces, caller.entry, marks);
 }
 
 // The entries of one copy.
 struct Entries {
   std::span<const Copy> copies;
   std::vector<VirtualAddress> marks = {};
-  std::vector<CodeRange> code = {};
+  std::vector<insn::CodeRange> code = {};
   bool is_known = false;
 
   const dwarf::InlinedInstance& instance() const { return *copies.front().instance; }
 };
 
-bool is_known(const ControlFlow& flow, const Entries& entries) {
+bool is_known(const insn::ControlFlow& flow, const Entries& entries) {
   const dwarf::InlinedInstance& instance = entries.instance();
   // LLVM gives what it has joined a line of 0.
   if (!instance.is_entry_known || instance.call_line == 0) return false;
@@ -106,7 +106,7 @@ bool is_known(const ControlFlow& flow, const Entries& entries) {
 }
 
 // Copies that the compiler may have joined: code of one continues at an entry of another.
-void drop_joined(const ControlFlow& flow, std::vector<Entries>& known) {
+void drop_joined(const insn::ControlFlow& flow, std::vector<Entries>& known) {
   for (Entries& from : known)
     for (Entries& to : known)
       if (&from != &to && (from.is_known || to.is_known) &&
@@ -118,7 +118,7 @@ void drop_joined(const ControlFlow& flow, std::vector<Entries>& known) {
 }
 
 // Checks the copies of one function in one caller.
-void check_copies(const std::optional<ControlFlow>& flow, std::span<const Copy> copies) {
+void check_copies(const std::optional<insn::ControlFlow>& flow, std::span<const Copy> copies) {
   std::vector<Entries> known;
   while (!copies.empty()) {
     Entries& entries = known.emplace_back(first_with_same(copies, &Copy::offset));
@@ -177,10 +177,10 @@ void check_entries(const elf::Image& image, std::span<dwarf::InlinedFunction> fu
   const auto threads = static_cast<unsigned>(
       std::clamp<std::size_t>(by_caller.size() / callers_per_thread, 1,
                               std::clamp(std::thread::hardware_concurrency(), 1U, 4U)));
-  parallel_for(threads, [&](unsigned first) {
+  symbols::parallel_for(threads, [&](unsigned first) {
     for (std::size_t i = first; i < by_caller.size(); i += threads)
       check_caller(image, *arch, by_caller[i]);
   });
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::resolve

@@ -4,10 +4,10 @@
 
 #include "dwarf/inlined.hpp"
 
-namespace uprobectl {
+namespace uprobectl::resolve {
 
 // Clears InlinedInstance::is_entry_known where the code can be run without its entries, a loop
 // begins at one, or the compiler may have joined several calls. `functions`: all instances of each.
 void check_entries(const elf::Image& image, std::span<dwarf::InlinedFunction> functions);
 
-} // namespace uprobectl
+} // namespace uprobectl::resolve

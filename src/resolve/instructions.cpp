@@ -10,7 +10,7 @@
 #include <fmt/format.h>
 #include <map>
 
-namespace uprobectl {
+namespace uprobectl::resolve {
 
 namespace {
 
@@ -21,7 +21,7 @@ constexpr std::uint64_t max_code = std::uint64_t{4} << 20U;
 // Returns the address as a valid FUNCTION, for hints.
 std::string format_address(const elf::Symbol& symbol, std::uint64_t plus) {
   if (symbol.name.empty()) return fmt::format("vaddr:{:#x}", symbol.address.value + plus);
-  return fmt::format("{}+{:#x}", display_name(symbol), plus);
+  return fmt::format("{}+{:#x}", symbols::display_name(symbol), plus);
 }
 
 bool has_code_marks(Arch arch) { return arch_info(arch).mapping_symbols != MappingSymbols::none; }
@@ -86,14 +86,14 @@ private:
                                                         query_.subject(), name(), limit)});
     }
     switch (index_.boundary_at(arch, start, address())) {
-    case Boundary::yes:
+    case insn::Boundary::yes:
       return warn_about_label(code);
-    case Boundary::unknown:
+    case insn::Boundary::unknown:
       if (const auto closer = closer_symbol(code)) return check(closer);
       return warn(fmt::format("the code from {} to there does not decode",
                               code.symbol.name.empty() ? format_address(code.symbol, 0)
-                                                       : display_name(code.symbol)));
-    case Boundary::no:
+                                                       : symbols::display_name(code.symbol)));
+    case insn::Boundary::no:
       if (const auto closer = closer_symbol(code)) return check(closer);
       return reject_inside(arch, code, start);
     }
@@ -110,10 +110,12 @@ private:
   // Of a symbol without a type nobody knows whether it is code. Points with its name are checked
   // when they have it (check_labels).
   void warn_about_label(const CoveringCode& code) {
-    if (code.is_frame || code.is_known || symbol_kind(code.symbol) != SymbolKind::label) return;
+    if (code.is_frame || code.is_known ||
+        symbols::symbol_kind(code.symbol) != symbols::SymbolKind::label)
+      return;
     if (query_.options.to_probe)
-      warn(
-          fmt::format("only the label {} covers it, which may be data", display_name(code.symbol)));
+      warn(fmt::format("only the label {} covers it, which may be data",
+                       symbols::display_name(code.symbol)));
   }
 
   void reject_inside(Arch arch, const CoveringCode& code, VirtualAddress start) {
@@ -125,7 +127,8 @@ private:
     const VirtualAddress begin{start.value + around->offset};
     const std::uint64_t offset = begin.value - symbol.address.value;
     const std::uint64_t end = offset + around->size;
-    const auto text = instruction_text(arch, code_bytes(query_.image, begin, around->size), begin);
+    const auto text =
+        insn::instruction_text(arch, code_bytes(query_.image, begin, around->size), begin);
     const std::string before = format_address(symbol, offset);
     reject(Error{ErrorKind::misaligned,
                  fmt::format("{}: {} is inside an instruction: {} is {}", query_.subject(), name(),
@@ -174,8 +177,8 @@ private:
 };
 
 // The effect by the instruction and the code around it.
-ProbeEffect effect_in(const elf::Image& image, VirtualAddress address,
-                      const std::optional<CoveringCode>& code) {
+insn::ProbeEffect effect_in(const elf::Image& image, VirtualAddress address,
+                            const std::optional<CoveringCode>& code) {
   const auto arch = code_arch(image.machine());
   if (!arch) return {};
   if (!code) {
@@ -186,31 +189,31 @@ ProbeEffect effect_in(const elf::Image& image, VirtualAddress address,
     const std::uint64_t fixed_size = arch_info(*arch).instruction_size;
     const std::uint64_t before =
         fixed_size == 0 ? 0 : std::min(address.value - segment->address.value, around);
-    return probe_effect(*arch, code_bytes(image, {address.value - before}, before + around),
-                        before);
+    return insn::probe_effect(*arch, code_bytes(image, {address.value - before}, before + around),
+                              before);
   }
   const std::uint64_t size = code->symbol.size;
   const std::uint64_t offset = address.value - code->symbol.address.value;
   const bool is_whole = offset < size && size <= max_code;
-  const std::uint64_t known = is_whole ? size : offset + max_instruction_size;
-  return probe_effect(*arch, code_bytes(image, code->symbol.address, known), offset);
+  const std::uint64_t known = is_whole ? size : offset + insn::max_instruction_size;
+  return insn::probe_effect(*arch, code_bytes(image, code->symbol.address, known), offset);
 }
 
 // Linux kernel/events/uprobes.c, valid_vma(). The kernel accepts the probe without an error.
-constexpr ProbeEffect writable_effect{
-    .kind = ProbeEffect::Kind::refused,
+constexpr insn::ProbeEffect writable_effect{
+    .kind = insn::ProbeEffect::Kind::refused,
     .reason = "its segment is writable, where the kernel puts no breakpoints"};
 
-ProbeEffect effect_of(CodeIndex& index, VirtualAddress address,
-                      const std::optional<CoveringCode>& code) {
+insn::ProbeEffect effect_of(CodeIndex& index, VirtualAddress address,
+                            const std::optional<CoveringCode>& code) {
   const elf::Segment* const segment = index.image().find_segment(address);
   if (segment != nullptr && segment->writable) return writable_effect;
-  const ProbeEffect effect = effect_in(index.image(), address, code);
-  if (effect.kind != ProbeEffect::Kind::safe) return effect;
+  const insn::ProbeEffect effect = effect_in(index.image(), address, code);
+  if (effect.kind != insn::ProbeEffect::Kind::safe) return effect;
   if (index.is_in_signature(address))
-    return {.kind = ProbeEffect::Kind::unsafe, .reason = signature_reason};
+    return {.kind = insn::ProbeEffect::Kind::unsafe, .reason = signature_reason};
   if (!effect.emulated && index.is_in_sequence(address))
-    return {.kind = ProbeEffect::Kind::unsafe, .reason = sequence_reason};
+    return {.kind = insn::ProbeEffect::Kind::unsafe, .reason = sequence_reason};
   return effect;
 }
 
@@ -225,11 +228,11 @@ std::optional<std::string> next_probeable(const ProbePoint& point) {
   if (!function) return std::nullopt;
   std::uint64_t at = point.symbol_offset;
   while (at - point.symbol_offset < max_hint_distance) {
-    const auto length = instruction_size(*arch, function->subspan(at));
+    const auto length = insn::instruction_size(*arch, function->subspan(at));
     if (!length || *length >= size - at) return std::nullopt;
     at += *length;
-    const ProbeEffect effect = probe_effect(*arch, *function, at);
-    if (effect.kind != ProbeEffect::Kind::safe) continue;
+    const insn::ProbeEffect effect = insn::probe_effect(*arch, *function, at);
+    if (effect.kind != insn::ProbeEffect::Kind::safe) continue;
     // Where the sequence ends is not known here.
     if (point.effect.reason == sequence_reason && !effect.emulated) continue;
     ProbePoint next = point;
@@ -259,14 +262,14 @@ constexpr std::string_view unknown_reason =
 // results. Labels that can be data are left out of patterns; one that is named is probed, with a
 // warning.
 void check_labels(const Query& query, std::span<ProbePoint> points) {
-  const bool is_pattern =
-      query.function.form == FunctionSpec::Form::name && is_name_pattern(query.function.name);
+  const bool is_pattern = query.function.form == FunctionSpec::Form::name &&
+                          symbols::is_name_pattern(query.function.name);
   for (ProbePoint& point : points) {
-    if (point.kind != SymbolKind::label || !point.symbol) continue;
-    if (point.effect.kind != ProbeEffect::Kind::safe) continue;
+    if (point.kind != symbols::SymbolKind::label || !point.symbol) continue;
+    if (point.effect.kind != insn::ProbeEffect::Kind::safe) continue;
     const LabelContent content = content_at(query, point.address);
     if (content == LabelContent::data || (content == LabelContent::unknown && is_pattern))
-      point.effect = {.kind = ProbeEffect::Kind::unsafe,
+      point.effect = {.kind = insn::ProbeEffect::Kind::unsafe,
                       .reason = content == LabelContent::data ? data_reason : unknown_reason};
     else if (content == LabelContent::unknown && query.options.to_probe)
       point.warnings.push_back(
@@ -274,10 +277,11 @@ void check_labels(const Query& query, std::span<ProbePoint> points) {
   }
 }
 
-std::optional<OptimizedNop> nop_at(const Query& query, const ProbePoint& point) {
+std::optional<insn::OptimizedNop> nop_at(const Query& query, const ProbePoint& point) {
   const auto arch = code_arch(query.image.machine());
   if (!arch) return std::nullopt;
-  return optimized_nop(*arch, code_bytes(query.image, point.address, max_instruction_size));
+  return insn::optimized_nop(*arch,
+                             code_bytes(query.image, point.address, insn::max_instruction_size));
 }
 
 // Returns the code of the function that contains the point.
@@ -295,16 +299,16 @@ std::optional<elf::AddressRange> code_around(const Query& query, const ProbePoin
 void pass_nops(const Query& query, std::span<ProbePoint> points) {
   for (ProbePoint& point : points) {
     const auto nop = nop_at(query, point);
-    if (!nop || point.effect.kind == ProbeEffect::Kind::unsafe) continue;
-    if (*nop == OptimizedNop::five_bytes && !query.options.replaced_nops.five_bytes) continue;
+    if (!nop || point.effect.kind == insn::ProbeEffect::Kind::unsafe) continue;
+    if (*nop == insn::OptimizedNop::five_bytes && !query.options.replaced_nops.five_bytes) continue;
     const auto code = code_around(query, point);
     const auto passed =
         query.code.nop_passer().pass(point.address, code.value_or(elf::AddressRange{}));
     if (passed) {
       point.uprobe_distance = *passed;
       point.effect = effect_at(query.code, uprobe_address(point));
-    } else if (*nop == OptimizedNop::five_bytes) {
-      point.effect = {.kind = ProbeEffect::Kind::unsafe, .reason = passed.error()};
+    } else if (*nop == insn::OptimizedNop::five_bytes) {
+      point.effect = {.kind = insn::ProbeEffect::Kind::unsafe, .reason = passed.error()};
     }
   }
 }
@@ -315,9 +319,9 @@ constexpr std::string_view nop_reason =
 void warn_about_effects(const Query& query, std::span<ProbePoint> points) {
   std::map<std::string_view, std::vector<ProbePoint*>> by_reason;
   for (ProbePoint& point : points)
-    if (point.effect.kind != ProbeEffect::Kind::safe)
+    if (point.effect.kind != insn::ProbeEffect::Kind::safe)
       by_reason[point.effect.reason].push_back(&point);
-    else if (nop_at(query, point) == OptimizedNop::five_bytes)
+    else if (nop_at(query, point) == insn::OptimizedNop::five_bytes)
       by_reason[nop_reason].push_back(&point);
   for (const auto& [reason, affected] : by_reason) {
     ProbePoint& first = *affected.front();
@@ -339,8 +343,8 @@ void add_instructions(const Query& query, std::span<ProbePoint> points) {
   const bool has_text = arch && arch_info(*arch).has_disassembler();
   for (ProbePoint& point : points) {
     if (has_text)
-      point.instruction = instruction_text(
-          *arch, code_bytes(query.image, point.address, max_instruction_size), point.address);
+      point.instruction = insn::instruction_text(
+          *arch, code_bytes(query.image, point.address, insn::max_instruction_size), point.address);
     if (point.instruction || mode != Mode::required) continue;
     point.warnings.push_back(has_text ? fmt::format("{}: no known instruction at '{}'",
                                                     query.subject(), display_name(point))
@@ -366,7 +370,7 @@ std::optional<Error> check_instruction(const Query& query, ProbePoint& point,
   return check.take_error();
 }
 
-ProbeEffect effect_at(CodeIndex& index, VirtualAddress address) {
+insn::ProbeEffect effect_at(CodeIndex& index, VirtualAddress address) {
   return effect_of(index, address, index.code_at(address));
 }
 
@@ -381,7 +385,7 @@ void finish_points(const Query& query, std::span<ProbePoint> points) {
 
 std::optional<Error> nested_error(const ProbePoint& point) {
   const auto& entry = point.binary->path.entry;
-  if (!entry || !point.binary->file || !split_nested(point.binary->file->bytes(), *entry))
+  if (!entry || !point.binary->file || !archive::split_nested(point.binary->file->bytes(), *entry))
     return std::nullopt;
   return Error{ErrorKind::unsupported, to_string(point.binary->path) +
                                            ": in an archive inside an archive, which no process "
@@ -391,8 +395,8 @@ std::optional<Error> nested_error(const ProbePoint& point) {
 
 std::optional<Error> probe_error(const ProbePoint& point) {
   if (auto nested = nested_error(point)) return nested;
-  if (point.effect.kind == ProbeEffect::Kind::safe) return std::nullopt;
-  const bool is_refused = point.effect.kind == ProbeEffect::Kind::refused;
+  if (point.effect.kind == insn::ProbeEffect::Kind::safe) return std::nullopt;
+  const bool is_refused = point.effect.kind == insn::ProbeEffect::Kind::refused;
   Error error{ErrorKind::unsupported,
               fmt::format("{}: '{}' cannot be probed{}: {}", to_string(point.binary->path),
                           display_name(point), is_refused ? "" : " without harm to the program",
@@ -404,4 +408,4 @@ std::optional<Error> probe_error(const ProbePoint& point) {
   return error;
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::resolve

@@ -6,7 +6,7 @@
 #include "resolve/code_index.hpp"
 #include "uprobectl/resolve.hpp"
 
-namespace uprobectl {
+namespace uprobectl::resolve {
 
 struct Query;
 
@@ -19,11 +19,11 @@ std::optional<Error> check_instruction(const Query& query, ProbePoint& point,
                                        const elf::Symbol* known, std::string_view found);
 
 // ProbePoint::effect where no instruction begins.
-constexpr ProbeEffect misplaced_effect{.kind = ProbeEffect::Kind::unsafe,
-                                       .reason = "no instruction begins there"};
+constexpr insn::ProbeEffect misplaced_effect{.kind = insn::ProbeEffect::Kind::unsafe,
+                                             .reason = "no instruction begins there"};
 
 // Returns the effect of a probe on the instruction at an address.
-ProbeEffect effect_at(CodeIndex& index, VirtualAddress address);
+insn::ProbeEffect effect_at(CodeIndex& index, VirtualAddress address);
 
 // Rejects labels that are data, and fills in ProbePoint::instruction if the options request it.
 // With ResolveOptions::to_probe also sets ProbePoint::uprobe_distance; without it, warns of points
@@ -34,4 +34,4 @@ void finish_points(const Query& query, std::span<ProbePoint> points);
 // archive, and another one in the file.
 std::optional<Error> nested_error(const ProbePoint& point);
 
-} // namespace uprobectl
+} // namespace uprobectl::resolve

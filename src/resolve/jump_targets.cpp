@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 
-namespace uprobectl {
+namespace uprobectl::resolve {
 
 namespace {
 
@@ -19,7 +19,7 @@ bool is_part_name(std::string_view name, std::string_view function) {
     return false;
   if (name[function.size()] != '.') return false;
   const std::string_view rest = name.substr(function.size() + 1);
-  return is_part_word(rest.substr(0, rest.find('.')));
+  return symbols::is_part_word(rest.substr(0, rest.find('.')));
 }
 
 constexpr std::string_view cold_suffix = ".cold";
@@ -34,11 +34,12 @@ bool is_better_name(const elf::Symbol& a, const elf::Symbol& b) {
 
 } // namespace
 
-JumpTargets::JumpTargets(Binary& file) {
+JumpTargets::JumpTargets(binary::Binary& file) {
   file.complete_symbols();
   const elf::Image& image = file.image();
-  const SymbolFilter everything{
-      .kinds = {SymbolKind::function, SymbolKind::ifunc, SymbolKind::label, SymbolKind::plt}};
+  const symbols::SymbolFilter everything{
+      .kinds = {symbols::SymbolKind::function, symbols::SymbolKind::ifunc,
+                symbols::SymbolKind::label, symbols::SymbolKind::plt}};
   if (auto list = list_symbols(image, everything)) symbols_ = std::move(*list);
   for (std::size_t i = 0; i < symbols_.size(); ++i)
     if (const elf::Symbol symbol = symbols_[i];
@@ -130,7 +131,7 @@ std::string JumpTargets::name_at(VirtualAddress address) const {
     return true;
   });
   if (!best) return fmt::format("vaddr:{:#x}", address.value);
-  return display_name(*best) + (plus == 0 ? std::string() : fmt::format("+{:#x}", plus));
+  return symbols::display_name(*best) + (plus == 0 ? std::string() : fmt::format("+{:#x}", plus));
 }
 
 std::optional<elf::Symbol> JumpTargets::symbol_in_slot(VirtualAddress slot) const {
@@ -142,7 +143,7 @@ std::optional<elf::Symbol> JumpTargets::symbol_in_slot(VirtualAddress slot) cons
 std::optional<std::string> JumpTargets::name_in_slot(VirtualAddress slot) const {
   const auto symbol = symbol_in_slot(slot);
   if (!symbol || symbol->name.empty()) return std::nullopt;
-  return demangle(symbol->name).value_or(std::string(symbol->name));
+  return symbols::demangle(symbol->name).value_or(std::string(symbol->name));
 }
 
 std::optional<VirtualAddress> JumpTargets::definition_in_slot(VirtualAddress slot) const {
@@ -156,4 +157,4 @@ bool JumpTargets::is_import_slot(VirtualAddress slot) const {
   return symbol && !symbol->defined;
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::resolve

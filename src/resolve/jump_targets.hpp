@@ -4,7 +4,7 @@
 
 #include "binary/binary.hpp"
 
-namespace uprobectl {
+namespace uprobectl::resolve {
 
 // An index of an image's symbols and PLT entries by address, with all names of each address.
 // Binary::symbol_at() is not enough: that chooses one name, as frames have it, and lets a
@@ -13,7 +13,7 @@ namespace uprobectl {
 class JumpTargets {
 public:
   // Adds the debug tables to the image if it has no .symtab.
-  explicit JumpTargets(Binary& file);
+  explicit JumpTargets(binary::Binary& file);
 
   // Returns the part at the address ("f.cold", "f.part.0") of the function that begins at
   // `function`, by any of the function's names.
@@ -42,10 +42,10 @@ private:
   template <typename Visit>
   void visit_covering(VirtualAddress address, Visit visit) const;
 
-  SymbolList symbols_;
+  symbols::SymbolList symbols_;
   std::vector<std::size_t> cold_parts_; // indexes of symbols_, by name
   std::vector<elf::ImportSlot> slots_;  // by address
   elf::SymbolTable dynamic_;
 };
 
-} // namespace uprobectl
+} // namespace uprobectl::resolve

@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-namespace uprobectl {
+namespace uprobectl::resolve {
 
 bool is_elf_file(const std::string& path) {
   const auto file = open_regular_file(path);
@@ -40,8 +40,8 @@ bool can_be_copy(std::string_view file, std::string_view name) {
 }
 
 std::optional<std::string> duplicate_warning(const MappedFile& file, const std::string& subject) {
-  if (!Archive::looks_like_archive(file.bytes())) return std::nullopt;
-  const auto archive = Archive::parse(file.bytes());
+  if (!archive::Archive::looks_like_archive(file.bytes())) return std::nullopt;
+  const auto archive = archive::Archive::parse(file.bytes());
   if (!archive) return std::nullopt; // reported when an entry is opened
   const auto twice = archive->duplicate();
   if (!twice) return subject + ": " + twice.error().message;
@@ -254,4 +254,4 @@ Result<void> for_each_cached_library(Bytes cache,
   return {};
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::resolve

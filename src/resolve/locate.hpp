@@ -7,7 +7,7 @@
 
 #include <functional>
 
-namespace uprobectl {
+namespace uprobectl::resolve {
 
 // Whether the file can be read and begins with the ELF magic.
 bool is_elf_file(const std::string& path);
@@ -73,4 +73,4 @@ struct LoaderCacheEntry {
 Result<void> for_each_cached_library(Bytes cache,
                                      const std::function<void(const LoaderCacheEntry&)>& visit);
 
-} // namespace uprobectl
+} // namespace uprobectl::resolve

@@ -9,7 +9,7 @@
 #include <array>
 #include <fmt/format.h>
 
-namespace uprobectl {
+namespace uprobectl::resolve {
 
 namespace {
 
@@ -177,7 +177,7 @@ std::optional<MethodName> parse_method_name(std::string_view text) {
   return name;
 }
 
-bool is_method_pattern(std::string_view text) { return is_pattern(escape_arrays(text)); }
+bool is_method_pattern(std::string_view text) { return symbols::is_pattern(escape_arrays(text)); }
 
 bool is_same_class(std::string_view a, std::string_view b) {
   return std::ranges::equal(a, b, [](char one, char other) {
@@ -192,11 +192,11 @@ bool has_signature(const art::Signature& signature, const MethodName& name) {
 
 bool matches_method(std::string_view pattern, std::string_view signature) {
   const std::string escaped = escape_arrays(usual_method_name(pattern));
-  if (matches_pattern(escaped, signature)) return true;
+  if (symbols::matches_pattern(escaped, signature)) return true;
   const auto space = signature.find(' ');
   const auto unreturned = signature.substr(space == std::string_view::npos ? 0 : space + 1);
-  return matches_pattern(escaped, unreturned) ||
-         matches_pattern(escaped, unreturned.substr(0, unreturned.find('(')));
+  return symbols::matches_pattern(escaped, unreturned) ||
+         symbols::matches_pattern(escaped, unreturned.substr(0, unreturned.find('(')));
 }
 
 Derivation derivation(std::string_view name, std::string_view derived) {
@@ -234,4 +234,4 @@ std::string native_parameters(const art::Signature& signature) {
   return text;
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::resolve

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-namespace uprobectl {
+namespace uprobectl::resolve {
 
 // A parsed "com.foo.Bar.baz", optionally with parameters after it and a return type before it.
 struct MethodName {
@@ -57,4 +57,4 @@ std::string native_name(const art::Signature& signature);
 // Returns "__" and the encoded parameters.
 std::string native_parameters(const art::Signature& signature);
 
-} // namespace uprobectl
+} // namespace uprobectl::resolve

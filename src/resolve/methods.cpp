@@ -12,7 +12,7 @@
 #include <deque>
 #include <fmt/format.h>
 
-namespace uprobectl {
+namespace uprobectl::resolve {
 
 std::vector<std::string> other_methods_at(const art::OatFile& oat, VirtualAddress address,
                                           std::string_view own) {
@@ -74,7 +74,7 @@ Result<art::OatFile> ask_oatdump(const std::string& program, elf::Image& image,
   if (image.path().entry)
     return fail(ErrorKind::unsupported, "oatdump reads files, not entries of archives");
   OatdumpOutput listing;
-  const auto ended = stream_command(
+  const auto ended = process::stream_command(
       {program, "--oat-file=" + image.path().file, "--dump-method-and-offset-as-json"},
       oatdump_timeout, max_output, [&](std::string_view chunk) { return listing.take(chunk); });
   if (!ended && !listing.is_wrong()) return fail(Error(ended.error()).within("--oatdump"));
@@ -429,4 +429,4 @@ void describe_method(const Query& query, ProbePoint& point, const elf::Symbol& s
   if (query.options.aliases) point.aliases = std::move(others);
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::resolve

@@ -6,7 +6,7 @@
 #include "resolve/point.hpp"
 #include "uprobectl/art.hpp"
 
-namespace uprobectl {
+namespace uprobectl::resolve {
 
 // The methods of one OAT file, read on first use.
 class JavaMethods {
@@ -46,4 +46,4 @@ Result<std::vector<ProbePoint>> resolve_native_method(const Query& query);
 // Adds Java types, aliases and warnings for the method that covers a named point.
 void describe_method(const Query& query, ProbePoint& point, const elf::Symbol& symbol);
 
-} // namespace uprobectl
+} // namespace uprobectl::resolve

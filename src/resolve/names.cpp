@@ -18,15 +18,16 @@
 #include <tuple>
 #include <unordered_set>
 
-namespace uprobectl {
+namespace uprobectl::resolve {
 
 namespace {
 
 using Symbols = std::vector<elf::Symbol>;
 
 bool is_code(const elf::Symbol& symbol) {
-  const SymbolKind kind = symbol_kind(symbol);
-  return kind == SymbolKind::function || kind == SymbolKind::ifunc || kind == SymbolKind::label;
+  const symbols::SymbolKind kind = symbols::symbol_kind(symbol);
+  return kind == symbols::SymbolKind::function || kind == symbols::SymbolKind::ifunc ||
+         kind == symbols::SymbolKind::label;
 }
 
 int rank(elf::Binding binding) {
@@ -76,26 +77,28 @@ std::string list_names(std::vector<std::string> names) {
 using Clones = ResolveOptions::Clones;
 
 // What a symbol with a suffix is in its image; nullopt if it has none.
-std::optional<SuffixKind> suffix_kind(const Query& query, const elf::Symbol& symbol) {
+std::optional<symbols::SuffixKind> suffix_kind(const Query& query, const elf::Symbol& symbol) {
   const auto clone = clone_name(query, symbol);
   return clone ? std::optional(clone->kind) : std::nullopt;
 }
 
 bool is_clone_in(const Query& query, const elf::Symbol& symbol) {
-  return suffix_kind(query, symbol).value_or(SuffixKind::rename) != SuffixKind::rename;
+  return suffix_kind(query, symbol).value_or(symbols::SuffixKind::rename) !=
+         symbols::SuffixKind::rename;
 }
 
 bool is_cold_in(const Query& query, const elf::Symbol& symbol) {
-  return is_cold_part(symbol.name) && suffix_kind(query, symbol) == SuffixKind::cold;
+  return symbols::is_cold_part(symbol.name) &&
+         suffix_kind(query, symbol) == symbols::SuffixKind::cold;
 }
 
 // Whether the choice includes code of this kind.
-bool is_wanted(SuffixKind kind, Clones clones) {
-  if (clones == Clones::none || kind == SuffixKind::cold) return false;
-  return clones == Clones::all || kind != SuffixKind::piece;
+bool is_wanted(symbols::SuffixKind kind, Clones clones) {
+  if (clones == Clones::none || kind == symbols::SuffixKind::cold) return false;
+  return clones == Clones::all || kind != symbols::SuffixKind::piece;
 }
 
-void warn_about_clones(const Query& query, const RelatedSymbols& related, Clones clones,
+void warn_about_clones(const Query& query, const symbols::RelatedSymbols& related, Clones clones,
                        ProbePoint& point) {
   std::vector<std::string> probed;
   std::vector<std::string> missed;
@@ -104,12 +107,12 @@ void warn_about_clones(const Query& query, const RelatedSymbols& related, Clones
   const std::string dotted = *point.symbol + ".";
   for (const elf::Symbol& clone : related.clones) {
     if (!clone.name.starts_with(dotted) || clone.address == point.address) continue;
-    const SuffixKind kind = suffix_kind(query, clone).value_or(SuffixKind::body);
-    auto& names = kind == SuffixKind::cold    ? cold
-                  : is_wanted(kind, clones)   ? probed
-                  : kind == SuffixKind::piece ? parts
-                                              : missed;
-    names.push_back(display_name(clone));
+    const symbols::SuffixKind kind = suffix_kind(query, clone).value_or(symbols::SuffixKind::body);
+    auto& names = kind == symbols::SuffixKind::cold    ? cold
+                  : is_wanted(kind, clones)            ? probed
+                  : kind == symbols::SuffixKind::piece ? parts
+                                                       : missed;
+    names.push_back(symbols::display_name(clone));
   }
   const std::string name = point.demangled.value_or(*point.symbol);
   if (!probed.empty())
@@ -131,14 +134,14 @@ void warn_about_clones(const Query& query, const RelatedSymbols& related, Clones
                     name, list_names(std::move(cold))));
 }
 
-void warn_about_folding(const RelatedSymbols& related, ProbePoint& point) {
+void warn_about_folding(const symbols::RelatedSymbols& related, ProbePoint& point) {
   const elf::Symbol own{.name = *point.symbol, .size = point.size.value_or(0)};
   const VirtualAddress start{point.address.value - point.symbol_offset};
   std::vector<std::string> others;
   for (const elf::Symbol& symbol :
        std::ranges::equal_range(related.aliases, start, {}, &elf::Symbol::address))
-    if (are_different_functions(own, symbol))
-      others.push_back(demangle(symbol.name).value_or(std::string(symbol.name)));
+    if (symbols::are_different_functions(own, symbol))
+      others.push_back(symbols::demangle(symbol.name).value_or(std::string(symbol.name)));
   if (others.empty()) return;
   others.push_back(point.demangled.value_or(*point.symbol));
   point.warnings.push_back(
@@ -148,7 +151,7 @@ void warn_about_folding(const RelatedSymbols& related, ProbePoint& point) {
 }
 
 // Tells which clones are probed or not, and warns of functions that share the address.
-void warn_about_related(const Query& query, const RelatedSymbols& related, Clones clones,
+void warn_about_related(const Query& query, const symbols::RelatedSymbols& related, Clones clones,
                         std::span<ProbePoint> points) {
   std::unordered_set<std::string> warned; // once for each name
   for (ProbePoint& point : points) {
@@ -192,7 +195,7 @@ Result<std::vector<ProbePoint>> make_points(const Query& query, const Symbols& s
 }
 
 // Whether a function of this name exists only as clones in its file.
-bool has_no_function(Bodies& bodies, const Bodies::Function& function) {
+bool has_no_function(symbols::Bodies& bodies, const symbols::Bodies::Function& function) {
   return function.unit != 0 && !bodies.has_itself(function);
 }
 
@@ -200,8 +203,8 @@ bool has_no_function(Bodies& bodies, const Bodies::Function& function) {
 // if there are only clones, the first of them. Symbols with the requested name are functions.
 Symbols functions_of(const Query& query, const Symbols& candidates) {
   Symbols functions;
-  std::set<Bodies::Function> known;
-  std::vector<Bodies::Function> keys;
+  std::set<symbols::Bodies::Function> known;
+  std::vector<symbols::Bodies::Function> keys;
   for (const elf::Symbol& each : candidates) {
     if (each.name == query.function.name || !each.name.contains('.') ||
         each.table == elf::Table::oat) {
@@ -221,7 +224,7 @@ Symbols functions_of(const Query& query, const Symbols& candidates) {
   return functions;
 }
 
-using BodiesByFunction = std::map<Bodies::Function, Symbols>;
+using BodiesByFunction = std::map<symbols::Bodies::Function, Symbols>;
 
 BodiesByFunction by_function(const Query& query, const Symbols& bodies) {
   BodiesByFunction functions;
@@ -257,18 +260,18 @@ bool is_in_debug_table(const elf::Symbol& symbol) {
 
 // Adds the clones of the symbols' functions, and those of other functions of the name that exist
 // only as clones: static functions of other files.
-void add_clones(const Query& query, const RelatedSymbols& related, bool only_candidates,
+void add_clones(const Query& query, const symbols::RelatedSymbols& related, bool only_candidates,
                 Symbols& symbols) {
   if (related.clones.empty()) return;
-  Bodies& bodies = query.code.bodies();
-  std::set<Bodies::Function> known;
+  symbols::Bodies& bodies = query.code.bodies();
+  std::set<symbols::Bodies::Function> known;
   bool is_static = true;
   for (const elf::Symbol& symbol : symbols) {
     known.insert(bodies.function_of(symbol));
     is_static = is_static && symbol.binding == elf::Binding::local;
   }
   for (const elf::Symbol& clone : related.clones) {
-    const SuffixKind kind = suffix_kind(query, clone).value_or(SuffixKind::body);
+    const symbols::SuffixKind kind = suffix_kind(query, clone).value_or(symbols::SuffixKind::body);
     if (!is_wanted(kind, query.options.clones)) continue;
     const auto function = bodies.function_of(clone);
     const bool is_other = !known.contains(function);
@@ -297,15 +300,15 @@ Result<std::vector<ProbePoint>> chosen_points(const Query& query, Candidates fou
   const bool with_clones = options.clones != Clones::none && !is_method;
   const bool with_debug = options.clones == Clones::all || found.clones_in_debug ||
                           std::ranges::any_of(candidates, is_in_debug_table);
-  const bool searches_clones = with_clones && (with_debug || has_symtab(query.image));
+  const bool searches_clones = with_clones && (with_debug || binary::has_symtab(query.image));
   Symbols symbols = preferred_symbols(functions_of(query, candidates));
   if (symbols.size() > 1 && !options.all) return fail(ambiguous_name(query, symbols));
   if (symbols.size() == 1 && symbols.front().address == first.address) symbols.front() = first;
   if (!found.searched && !options.thorough && !searches_clones) return make_points(query, symbols);
 
-  const bool is_cxx = std::ranges::any_of(symbols, looks_mangled, &elf::Symbol::name);
-  const RelatedSymbols related = find_related(query.code.bodies(), symbols,
-                                              {.with_debug = with_debug, .with_aliases = is_cxx});
+  const bool is_cxx = std::ranges::any_of(symbols, symbols::looks_mangled, &elf::Symbol::name);
+  const symbols::RelatedSymbols related = find_related(
+      query.code.bodies(), symbols, {.with_debug = with_debug, .with_aliases = is_cxx});
   if (with_clones) {
     std::ranges::copy_if(candidates, std::back_inserter(symbols), [&](const elf::Symbol& each) {
       return each.name == query.function.name || !is_cold_in(query, each);
@@ -334,10 +337,10 @@ Result<std::vector<ProbePoint>> chosen_points(const Query& query, Candidates fou
   std::vector<std::string> clones;
   for (const elf::Symbol& each : candidates)
     if (each.name != query.function.name && is_clone_in(query, each))
-      clones.push_back(display_name(each));
+      clones.push_back(symbols::display_name(each));
   if (clones.size() != candidates.size()) return points;
   const bool are_parts = std::ranges::all_of(candidates, [&](const elf::Symbol& each) {
-    return suffix_kind(query, each) == SuffixKind::piece;
+    return suffix_kind(query, each) == symbols::SuffixKind::piece;
   });
   points->front().warnings.push_back(
       are_parts ? fmt::format("'{}' exists only as code split out of it, which not every call "
@@ -349,12 +352,12 @@ Result<std::vector<ProbePoint>> chosen_points(const Query& query, Candidates fou
 }
 
 // Returns the types of typedefs in the debug information of the image, by name.
-TypedefMap find_types(const Query& query, std::span<const std::string> names) {
+symbols::TypedefMap find_types(const Query& query, std::span<const std::string> names) {
   const Result<dwarf::DebugInfo>& debug = query.debug_info();
   if (!debug) return {};
-  TypedefMap canonical;
+  symbols::TypedefMap canonical;
   for (const auto& [name, type] : dwarf::find_typedefs(*debug, names))
-    if (auto text = canonical_type(type)) canonical.emplace(name, std::move(*text));
+    if (auto text = symbols::canonical_type(type)) canonical.emplace(name, std::move(*text));
   return canonical;
 }
 
@@ -370,7 +373,8 @@ std::optional<Error> leave_out_clones(const Query& query, Symbols& symbols) {
 // with what follows the dot.
 void drop_labels(const Query& query, Symbols& symbols) {
   std::erase_if(symbols, [&](const elf::Symbol& each) {
-    if (!each.defined || !each.name.contains('.') || !parse_clone_name(each.name)) return false;
+    if (!each.defined || !each.name.contains('.') || !symbols::parse_clone_name(each.name))
+      return false;
     return !query.function.name.contains('.') && !query.code.bodies().split(each);
   });
 }
@@ -378,7 +382,7 @@ void drop_labels(const Query& query, Symbols& symbols) {
 // Removes cold parts, and other parts unless they are asked for or nothing else is there.
 void drop_parts(const Query& query, Symbols& symbols) {
   const auto is_part = [&](const elf::Symbol& each) {
-    return suffix_kind(query, each) == SuffixKind::piece;
+    return suffix_kind(query, each) == symbols::SuffixKind::piece;
   };
   if (query.options.clones != Clones::all && !std::ranges::all_of(symbols, is_part))
     std::erase_if(symbols, is_part);
@@ -391,7 +395,7 @@ Result<std::vector<ProbePoint>> resolve_clones(const Query& query, bool clones_i
   if (found.empty()) found = query.code.bodies().with_base(name, true);
   const auto cold =
       std::ranges::find_if(found, [&](const elf::Symbol& each) { return is_cold_in(query, each); });
-  const std::string part = cold != found.end() ? display_name(*cold) : std::string();
+  const std::string part = cold != found.end() ? symbols::display_name(*cold) : std::string();
   std::erase_if(found, [&](const elf::Symbol& each) { return is_cold_in(query, each); });
   if (found.empty()) {
     Error none = no_function(query, "no function");
@@ -406,7 +410,8 @@ Result<std::vector<ProbePoint>> resolve_clones(const Query& query, bool clones_i
 }
 
 Result<std::vector<ProbePoint>> resolve_pattern(const Query& query) {
-  const auto matching = list_symbols(query.image, {.patterns = {std::string(query.function.name)}});
+  const auto matching =
+      symbols::list_symbols(query.image, {.patterns = {std::string(query.function.name)}});
   if (!matching) return fail(Error(matching.error()).within(query.subject()));
   // A pattern matches cold parts only if it contains ".cold".
   const bool with_cold = query.function.name.contains(".cold");
@@ -448,7 +453,7 @@ Symbols entries_named(const Symbols& entries, std::string_view name) {
   std::ranges::copy_if(entries, std::back_inserter(named), is_named);
   if (named.empty())
     std::ranges::copy_if(entries, std::back_inserter(named), [&](const elf::Symbol& entry) {
-      return matches_demangled_name(entry.name, name);
+      return symbols::matches_demangled_name(entry.name, name);
     });
   return named;
 }
@@ -530,7 +535,7 @@ Result<std::vector<ProbePoint>> resolve_symbols(const Query& query, Symbols cand
 
 Result<std::vector<ProbePoint>> resolve_name(const Query& query, bool clones_in_debug) {
   const std::string_view name = query.function.name;
-  auto exact = find_by_name(query.image, name);
+  auto exact = symbols::find_by_name(query.image, name);
   // If .symtab is damaged, exact is an error. The lookups below can still find the function.
   if (exact && !exact->empty()) {
     // "f@V" and "f@@V" were narrowed down by find_by_name; a bare name means the default version.
@@ -543,7 +548,7 @@ Result<std::vector<ProbePoint>> resolve_name(const Query& query, bool clones_in_
         {.symbols = std::move(chosen), .searched = searched, .clones_in_debug = clones_in_debug});
   }
 
-  auto demangled = find_by_demangled_name(query.image, name);
+  auto demangled = symbols::find_by_demangled_name(query.image, name);
   if (!demangled) return fail(Error(demangled.error()).within(query.subject()));
   drop_labels(query, *demangled);
   drop_parts(query, *demangled);
@@ -553,26 +558,25 @@ Result<std::vector<ProbePoint>> resolve_name(const Query& query, bool clones_in_
   if (!demangled->empty())
     return chosen_points(query,
                          {.symbols = std::move(*demangled), .clones_in_debug = clones_in_debug});
-  if (is_name_pattern(name)) return resolve_pattern(query);
+  if (symbols::is_name_pattern(name)) return resolve_pattern(query);
   if (!exact) return fail(Error(exact.error()).within(query.subject()));
   return resolve_clones(query, clones_in_debug);
 }
 
 ResolvedFunction resolve_spelling(const Query& query) {
   if (!query.options.other_spellings) return {{}};
-  SpelledFunctions found =
-      find_by_spelling(query.image, query.function.name, [&](std::span<const std::string> names) {
-        return find_types(query, names);
-      });
+  symbols::SpelledFunctions found = symbols::find_by_spelling(
+      query.image, query.function.name,
+      [&](std::span<const std::string> names) { return find_types(query, names); });
   drop_labels(query, found.symbols);
   if (found.symbols.empty()) return {{}};
   if (auto left_out = leave_out_clones(query, found.symbols))
     return {fail(std::move(*left_out)), found.distance};
-  if (found.spelling != Spelling::equivalent)
+  if (found.spelling != symbols::Spelling::equivalent)
     if (auto error = only_inlined_error(query))
       return {
           fail(std::move(*error).hint(fmt::format("or write the whole name of another function: {}",
-                                                  display_name(found.symbols.front())))),
+                                                  symbols::display_name(found.symbols.front())))),
           0};
   if (!found.symbols.front().defined)
     return {fail(not_code(query, found.symbols.front())), found.distance};
@@ -580,23 +584,24 @@ ResolvedFunction resolve_spelling(const Query& query) {
   if (symbols.size() > 1 && !query.options.all)
     return {fail(ambiguous_spelling(query, symbols)), found.distance};
   auto points = chosen_points(query, {.symbols = std::move(found.symbols)});
-  if (points && found.spelling == Spelling::unqualified) warn_about_scopes(query, *points);
+  if (points && found.spelling == symbols::Spelling::unqualified) warn_about_scopes(query, *points);
   return {std::move(points), found.distance};
 }
 
 ResolvedFunction resolve_plt(const Query& query) {
   const std::string_view name = query.function.name;
-  const auto entries = plt_entries(query.image);
+  const auto entries = symbols::plt_entries(query.image);
   auto named = entries_named(entries, name);
-  bool pattern = named.empty() && is_name_pattern(name);
+  bool pattern = named.empty() && symbols::is_name_pattern(name);
   if (pattern)
     std::ranges::copy_if(entries, std::back_inserter(named), [&](const elf::Symbol& entry) {
-      return matches_name(std::string(name), entry.name, std::nullopt);
+      return symbols::matches_name(std::string(name), entry.name, std::nullopt);
     });
-  Spelling spelling = Spelling::equivalent;
+  symbols::Spelling spelling = symbols::Spelling::equivalent;
   std::optional<unsigned> distance;
   if (named.empty() && query.options.other_spellings) {
-    SpelledFunctions found = find_by_spelling(entries, name, query.image.machine());
+    symbols::SpelledFunctions found =
+        symbols::find_by_spelling(entries, name, query.image.machine());
     spelling = found.spelling;
     named = std::move(found.symbols);
     pattern = false;
@@ -607,18 +612,18 @@ ResolvedFunction resolve_plt(const Query& query) {
     return {fail(ambiguous_name(query, named)), distance};
   auto points = make_points(query, named);
   if (!points) return {std::move(points), distance};
-  if (spelling == Spelling::unqualified) warn_about_scopes(query, *points);
+  if (spelling == symbols::Spelling::unqualified) warn_about_scopes(query, *points);
   std::ranges::sort(*points, {}, &ProbePoint::image_offset);
   return {std::move(points), distance};
 }
 
 void add_aliases(const elf::Image& image, std::span<ProbePoint> points) {
-  const auto symbols = list_symbols(image, {});
+  const auto symbols = symbols::list_symbols(image, {});
   for (ProbePoint& point : points) {
-    if (!symbols || !point.symbol || point.kind == SymbolKind::method) continue;
+    if (!symbols || !point.symbol || point.kind == symbols::SymbolKind::method) continue;
     const VirtualAddress start{point.address.value - point.symbol_offset};
     point.aliases = symbols->aliases(start, *point.symbol);
   }
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::resolve

@@ -4,7 +4,7 @@
 
 #include "resolve/point.hpp"
 
-namespace uprobectl {
+namespace uprobectl::resolve {
 
 // Resolve Query::function, a name or a pattern of functions or of PLT entries. `clones_in_debug`:
 // clones are searched in debug tables although the function was not found there. That an earlier
@@ -59,10 +59,11 @@ private:
 // The name is "PROVIDER:NAME", or a provider for all of its probes. The points share ownership of
 // the notes. probe_error() refuses those inside an instruction or in data.
 Result<std::vector<ProbePoint>>
-resolve_static_probes(const Query& query, const std::shared_ptr<const StaticProbes>& notes);
+resolve_static_probes(const Query& query, const std::shared_ptr<const usdt::StaticProbes>& notes);
 
 // Returns the "PROVIDER:NAME" of the first static probe with this name, with or without provider;
 // for hints.
-std::optional<std::string> find_static_probe(const StaticProbes& notes, std::string_view text);
+std::optional<std::string> find_static_probe(const usdt::StaticProbes& notes,
+                                             std::string_view text);
 
-} // namespace uprobectl
+} // namespace uprobectl::resolve

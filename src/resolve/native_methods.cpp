@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 #include <set>
 
-namespace uprobectl {
+namespace uprobectl::resolve {
 
 namespace {
 
@@ -119,4 +119,4 @@ Result<std::vector<ProbePoint>> resolve_native_method(const Query& query) {
   return points;
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::resolve

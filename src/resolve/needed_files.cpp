@@ -13,13 +13,13 @@
 #include <functional>
 #include <set>
 
-namespace uprobectl {
+namespace uprobectl::resolve {
 
 namespace {
 
 // A program or library, in the order in which the loader maps them.
 struct LoadedObject {
-  std::shared_ptr<Binary> file;
+  std::shared_ptr<binary::Binary> file;
   std::string origin;                   // its folder
   const LoadedObject* loader = nullptr; // the object that needs it; null for the program
 };
@@ -48,7 +48,7 @@ std::optional<std::string> expand(std::string_view text, const std::string& orig
 // Searches the libraries breadth-first, as the loader maps them.
 class NeededFiles {
 public:
-  explicit NeededFiles(std::shared_ptr<Binary> program, std::string origin)
+  explicit NeededFiles(std::shared_ptr<binary::Binary> program, std::string origin)
       : machine_(program->image().machine()), paths_(host_search_paths()) {
     objects_.push_back({.file = std::move(program), .origin = std::move(origin)});
     if (auto cache = MappedFile::open(paths_.loader_cache)) cache_.emplace(std::move(*cache));
@@ -82,13 +82,13 @@ private:
 
   struct FoundLibrary {
     std::string path;
-    std::shared_ptr<Binary> file;
+    std::shared_ptr<binary::Binary> file;
   };
 
   // Opens the file if the loader takes it: it skips those of other machines.
   std::optional<FoundLibrary> open_loadable(std::string path) const {
     if (!is_elf_file(path)) return std::nullopt;
-    auto file = Binary::open(path);
+    auto file = binary::Binary::open(path);
     if (!file || (*file)->image().machine() != machine_) return std::nullopt;
     return FoundLibrary{.path = std::move(path), .file = std::move(*file)};
   }
@@ -154,7 +154,7 @@ Result<NeededFiles> open_program(const std::string& program) {
                 fmt::format("'{}' is a script or another file without libraries of its own: give "
                             "the path of the library",
                             program));
-  auto file = Binary::open(real_path.string());
+  auto file = binary::Binary::open(real_path.string());
   if (!file) return fail(Error(file.error()).within(program));
   return NeededFiles(std::move(*file), real_path.parent_path().string());
 }
@@ -209,4 +209,4 @@ Result<std::vector<std::string>> find_needed_libraries(const std::string& progra
   return libraries;
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::resolve

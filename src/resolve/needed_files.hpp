@@ -5,7 +5,7 @@
 
 #include "uprobectl/util.hpp"
 
-namespace uprobectl {
+namespace uprobectl::resolve {
 
 // Returns the file that execvp() runs for the first word of a command. not_found if PATH has no
 // program of this name.
@@ -23,4 +23,4 @@ Result<std::optional<std::string>> find_needed_library(const std::string& progra
 // those that were not found. Fails and searches as find_needed_library() does.
 Result<std::vector<std::string>> find_needed_libraries(const std::string& program);
 
-} // namespace uprobectl
+} // namespace uprobectl::resolve

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <array>
 
-namespace uprobectl {
+namespace uprobectl::resolve {
 
 namespace {
 
@@ -26,9 +26,9 @@ constexpr std::string_view unprobeable_after =
 
 // Whether the jump may lead to any instruction of its function. One that has just removed a frame
 // leaves the function.
-bool is_unknown(const FunctionExits::Jump& jump) {
+bool is_unknown(const insn::FunctionExits::Jump& jump) {
   if (jump.target || jump.slot) return false;
-  return jump.kind != FunctionExits::Jump::Kind::indirect || !jump.moves_stack;
+  return jump.kind != insn::FunctionExits::Jump::Kind::indirect || !jump.moves_stack;
 }
 
 } // namespace
@@ -48,9 +48,9 @@ bool NopPasser::is_behind_nop(VirtualAddress address) const {
   return std::ranges::any_of(sizes, [&](std::uint64_t size) {
     if (address.value < size) return false;
     const Bytes code = code_from({address.value - size});
-    const auto nop = optimized_nop(
-        arch_, code.first(std::min<std::uint64_t>(code.size(), max_instruction_size)));
-    return nop && (*nop == OptimizedNop::five_bytes) == (size == 5);
+    const auto nop = insn::optimized_nop(
+        arch_, code.first(std::min<std::uint64_t>(code.size(), insn::max_instruction_size)));
+    return nop && (*nop == insn::OptimizedNop::five_bytes) == (size == 5);
   });
 }
 
@@ -67,7 +67,7 @@ void NopPasser::list_far_jumps() {
     searched += code.size();
     knows_far_jumps_ = ++segments <= max_segments && searched / 2 <= code_.image().bytes().size();
     if (!knows_far_jumps_) return;
-    each_far_target(arch_, code, segment.address, [&](VirtualAddress target) {
+    insn::each_far_target(arch_, code, segment.address, [&](VirtualAddress target) {
       if (is_behind_nop(target)) far_targets_->push_back(target);
     });
   }
@@ -83,15 +83,15 @@ std::optional<std::string_view> NopPasser::find_jump(elf::AddressRange code, Byt
   if (std::ranges::binary_search(*far_targets_, target)) return jump_after;
   if (const auto symbol = code_.symbol_at(target); symbol && symbol->address == target)
     return jump_after;
-  const auto before = function_exits(arch_, bytes.first(nop), code.address);
-  const auto behind = function_exits(arch_, bytes.subspan(after), target);
+  const auto before = insn::function_exits(arch_, bytes.first(nop), code.address);
+  const auto behind = insn::function_exits(arch_, bytes.subspan(after), target);
   if (!before || !behind || !before->undecodable.empty() || !behind->undecodable.empty())
     return unknown_code;
   if (!behind->jumps_to_entry.empty() ||
       std::ranges::any_of(before->jumps_out,
                           [&](const auto& jump) { return jump.target == target; }))
     return jump_after;
-  if (begins_frame(arch_, bytes.subspan(after))) return std::nullopt;
+  if (insn::begins_frame(arch_, bytes.subspan(after))) return std::nullopt;
   const bool any_unknown = std::ranges::any_of(before->jumps_out, is_unknown) ||
                            std::ranges::any_of(behind->jumps_out, is_unknown);
   return any_unknown ? std::optional(jump_after) : std::nullopt;
@@ -110,16 +110,16 @@ std::expected<std::uint64_t, std::string_view> NopPasser::pass(VirtualAddress no
   do {
     decoded_ += code.size;
     if (decoded_ / times > code_.image().bytes().size()) return std::unexpected(unknown_code);
-    const auto size = instruction_size(arch_, function.subspan(at));
+    const auto size = insn::instruction_size(arch_, function.subspan(at));
     if (!size || *size >= function.size() - at) return std::unexpected(unknown_code);
     if (const auto reason = find_jump(code, function, at, at + *size))
       return std::unexpected(*reason);
     at += *size;
-  } while (optimized_nop(arch_, function.subspan(at)));
-  if (repeats(arch_, function.subspan(at)) ||
-      probe_effect(arch_, function, at).kind != ProbeEffect::Kind::safe)
+  } while (insn::optimized_nop(arch_, function.subspan(at)));
+  if (insn::repeats(arch_, function.subspan(at)) ||
+      insn::probe_effect(arch_, function, at).kind != insn::ProbeEffect::Kind::safe)
     return std::unexpected(unprobeable_after);
   return at - begin;
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::resolve

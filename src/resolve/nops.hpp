@@ -10,7 +10,7 @@
 #include <optional>
 #include <vector>
 
-namespace uprobectl {
+namespace uprobectl::resolve {
 
 class CodeIndex;
 
@@ -40,4 +40,4 @@ private:
   std::uint64_t decoded_ = 0;   // bytes
 };
 
-} // namespace uprobectl
+} // namespace uprobectl::resolve

@@ -10,7 +10,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 
-namespace uprobectl {
+namespace uprobectl::resolve {
 
 namespace {
 
@@ -65,7 +65,7 @@ std::optional<PageProblem> relro_problem(const elf::Image& image, const elf::Add
 // src/main/proto/config.proto: BundleConfig.optimizations = 2,
 // Optimizations.uncompress_native_libraries = 2, UncompressNativeLibraries.alignment = 2,
 // PageAlignment.
-std::optional<PageProblem> bundle_problem(const Archive& archive) {
+std::optional<PageProblem> bundle_problem(const archive::Archive& archive) {
   constexpr std::uint64_t max_config = std::uint64_t{1} << 20; // bytes
   constexpr std::size_t max_fields = 10000;
   constexpr std::uint32_t step = 2;
@@ -107,11 +107,12 @@ public:
       if (library.is_unread) find(library.entry, unreadable(library.reason.value_or("")));
       return;
     }
-    const bool is_stored = library.compression == compression_name(0);
+    const bool is_stored = library.compression == archive::compression_name(0);
     if (!is_stored && library.size > budget_)
       return find(library.entry, unreadable("not inflated: the libraries are too large together"));
     if (!is_stored) budget_ -= library.size;
-    auto opened = Binary::open(file_, {file_->path(), library.entry}, {}, elf::Compressed::inflate);
+    auto opened =
+        binary::Binary::open(file_, {file_->path(), library.entry}, {}, elf::Compressed::inflate);
     if (!opened && opened.error().kind == ErrorKind::not_elf) return;
     ++report_.checked;
     if (!opened) {
@@ -212,11 +213,11 @@ PageReport check_pages(const elf::Image& image) {
 }
 
 Result<PageReport> check_pages(const std::shared_ptr<const MappedFile>& file) {
-  const auto archive = Archive::parse(file->bytes());
+  const auto archive = archive::Archive::parse(file->bytes());
   if (!archive) return fail(archive.error());
   const auto libraries = list_libraries(file->bytes());
   if (!libraries) return fail(libraries.error());
-  const KeptInnerArchive kept;
+  const archive::KeptInnerArchive kept;
   ArchiveCheck check(file, !not_installed(*archive));
   for (const ArchiveLibrary& library : *libraries) check.add(library);
   if (check.report_.checked > check.report_.narrow)
@@ -224,4 +225,4 @@ Result<PageReport> check_pages(const std::shared_ptr<const MappedFile>& file) {
   return std::move(check.report_);
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::resolve

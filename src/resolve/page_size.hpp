@@ -8,7 +8,7 @@
 
 #include <array>
 
-namespace uprobectl {
+namespace uprobectl::resolve {
 
 enum class PageRule : std::uint8_t {
   archive_alignment, // where the archive stores the library
@@ -62,4 +62,4 @@ PageReport check_pages(const elf::Image& image);
 // (archive_listing.hpp): what is not inflated is a finding.
 Result<PageReport> check_pages(const std::shared_ptr<const MappedFile>& file);
 
-} // namespace uprobectl
+} // namespace uprobectl::resolve

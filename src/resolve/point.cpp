@@ -10,7 +10,7 @@
 
 #include <fmt/format.h>
 
-namespace uprobectl {
+namespace uprobectl::resolve {
 
 namespace {
 
@@ -119,7 +119,7 @@ void name_by_number(const Query& query, ProbePoint& point,
 
 } // namespace
 
-void describe(std::shared_ptr<Binary> opened, ProbedBinary& binary) {
+void describe(std::shared_ptr<binary::Binary> opened, ProbedBinary& binary) {
   const elf::Image& image = opened->image();
   binary.entry_data = image.entry_data();
   binary.machine = image.machine();
@@ -169,7 +169,7 @@ ProbePoint make_read_function(std::shared_ptr<const ProbedBinary> binary, ReadFu
   return point;
 }
 
-std::optional<CloneName> clone_name(const Query& query, const elf::Symbol& symbol) {
+std::optional<symbols::CloneName> clone_name(const Query& query, const elf::Symbol& symbol) {
   if (!symbol.name.contains('.') || symbol.table == elf::Table::oat ||
       symbol.table == elf::Table::plt)
     return std::nullopt;
@@ -195,13 +195,13 @@ void name_point(const Query& query, ProbePoint& point, const elf::Symbol& symbol
   }
   point.size = symbol.size;
   point.clone_of = function_of_clone(query, symbol);
-  point.kind = symbol_kind(symbol);
+  point.kind = symbols::symbol_kind(symbol);
   point.table = symbol.table;
-  if (point.clone_of && is_cold_part(symbol.name) && symbol_offset == 0)
+  if (point.clone_of && symbols::is_cold_part(symbol.name) && symbol_offset == 0)
     point.warnings.push_back(fmt::format(
         "'{}' is a cold part split out by the compiler: it is reached by a jump, not a call",
         point.demangled.value_or(*point.symbol)));
-  if (point.kind == SymbolKind::ifunc)
+  if (point.kind == symbols::SymbolKind::ifunc)
     point.warnings.push_back(fmt::format(
         "'{}' is an IFUNC: this is its resolver, which runs once when the process binds the name, "
         "not the code it chooses",
@@ -222,15 +222,15 @@ std::optional<ResolveOptions::Clones> parse_clones(std::string_view text) {
 
 bool is_body_of(const ProbePoint& point, const std::string& name) {
   if (!point.symbol) return false;
-  const bool is_method = point.kind == SymbolKind::method;
-  if (is_method && point.demangled && matches_pattern(name, *point.demangled)) return true;
+  const bool is_method = point.kind == symbols::SymbolKind::method;
+  if (is_method && point.demangled && symbols::matches_pattern(name, *point.demangled)) return true;
   if (name == point.demangled || name == name_in_file(point)) return true;
-  if (matches_name(name, *point.symbol, point.clone_of)) return true;
-  if (is_name_pattern(name)) return false;
+  if (symbols::matches_name(name, *point.symbol, point.clone_of)) return true;
+  if (symbols::is_name_pattern(name)) return false;
   const std::string_view raw = point.function();
   const elf::Symbol symbol{.name = raw};
-  return matches_demangled_name(raw, name) ||
-         !find_by_spelling({&symbol, 1}, name, point.binary->machine).symbols.empty();
+  return symbols::matches_demangled_name(raw, name) ||
+         !symbols::find_by_spelling({&symbol, 1}, name, point.binary->machine).symbols.empty();
 }
 
 namespace {
@@ -281,7 +281,7 @@ std::string display_name(const ProbePoint& point) {
 std::string name_in_file(const ProbePoint& point) {
   if (!point.symbol) return fmt::format("vaddr:{:#x}", point.address.value);
   std::string name = point.demangled ? *point.demangled : *point.symbol;
-  if (point.kind == SymbolKind::plt) {
+  if (point.kind == symbols::SymbolKind::plt) {
     name += "@plt";
   } else if (point.version) {
     name += point.default_version.value_or(false) ? "@@" : "@";
@@ -320,4 +320,4 @@ Result<std::vector<ProbePoint>> resolve_number(const Query& query) {
   return points;
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::resolve

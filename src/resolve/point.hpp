@@ -8,7 +8,7 @@
 #include "symbols/demangle.hpp"
 #include "uprobectl/resolve.hpp"
 
-namespace uprobectl {
+namespace uprobectl::resolve {
 
 // The image in which FUNCTIONs are resolved, and what they share that was read of it: the target's
 // image, or for file-offset: in a whole archive the image at that offset.
@@ -16,7 +16,7 @@ struct ResolveContext {
   const std::shared_ptr<const ProbedBinary>& binary;
   const elf::Image& image;
   CodeIndex& code;
-  Demangler& demangler;                        // reuses its memory for each query
+  symbols::Demangler& demangler;               // reuses its memory for each query
   const art::NameMapping* mapping = nullptr;   // names of Java methods in the source, or null
   symbolize::Symbolizer* symbolizer = nullptr; // never null if the FUNCTION is a number
 
@@ -33,7 +33,7 @@ struct Query : ResolveContext {
 };
 
 // Sets the members that describe the image.
-void describe(std::shared_ptr<Binary> opened, ProbedBinary& binary);
+void describe(std::shared_ptr<binary::Binary> opened, ProbedBinary& binary);
 
 // A point, and why no probe may be there, whatever the instruction: the address is inside one, or
 // in data. The point has ProbePoint::effect then, so that probe_error() refuses it.
@@ -65,7 +65,7 @@ ProbePoint make_read_function(std::shared_ptr<const ProbedBinary> binary, ReadFu
 
 // Splits the name of a clone or part of a function in its image; nullopt for others, as labels and
 // functions of languages whose names have dots.
-std::optional<CloneName> clone_name(const Query& query, const elf::Symbol& symbol);
+std::optional<symbols::CloneName> clone_name(const Query& query, const elf::Symbol& symbol);
 
 // Returns ProbePoint::clone_of.
 std::optional<std::string> function_of_clone(const Query& query, const elf::Symbol& symbol);
@@ -77,4 +77,4 @@ void name_point(const Query& query, ProbePoint& point, const elf::Symbol& symbol
 // Resolves an address or offset to the point there, named by the symbol that covers it.
 Result<std::vector<ProbePoint>> resolve_number(const Query& query);
 
-} // namespace uprobectl
+} // namespace uprobectl::resolve

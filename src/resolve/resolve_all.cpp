@@ -11,7 +11,7 @@
 #include <fmt/format.h>
 #include <utility>
 
-namespace uprobectl {
+namespace uprobectl::resolve {
 
 namespace {
 
@@ -47,7 +47,7 @@ bool may_have_other_spelling(const FunctionSpec& function, std::size_t files) {
   using Form = FunctionSpec::Form;
   const bool has_name = function.form == Form::name || function.form == Form::plt ||
                         function.form == Form::function_line;
-  if (!has_name || is_name_pattern(function.name)) return false;
+  if (!has_name || symbols::is_name_pattern(function.name)) return false;
   return files <= 1 || function.name.find_first_of(":.(<~ ") != std::string_view::npos;
 }
 
@@ -205,12 +205,12 @@ private:
   std::vector<std::string> similar_names(const std::string& request) const {
     constexpr std::size_t few = 8;
     if (!how_.suggest || results_.functions.size() > few) return {};
-    const std::string plain_name = without_wildcards(request);
+    const std::string plain_name = symbols::without_wildcards(request);
     NearestNames names;
     for (std::size_t i = 0; i < targets_.files.size() && i < few; ++i) {
       const auto target = Target::open(targets_.files[i], targets_.text, where_);
       if (!target || target->image() == nullptr) continue;
-      for (const std::string& name : nearest_names(*target->image(), plain_name))
+      for (const std::string& name : symbols::nearest_names(*target->image(), plain_name))
         names.offer(0, name); // nearest first in each file
     }
     return std::move(names).take();
@@ -231,7 +231,7 @@ private:
 
 Result<VisitSummary> visit_targets(const Targets& targets, const TargetOptions& options,
                                    const std::function<void(Target&)>& visit) {
-  const KeptInnerArchive kept; // several files may be entries of one
+  const archive::KeptInnerArchive kept; // several files may be entries of one
   VisitSummary visited{.files = 0, .warnings = targets.warnings};
   std::optional<Error> first_error;
   std::vector<std::string> compressed;
@@ -276,4 +276,4 @@ Result<ResolveResults> resolve_all(const Targets& targets, std::span<const std::
   return resolve_all(targets, views, where, how);
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::resolve

@@ -10,7 +10,7 @@
 #include <fmt/format.h>
 #include <map>
 
-namespace uprobectl {
+namespace uprobectl::resolve {
 
 namespace {
 
@@ -95,17 +95,16 @@ Result<Symbols> find_named(const Query& query, std::string_view name) {
     for (std::uint32_t index = 1; index < table.size(); ++index) {
       if (!table.has_name(index, name)) continue;
       const auto symbol = table.at(index);
-      if (symbol && uprobectl::is_code(*symbol, query.image)) found.push_back(*symbol);
+      if (symbol && symbols::is_code(*symbol, query.image)) found.push_back(*symbol);
     }
   std::ranges::move(query.code.bodies().with_base(name, true), std::back_inserter(found));
   if (!found.empty()) return found;
-  auto demangled = find_by_demangled_name(query.image, name);
+  auto demangled = symbols::find_by_demangled_name(query.image, name);
   if (!demangled) return fail(std::move(demangled).error().within(query.subject()));
   if (demangled->empty() && query.options.other_spellings)
-    *demangled = find_by_spelling(query.image, name).symbols;
-  std::erase_if(*demangled, [&](const elf::Symbol& symbol) {
-    return !uprobectl::is_code(symbol, query.image);
-  });
+    *demangled = symbols::find_by_spelling(query.image, name).symbols;
+  std::erase_if(*demangled,
+                [&](const elf::Symbol& symbol) { return !symbols::is_code(symbol, query.image); });
   return demangled;
 }
 
@@ -123,7 +122,7 @@ std::optional<NameInFile> split_source_file(std::string_view name) {
   const auto at = name.rfind('@');
   if (at == std::string_view::npos || at == 0 || at + 1 == name.size() || name[at - 1] == '@')
     return std::nullopt;
-  if (is_name_pattern(name)) return std::nullopt;
+  if (symbols::is_name_pattern(name)) return std::nullopt;
   return NameInFile{.name = name.substr(0, at), .file = name.substr(at + 1)};
 }
 
@@ -138,7 +137,7 @@ Result<std::vector<ProbePoint>> resolve_in_source_file(const Query& query,
   return resolve_symbols(in_file, std::move(*symbols));
 }
 
-bool is_declared_in(const ProbePoint& point, std::string_view file, Binary& binary) {
+bool is_declared_in(const ProbePoint& point, std::string_view file, binary::Binary& binary) {
   if (!point.symbol || point.inlined_into) return false; // its address is that of another function
   const elf::Symbol symbol{.name = *point.symbol,
                            .address = {point.address.value - point.symbol_offset},
@@ -182,7 +181,7 @@ std::vector<SymbolSource> find_sources(const Query& query, std::span<const elf::
     SymbolSource& source = sources.emplace_back(SymbolSource{.file = files[i], .name = {}});
     if (symbols[i].binding != elf::Binding::local || !is_unique(files[i])) continue;
     const std::string_view raw = query.code.bodies().function_of(symbols[i]).name;
-    source.name = fmt::format("{}@{}", demangle(raw).value_or(std::string(raw)), files[i]);
+    source.name = fmt::format("{}@{}", symbols::demangle(raw).value_or(std::string(raw)), files[i]);
   }
   return sources;
 }
@@ -199,4 +198,4 @@ Error hint_at_source_files(const Query& query, const NameInFile& named, Error er
   return std::move(error).hint("it is there as: " + joined(names));
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::resolve

@@ -5,7 +5,7 @@
 
 #include "resolve/point.hpp"
 
-namespace uprobectl {
+namespace uprobectl::resolve {
 
 struct NameInFile {
   std::string_view name;
@@ -19,7 +19,7 @@ std::optional<NameInFile> split_source_file(std::string_view name);
 Result<std::vector<ProbePoint>> resolve_in_source_file(const Query& query, const NameInFile& named);
 
 // Whether the function of a point of the binary is in a source file with this end of a path.
-bool is_declared_in(const ProbePoint& point, std::string_view file, Binary& binary);
+bool is_declared_in(const ProbePoint& point, std::string_view file, binary::Binary& binary);
 
 // Where one of several symbols is that have one name.
 struct SymbolSource {
@@ -32,4 +32,4 @@ std::vector<SymbolSource> find_sources(const Query& query, std::span<const elf::
 // Adds how functions of the name in other files are written.
 Error hint_at_source_files(const Query& query, const NameInFile& named, Error error);
 
-} // namespace uprobectl
+} // namespace uprobectl::resolve

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 
-namespace uprobectl {
+namespace uprobectl::resolve {
 
 namespace {
 
@@ -15,7 +15,7 @@ using LineAddresses = std::vector<dwarf::LineAddress>;
 
 // "work:12" may mean a line of the function, or of the file that has it.
 Error hint_at_function(const Query& query, Error error) {
-  const auto named = find_by_name(query.image, query.function.name);
+  const auto named = symbols::find_by_name(query.image, query.function.name);
   if (error.kind != ErrorKind::not_found || !named || named->empty()) return error;
   error.hints.insert(
       error.hints.begin(),
@@ -56,7 +56,7 @@ Result<ProbePoint> point_of(const Query& query, const dwarf::LineAddress& start)
   if (!points) return fail(std::move(points).error());
   ProbePoint point = std::move(points->front());
   SourceLine source{.file = start.file, .line = start.line, .inlined = std::nullopt};
-  if (start.inlined) source.inlined = demangle(*start.inlined).value_or(*start.inlined);
+  if (start.inlined) source.inlined = symbols::demangle(*start.inlined).value_or(*start.inlined);
   point.source = std::make_shared<const SourceLine>(std::move(source));
   return point;
 }
@@ -93,4 +93,4 @@ Result<std::vector<ProbePoint>> resolve_lines(const Query& query, const dwarf::D
   return points;
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::resolve

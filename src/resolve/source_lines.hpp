@@ -5,7 +5,7 @@
 #include "dwarf/dwarf.hpp"
 #include "resolve/point.hpp"
 
-namespace uprobectl {
+namespace uprobectl::resolve {
 
 // Returns the points of FILE:LINE, or of FUNCTION:+LINE if the query is one. `functions`: the
 // points of that FUNCTION. The query has a symbolizer.
@@ -15,4 +15,4 @@ Result<std::vector<ProbePoint>> resolve_lines(const Query& query, const dwarf::D
 // Whether the address is in an executable segment.
 bool is_in_code(const elf::Image& image, VirtualAddress address);
 
-} // namespace uprobectl
+} // namespace uprobectl::resolve

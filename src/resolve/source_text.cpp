@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-namespace uprobectl {
+namespace uprobectl::resolve {
 
 namespace {
 
@@ -51,4 +51,4 @@ void visit_source_lines(
   }
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::resolve

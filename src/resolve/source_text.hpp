@@ -6,7 +6,7 @@
 
 #include <functional>
 
-namespace uprobectl {
+namespace uprobectl::resolve {
 
 // Where source files are searched, in this order.
 struct SourceSearch {
@@ -25,4 +25,4 @@ void visit_source_lines(
     std::string_view source, std::uint32_t first, std::uint32_t last,
     const std::function<void(std::uint32_t line, std::string_view text)>& visit);
 
-} // namespace uprobectl
+} // namespace uprobectl::resolve

@@ -8,16 +8,16 @@
 #include <algorithm>
 #include <fmt/format.h>
 
-namespace uprobectl {
+namespace uprobectl::resolve {
 
 namespace {
 
-std::string full_name(const StaticProbe& probe) {
+std::string full_name(const usdt::StaticProbe& probe) {
   return fmt::format("{}:{}", probe.provider, probe.name);
 }
 
 bool matches_part(const std::string& name, std::string_view asked) {
-  return is_pattern(asked) ? matches_pattern(asked, name) : name == asked;
+  return symbols::is_pattern(asked) ? symbols::matches_pattern(asked, name) : name == asked;
 }
 
 // A parsed "PROVIDER:NAME". Its members are views of the text.
@@ -29,11 +29,11 @@ public:
     StaticProbeName name;
     name.provider_ = text.substr(0, colon);
     name.name_ = text.substr(colon + 1);
-    name.dtrace_name_ = without_dashes(name.name_);
+    name.dtrace_name_ = usdt::without_dashes(name.name_);
     return name;
   }
 
-  bool matches(const StaticProbe& probe) const {
+  bool matches(const usdt::StaticProbe& probe) const {
     if (!matches_part(probe.provider, provider_)) return false;
     return matches_part(probe.name, name_) || matches_part(probe.name, dtrace_name_);
   }
@@ -45,10 +45,10 @@ private:
 };
 
 // Returns the names of all probes, each once, sorted.
-std::vector<std::string> full_names(const StaticProbes& notes) {
+std::vector<std::string> full_names(const usdt::StaticProbes& notes) {
   std::vector<std::string> names;
   names.reserve(notes.probes.size());
-  for (const StaticProbe& probe : notes.probes) names.push_back(full_name(probe));
+  for (const usdt::StaticProbe& probe : notes.probes) names.push_back(full_name(probe));
   std::ranges::sort(names);
   const auto repeated = std::ranges::unique(names);
   names.erase(repeated.begin(), repeated.end());
@@ -56,14 +56,15 @@ std::vector<std::string> full_names(const StaticProbes& notes) {
 }
 
 bool is_function(const elf::Image& image, std::string_view name) {
-  if (name.empty() || is_pattern(name)) return false;
+  if (name.empty() || symbols::is_pattern(name)) return false;
   const auto has_code = [](const elf::Symbol& symbol) {
-    const SymbolKind kind = symbol_kind(symbol);
-    return symbol.defined && (kind == SymbolKind::function || kind == SymbolKind::ifunc);
+    const symbols::SymbolKind kind = symbols::symbol_kind(symbol);
+    return symbol.defined &&
+           (kind == symbols::SymbolKind::function || kind == symbols::SymbolKind::ifunc);
   };
-  const auto exact = find_by_name(image, name);
+  const auto exact = symbols::find_by_name(image, name);
   if (exact && std::ranges::any_of(*exact, has_code)) return true;
-  const auto demangled = find_by_demangled_name(image, name);
+  const auto demangled = symbols::find_by_demangled_name(image, name);
   return demangled && std::ranges::any_of(*demangled, has_code);
 }
 
@@ -84,7 +85,7 @@ std::string list_hint(const Query& query) {
 }
 
 // Hints at notes that could not be read, because the probe may be in one of them.
-void add_malformed_hint(const StaticProbes& notes, Error& error) {
+void add_malformed_hint(const usdt::StaticProbes& notes, Error& error) {
   if (notes.skipped_notes > 0)
     error.hints.push_back(fmt::format(
         "{} of static probes {} skipped, see usdt list for the reasons",
@@ -93,25 +94,25 @@ void add_malformed_hint(const StaticProbes& notes, Error& error) {
 }
 
 // The error for a "PROVIDER:NAME" that the file does not have.
-Error no_static_probe(const Query& query, const StaticProbes& notes) {
+Error no_static_probe(const Query& query, const usdt::StaticProbes& notes) {
   const std::string_view text = query.function.request;
   Error error{ErrorKind::not_found, {}};
   if (notes.probes.empty())
     error.message = query.subject() + ": it has no static probes";
   else
     error.message = fmt::format("{}: no static probe {}'{}'", query.subject(),
-                                is_pattern(text) ? "matches " : "", text);
+                                symbols::is_pattern(text) ? "matches " : "", text);
   if (auto function = function_hint(query, text))
     error = std::move(error).hint(std::move(*function));
   add_malformed_hint(notes, error);
   if (notes.probes.empty()) return error;
-  const auto near = nearest(without_wildcards(text), full_names(notes));
+  const auto near = nearest(symbols::without_wildcards(text), full_names(notes));
   if (!near.empty()) error = std::move(error).hint(did_you_mean(near));
   return error.hints.size() > 1 ? error : std::move(error).hint(list_hint(query));
 }
 
 // The error for a text that has no colon and is not a provider.
-Error no_static_name(const Query& query, const StaticProbes& notes) {
+Error no_static_name(const Query& query, const usdt::StaticProbes& notes) {
   const std::string_view text = query.function.request;
   if (notes.probes.empty()) return no_static_probe(query, notes);
   Error error{
@@ -126,28 +127,29 @@ Error no_static_name(const Query& query, const StaticProbes& notes) {
 
 } // namespace
 
-std::optional<std::string> find_static_probe(const StaticProbes& notes, std::string_view text) {
-  if (is_pattern(text)) return std::nullopt;
-  const std::string dtrace_name = without_dashes(text);
+std::optional<std::string> find_static_probe(const usdt::StaticProbes& notes,
+                                             std::string_view text) {
+  if (symbols::is_pattern(text)) return std::nullopt;
+  const std::string dtrace_name = usdt::without_dashes(text);
   const auto name = StaticProbeName::parse(text);
-  for (const StaticProbe& probe : notes.probes)
+  for (const usdt::StaticProbe& probe : notes.probes)
     if (name ? name->matches(probe) : probe.name == text || probe.name == dtrace_name)
       return full_name(probe);
   return std::nullopt;
 }
 
 Result<std::vector<ProbePoint>>
-resolve_static_probes(const Query& query, const std::shared_ptr<const StaticProbes>& notes) {
+resolve_static_probes(const Query& query, const std::shared_ptr<const usdt::StaticProbes>& notes) {
   // A provider alone means all of its probes.
   const std::string_view text = query.function.name;
   const bool is_full = text.contains(':');
   const std::string full = is_full ? std::string(text) : std::string(text) + ":*";
   const auto name = StaticProbeName::parse(full);
 
-  const auto is_meant = [&](const StaticProbe& probe) { return name->matches(probe); };
+  const auto is_meant = [&](const usdt::StaticProbe& probe) { return name->matches(probe); };
   std::vector<ProbePoint> points;
   points.reserve(static_cast<std::size_t>(std::ranges::count_if(notes->probes, is_meant)));
-  for (const StaticProbe& probe : notes->probes) {
+  for (const usdt::StaticProbe& probe : notes->probes) {
     if (!is_meant(probe)) continue;
     auto made = make_point(query, probe.address, nullptr, probe.name);
     if (!made) return fail(std::move(made).error());
@@ -170,4 +172,4 @@ resolve_static_probes(const Query& query, const std::shared_ptr<const StaticProb
   return points;
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::resolve

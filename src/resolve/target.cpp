@@ -25,7 +25,7 @@
 #include <fmt/format.h>
 #include <sys/stat.h>
 
-namespace uprobectl {
+namespace uprobectl::resolve {
 
 namespace {
 
@@ -40,7 +40,7 @@ Error debug_file_error(const std::string& subject, const elf::Image& image) {
 Result<BinaryPath> find_entry(const BinaryPath& archive_path, Bytes bytes,
                               const FunctionSpec& function) {
   const std::string subject = to_string(archive_path);
-  const auto archive = Archive::parse(bytes);
+  const auto archive = archive::Archive::parse(bytes);
   if (!archive) return fail(Error(archive.error()).within(subject));
   if (function.number >= bytes.size())
     return fail(ErrorKind::out_of_range,
@@ -70,7 +70,8 @@ bool is_line(const FunctionSpec& function) {
 
 bool needs_all_symbols(const Query& query) {
   if (query.function.form == FunctionSpec::Form::plt) return false;
-  return query.function.form != FunctionSpec::Form::name || is_name_pattern(query.function.name) ||
+  return query.function.form != FunctionSpec::Form::name ||
+         symbols::is_name_pattern(query.function.name) ||
          query.options.clones == ResolveOptions::Clones::all || query.options.aliases;
 }
 
@@ -110,7 +111,7 @@ Error explain_missing(const Query& query, Error error) {
   if (error.kind != ErrorKind::not_found) return error; // a variable has the name
   constexpr std::size_t max_hints = 2;
   if (error.hints.size() < max_hints && query.code.file().debug_search().paths.empty() &&
-      query.image.debug_symbols().empty() && !has_symtab(query.image) &&
+      query.image.debug_symbols().empty() && !binary::has_symtab(query.image) &&
       !art::OatFile::is_oat(query.image))
     error = std::move(error).hint(std::string(no_symtab_hint));
   if (!query.options.suggest) return error;
@@ -133,14 +134,14 @@ ResolvedFunction resolve_otherwise(const Query& query, ResolvedFunction missing)
 }
 
 ResolvedFunction resolve_by_symbols(const Query& query) {
-  Binary& file = query.code.file();
+  binary::Binary& file = query.code.file();
   if (needs_all_symbols(query)) file.complete_symbols();
   ResolvedFunction found = resolve_form(query);
   while (!found.points && may_be_in_debug_file(query, found.points.error()) &&
          file.add_next_symbols())
     found = resolve_form(query);
   if (found.points && query.function.form == FunctionSpec::Form::name &&
-      query.options.clones != ResolveOptions::Clones::none && !has_symtab(query.image) &&
+      query.options.clones != ResolveOptions::Clones::none && !binary::has_symtab(query.image) &&
       std::ranges::any_of(*found.points,
                           [&](const auto& point) { return is_jump_table_entry(query, point); })) {
     file.complete_symbols(); // the function behind the entry has a local symbol
@@ -222,7 +223,7 @@ ResolvedFunction resolve_line_query(const Query& query) {
         return {fail(std::move(*error)), functions.distance};
       }
     if (!functions.points) return explain_missing(named, std::move(functions));
-  } else if (const auto exact = find_by_name(query.image, named.function.name);
+  } else if (const auto exact = symbols::find_by_name(query.image, named.function.name);
              exact && !exact->empty()) {
     return resolve_by_symbols(named); // a symbol that looks like a line
   }
@@ -276,8 +277,8 @@ struct Target::State {
   JavaMethods methods;
   std::optional<symbolize::Symbolizer> symbolizer; // made for the first number
   std::optional<CodeIndex> code;                   // see code_index()
-  Demangler demangler;
-  std::shared_ptr<const StaticProbes> static_notes; // null: not read yet
+  symbols::Demangler demangler;
+  std::shared_ptr<const usdt::StaticProbes> static_notes; // null: not read yet
   std::vector<std::string> warnings;
   std::optional<Error> architecture_mismatch; // why no process in the options can run the file
 
@@ -337,19 +338,20 @@ Result<Target> Target::open(const TargetFile& file, std::string_view text,
   binary.real_path = std::move(*real_path);
 
   const Bytes bytes = binary.file->bytes();
-  const bool whole_archive =
-      !state->path.entry && !elf::looks_like_elf(bytes) && Archive::looks_like_archive(bytes);
+  const bool whole_archive = !state->path.entry && !elf::looks_like_elf(bytes) &&
+                             archive::Archive::looks_like_archive(bytes);
   if (!whole_archive) {
     std::optional<std::string> package; // a kind of archive that is read for its names only
     if (state->path.entry)
-      if (const auto archive = Archive::parse(bytes)) package = not_installed(*archive);
+      if (const auto archive = archive::Archive::parse(bytes)) package = not_installed(*archive);
     const bool inflates = options.extracted || package;
-    auto opened = Binary::open(binary.file, state->path, state->debug_search,
-                               inflates ? elf::Compressed::inflate : elf::Compressed::reject);
+    auto opened =
+        binary::Binary::open(binary.file, state->path, state->debug_search,
+                             inflates ? elf::Compressed::inflate : elf::Compressed::reject);
     if (!opened) {
       Error error = std::move(opened).error();
       if (error.kind == ErrorKind::not_found && state->path.entry) {
-        if (const auto archive = Archive::parse(bytes))
+        if (const auto archive = archive::Archive::parse(bytes))
           if (auto apex = apex_error(*archive, state->path.file)) return fail(std::move(*apex));
         error = std::move(error).hint("list its libraries with: uprobectl list-symbols " +
                                       shell_word(state->path.file));
@@ -417,7 +419,7 @@ Result<std::vector<ProbePoint>> Target::resolve_in_archive(const FunctionSpec& f
                                       shell_word(subject))));
   const auto path = find_entry(state.binary->path, state.binary->file->bytes(), function);
   if (!path) return fail(path.error());
-  auto opened = Binary::open(state.binary->file, *path, state.debug_search);
+  auto opened = binary::Binary::open(state.binary->file, *path, state.debug_search);
   if (!opened) return fail(std::move(opened).error());
   ProbedBinary entry = *state.binary;
   entry.path = *path;
@@ -444,29 +446,29 @@ void Target::resolve_each(std::span<const std::string_view> functions,
       if (parsed.back() && parsed.back()->form == FunctionSpec::Form::name)
         names.push_back(parsed.back()->name);
     }
-    if (image() != nullptr && names.size() > 1) prefetch_names(*image(), names);
+    if (image() != nullptr && names.size() > 1) symbols::prefetch_names(*image(), names);
     for (std::size_t i = 0; i < parsed.size(); ++i)
       visit(begin + i, parsed[i] ? resolve(*parsed[i], options) : fail(parsed[i].error()));
   }
 }
 
-Result<std::shared_ptr<const StaticProbes>> Target::static_notes() const {
+Result<std::shared_ptr<const usdt::StaticProbes>> Target::static_notes() const {
   if (state_->static_notes) return state_->static_notes;
   const std::string subject = to_string(state_->binary->path);
   if (image() == nullptr)
     return fail(
         Error{ErrorKind::no_code, subject + ": an archive, static probes are in its libraries"}
             .hint("use ARCHIVE!/ENTRY, or ARCHIVE!/lib/* for all of them"));
-  auto notes = read_static_probes(*image());
+  auto notes = usdt::read_static_probes(*image());
   // Operands in a stripped file may name variables that only its debug data have.
   if (notes && notes->symbols_missing) {
     const std::size_t known = image()->debug_symbols().size();
     state_->binary->opened->complete_symbols();
-    if (image()->debug_symbols().size() > known) notes = read_static_probes(*image());
+    if (image()->debug_symbols().size() > known) notes = usdt::read_static_probes(*image());
   }
   if (!notes) return fail(std::move(notes).error().within(subject));
   for (std::string& warning : notes->warnings) warning = subject + ": " + warning;
-  state_->static_notes = std::make_shared<const StaticProbes>(std::move(*notes));
+  state_->static_notes = std::make_shared<const usdt::StaticProbes>(std::move(*notes));
   return state_->static_notes;
 }
 
@@ -540,10 +542,10 @@ Result<std::vector<ArchiveLibrary>> Target::libraries() const {
   const std::string subject = to_string(state_->binary->path);
   auto libraries = list_libraries(state_->binary->file->bytes());
   if (!libraries) return fail(std::move(libraries).error().within(subject));
-  if (const auto archive = Archive::parse(state_->binary->file->bytes());
+  if (const auto archive = archive::Archive::parse(state_->binary->file->bytes());
       archive && libraries->empty())
     if (auto apex = apex_error(*archive, subject)) return fail(std::move(*apex));
   return libraries;
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::resolve

@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <unordered_map>
 
-namespace uprobectl {
+namespace uprobectl::resolve {
 
 namespace {
 
@@ -25,12 +25,13 @@ std::optional<VirtualAddress> first_jump(const Query& query, const elf::Symbol& 
   if (!arch || !offset) return std::nullopt;
   const auto code =
       slice(query.image.bytes(), offset->value, std::min(symbol.size, jump_entry_size));
-  if (!code || !may_begin_with_jump(*arch, *code)) return std::nullopt;
-  const auto exits = function_exits(*arch, *code, symbol.address);
+  if (!code || !insn::may_begin_with_jump(*arch, *code)) return std::nullopt;
+  const auto exits = insn::function_exits(*arch, *code, symbol.address);
   if (!exits || exits->jumps_out.empty()) return std::nullopt;
-  const FunctionExits::Jump& first = exits->jumps_out.front();
+  const insn::FunctionExits::Jump& first = exits->jumps_out.front();
   const bool is_before = exits->returns.empty() || first.offset < exits->returns.front();
-  if (!is_before || first.offset > max_begin || first.condition.test != JumpCondition::Test::always)
+  if (!is_before || first.offset > max_begin ||
+      first.condition.test != insn::JumpCondition::Test::always)
     return std::nullopt;
   return first.target;
 }
@@ -39,18 +40,19 @@ std::optional<VirtualAddress> first_jump(const Query& query, const elf::Symbol& 
 // does no work of its own before. A part does, as the `destroy` of a coroutine.
 std::vector<VirtualAddress> jumps_of(const Query& query, const elf::Symbol& symbol) {
   if (const auto target = first_jump(query, symbol)) return {*target};
-  if (const auto clone = clone_name(query, symbol); clone && clone->kind == SuffixKind::piece)
+  if (const auto clone = clone_name(query, symbol);
+      clone && clone->kind == symbols::SuffixKind::piece)
     return {};
   constexpr std::uint64_t max_size = 256; // bytes, of a thunk
   const auto arch = code_arch(query.image.machine(), symbol.thumb);
   const auto offset = query.image.to_image(symbol.address);
   if (!arch || !offset || symbol.size == 0 || symbol.size > max_size) return {};
   const auto code = slice(query.image.bytes(), offset->value, symbol.size);
-  const auto exits = code ? function_exits(*arch, *code, symbol.address) : std::nullopt;
+  const auto exits = code ? insn::function_exits(*arch, *code, symbol.address) : std::nullopt;
   if (!exits || !exits->returns.empty() || exits->falls_through) return {};
-  if (!only_forwards(*arch, *code, symbol.address)) return {};
+  if (!insn::only_forwards(*arch, *code, symbol.address)) return {};
   std::vector<VirtualAddress> targets;
-  for (const FunctionExits::Jump& jump : exits->jumps_out) {
+  for (const insn::FunctionExits::Jump& jump : exits->jumps_out) {
     if (!jump.target) return {};
     targets.push_back(*jump.target);
   }
@@ -64,11 +66,11 @@ void drop_thunks(const Query& query, std::vector<elf::Symbol>& bodies) {
       query.options.thunks)
     return;
   std::unordered_map<std::string_view, std::size_t> counts;
-  for (const elf::Symbol& body : bodies) ++counts[stem_of(body.name)];
+  for (const elf::Symbol& body : bodies) ++counts[symbols::stem_of(body.name)];
   // What may be bodies of one function, by address.
   std::unordered_map<std::uint64_t, std::size_t> numbers;
   for (std::size_t i = 0; i < bodies.size(); ++i)
-    if (counts[stem_of(bodies[i].name)] > 1) numbers.emplace(bodies[i].address.value, i);
+    if (counts[symbols::stem_of(bodies[i].name)] > 1) numbers.emplace(bodies[i].address.value, i);
   std::vector<std::size_t> open(bodies.size()); // how many targets are not known to be kept
   std::vector<std::vector<std::size_t>> sources(bodies.size()); // what leads here
   std::vector<std::size_t> led;                                 // to, by calls that count
@@ -107,14 +109,15 @@ void drop_thunks(const Query& query, std::vector<elf::Symbol>& bodies) {
 }
 
 bool is_jump_table_entry(const Query& query, const ProbePoint& point) {
-  if (!point.symbol || point.symbol_offset != 0 || point.kind != SymbolKind::function) return false;
+  if (!point.symbol || point.symbol_offset != 0 || point.kind != symbols::SymbolKind::function)
+    return false;
   if (point.clone_of) return false;
-  if (!may_be_jump_table_entry(query.image.machine().arch,
-                               code_bytes(query.image, point.address, jump_entry_size)))
+  if (!insn::may_be_jump_table_entry(query.image.machine().arch,
+                                     code_bytes(query.image, point.address, jump_entry_size)))
     return false;
   const elf::Symbol symbol{
       .name = *point.symbol, .address = point.address, .size = point.size.value_or(0)};
   return first_jump(query, symbol).has_value();
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::resolve

@@ -4,7 +4,7 @@
 
 #include "resolve/point.hpp"
 
-namespace uprobectl {
+namespace uprobectl::resolve {
 
 // Removes what only leads to another of these bodies of one function. What leads to nothing that is
 // kept, as two bodies that jump to each other, is kept.
@@ -14,4 +14,4 @@ void drop_thunks(const Query& query, std::vector<elf::Symbol>& bodies);
 // name with the suffix ".cfi" (clang's -fsanitize=cfi).
 bool is_jump_table_entry(const Query& query, const ProbePoint& point);
 
-} // namespace uprobectl
+} // namespace uprobectl::resolve

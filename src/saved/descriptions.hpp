@@ -19,43 +19,54 @@ struct LastEnumeratorIs {
 template <>
 struct LastEnumerator<Arch> : LastEnumeratorIs<static_cast<Arch>(arch_count - 1)> {};
 template <>
-struct LastEnumerator<FlameView> : LastEnumeratorIs<FlameView::callers> {};
+struct LastEnumerator<output::FlameView> : LastEnumeratorIs<output::FlameView::callers> {};
 template <>
-struct LastEnumerator<ReportColumn> : LastEnumeratorIs<ReportColumn::name> {};
+struct LastEnumerator<events::ReportColumn> : LastEnumeratorIs<events::ReportColumn::name> {};
 template <>
-struct LastEnumerator<SymbolKind> : LastEnumeratorIs<SymbolKind::method> {};
+struct LastEnumerator<symbols::SymbolKind> : LastEnumeratorIs<symbols::SymbolKind::method> {};
 template <>
-struct LastEnumerator<EventKind> : LastEnumeratorIs<EventKind::wait> {};
+struct LastEnumerator<events::EventKind> : LastEnumeratorIs<events::EventKind::wait> {};
 template <>
-struct LastEnumerator<ExitKind> : LastEnumeratorIs<ExitKind::tail_call> {};
+struct LastEnumerator<events::ExitKind> : LastEnumeratorIs<events::ExitKind::tail_call> {};
 template <>
 struct LastEnumerator<wait_cause> : LastEnumeratorIs<WAIT_BLOCKED> {};
 template <>
-struct LastEnumerator<CallChange::Kind> : LastEnumeratorIs<CallChange::Kind::time> {};
+struct LastEnumerator<output::CallChange::Kind> : LastEnumeratorIs<output::CallChange::Kind::time> {
+};
 template <>
-struct LastEnumerator<CallEnd> : LastEnumeratorIs<CallEnd::run_ended> {};
+struct LastEnumerator<events::CallEnd> : LastEnumeratorIs<events::CallEnd::run_ended> {};
 template <>
 struct LastEnumerator<unwind::FoundBy> : LastEnumeratorIs<unwind::FoundBy::kernel_walk> {};
 template <>
 struct LastEnumerator<unwind::End> : LastEnumeratorIs<unwind::End::too_many> {};
 template <>
-struct LastEnumerator<StackCompleteness> : LastEnumeratorIs<StackCompleteness::incomplete> {};
+struct LastEnumerator<output::StackCompleteness>
+    : LastEnumeratorIs<output::StackCompleteness::incomplete> {};
 template <>
 struct LastEnumerator<ErrorKind> : LastEnumeratorIs<ErrorKind::interrupted> {};
 template <>
-struct LastEnumerator<ValueUse> : LastEnumeratorIs<ValueUse::none> {};
+struct LastEnumerator<values::ValueUse> : LastEnumeratorIs<values::ValueUse::none> {};
 template <>
-struct LastEnumerator<MessageRecord::Kind> : LastEnumeratorIs<MessageRecord::Kind::notice> {};
+struct LastEnumerator<output::MessageRecord::Kind>
+    : LastEnumeratorIs<output::MessageRecord::Kind::notice> {};
+
+// Types of other modules that saved runs describe as the output does.
+template <typename T>
+concept DescribedByOutput =
+    output::Described<T, events::CallWait> || output::Described<T, events::Event> ||
+    output::Described<T, resolve::InlinedInto> || output::Described<T, resolve::ProbePoint> ||
+    output::Described<T, resolve::SourceLine>;
+void describe(auto& io, DescribedByOutput auto& value) { output::describe(io, value); }
 
 // Chunks without content.
 struct Empty {};
-void describe(auto& /*io*/, Described<Empty> auto& /*empty*/) {}
+void describe(auto& /*io*/, output::Described<Empty> auto& /*empty*/) {}
 
-void describe(auto& io, Described<RawStackHeader> auto& header) {
+void describe(auto& io, output::Described<RawStackHeader> auto& header) {
   io(1, "stack_bytes", header.stack_bytes);
   io(2, "source_lines", header.source_lines);
 }
-void describe(auto& io, Described<GraphHeader> auto& graph) {
+void describe(auto& io, output::Described<GraphHeader> auto& graph) {
   io(1, "shows_calls", graph.shows_calls);
   io(2, "reports", graph.reports);
   io.always(3, "order", graph.report.column);
@@ -66,7 +77,7 @@ void describe(auto& io, Described<GraphHeader> auto& graph) {
   io(8, "root_min_latency_ns", graph.root_min_latency_ns);
   io(9, "root_conditions", graph.root_conditions);
 }
-void describe(auto& io, Described<RunHeader> auto& header) {
+void describe(auto& io, output::Described<RunHeader> auto& header) {
   io(1, "version", header.version);
   io.always(2, "arch", header.arch);
   io(3, "command", header.command);
@@ -100,7 +111,7 @@ void describe(auto& io, WithProbe auto& saved) {
   io(2, "record", saved.record);
 }
 
-void describe(auto& io, Described<ProbedBinary> auto& binary) {
+void describe(auto& io, output::Described<resolve::ProbedBinary> auto& binary) {
   io(1, "target", binary.target);
   io(2, "path", binary.path.file);
   io(3, "entry", binary.path.entry);
@@ -109,7 +120,7 @@ void describe(auto& io, Described<ProbedBinary> auto& binary) {
   io(6, "machine", binary.machine.id);
   io(7, "build_id", binary.build_id);
 }
-void describe(auto& io, Described<StaticProbe> auto& probe) {
+void describe(auto& io, output::Described<usdt::StaticProbe> auto& probe) {
   io(1, "provider", probe.provider);
   io(2, "name", probe.name);
   io(3, "raw_arguments", probe.raw_arguments);
@@ -117,14 +128,14 @@ void describe(auto& io, Described<StaticProbe> auto& probe) {
 // A probe and the number of its file.
 struct SavedPoint {
   std::uint32_t file = 0;
-  const ProbePoint& point;
+  const resolve::ProbePoint& point;
 };
 struct ReadPoint {
   std::uint32_t file = 0;
-  ProbePoint point;
+  resolve::ProbePoint point;
 };
 template <typename T>
-concept AnyPoint = Described<T, SavedPoint> || Described<T, ReadPoint>;
+concept AnyPoint = output::Described<T, SavedPoint> || output::Described<T, ReadPoint>;
 void describe(auto& io, AnyPoint auto& saved) {
   io(1, "file", saved.file);
   io(2, "point", saved.point);
@@ -132,18 +143,18 @@ void describe(auto& io, AnyPoint auto& saved) {
 
 // ---- what is known of values before they are read
 
-void describe(auto& io, Described<Enumeration::Enumerator> auto& enumerator) {
+void describe(auto& io, output::Described<values::Enumeration::Enumerator> auto& enumerator) {
   io(1, "name", enumerator.name);
   io(2, "value", enumerator.value);
 }
 // The enumerators are in the first one with its number, from 1.
-void describe(auto& io, Described<Enumeration> auto& enumeration) {
+void describe(auto& io, output::Described<values::Enumeration> auto& enumeration) {
   io(1, "number", enumeration.number);
   io(2, "name", enumeration.name);
   io(3, "is_scoped", enumeration.is_scoped);
   io(4, "enumerators", enumeration.enumerators);
 }
-void describe(auto& io, Described<ValueType> auto& type) {
+void describe(auto& io, output::Described<values::ValueType> auto& type) {
   io(1, "use", type.use);
   io(2, "name", type.name);
   io(3, "bits", type.bits);
@@ -157,13 +168,13 @@ void describe(auto& io, Described<ValueType> auto& type) {
   io(11, "element", type.element);
   io(12, "problem", type.problem);
 }
-void describe(auto& io, Described<PointValue> auto& value) {
+void describe(auto& io, output::Described<values::PointValue> auto& value) {
   io(1, "name", value.name);
   io(2, "type", value.type);
   io(3, "at_return", value.at_return);
   io(4, "source", value.source);
 }
-void describe(auto& io, Described<PointDescription> auto& point) {
+void describe(auto& io, output::Described<events::PointDescription> auto& point) {
   io(1, "pairs_calls", point.pairs_calls);
   io(2, "has_registers", point.has_registers);
   io(3, "values", point.values);
@@ -176,23 +187,25 @@ void describe(auto& io, Described<PointDescription> auto& point) {
   io(10, "knows_causes", point.knows_causes);
 }
 // Without the point.
-void describe(auto& io, Described<ProbedRecord> auto& record) {
+void describe(auto& io, output::Described<output::ProbedRecord> auto& record) {
   io(1, "probe", record.probe);
   io(2, "description", record.description);
 }
 
-void describe(auto& io, Described<RecordTypesRecord> auto& record) { io(1, "types", record.types); }
+void describe(auto& io, output::Described<output::RecordTypesRecord> auto& record) {
+  io(1, "types", record.types);
+}
 
 // ---- stacks
 
-void describe(auto& io, Described<symbolize::Module::Recorded> auto& module) {
+void describe(auto& io, output::Described<symbolize::Module::Recorded> auto& module) {
   io(1, "file", module.path);
   io(2, "entry", module.entry);
   io(3, "begin", module.begin);
   io(4, "build_id", module.build_id);
   io(5, "has_image", module.has_image);
 }
-void describe(auto& io, Described<symbolize::Function> auto& function) {
+void describe(auto& io, output::Described<symbolize::Function> auto& function) {
   io(1, "symbol", function.symbol);
   io(2, "demangled", function.demangled);
   io(3, "version", function.version);
@@ -200,7 +213,7 @@ void describe(auto& io, Described<symbolize::Function> auto& function) {
   io(5, "shared_with", function.shared_with);
   io(6, "offset", function.offset);
 }
-void describe(auto& io, Described<symbolize::SourcePosition> auto& position) {
+void describe(auto& io, output::Described<symbolize::SourcePosition> auto& position) {
   io(1, "inlined", position.inlined);
   io(2, "source", position.file);
   io(3, "line", position.line);
@@ -208,7 +221,7 @@ void describe(auto& io, Described<symbolize::SourcePosition> auto& position) {
   io(5, "text", position.text);
 }
 // Without the module.
-void describe(auto& io, Described<symbolize::Frame> auto& frame) {
+void describe(auto& io, output::Described<symbolize::Frame> auto& frame) {
   io(1, "address", frame.address);
   io(2, "function", frame.function);
   io(3, "text", frame.text);
@@ -224,7 +237,7 @@ struct SavedLocation {
   std::shared_ptr<const symbolize::Function> compiled; // at run time
   std::shared_ptr<const symbolize::Frame> frame;       // in a module
 };
-void describe(auto& io, Described<SavedLocation> auto& location) {
+void describe(auto& io, output::Described<SavedLocation> auto& location) {
   io(1, "module", location.module);
   io(2, "address", location.address);
   io(3, "image_offset", location.offset);
@@ -239,7 +252,7 @@ struct SavedFrame {
   std::uint16_t inline_depth = 0;
   std::uint32_t location = 0; // 1 more than in the order of their chunks; 0: none
 };
-void describe(auto& io, Described<SavedFrame> auto& frame) {
+void describe(auto& io, output::Described<SavedFrame> auto& frame) {
   io(1, "pc", frame.pc);
   io(2, "found_by", frame.found_by);
   io(3, "inline_depth", frame.inline_depth);
@@ -255,7 +268,7 @@ struct SavedStack {
   std::uint64_t address = 0;
   std::string explanation;
 };
-void describe(auto& io, Described<SavedStack> auto& stack) {
+void describe(auto& io, output::Described<SavedStack> auto& stack) {
   io(1, "pcs", stack.pcs);
   io(2, "found_by", stack.found_by);
   io(3, "inline_depths", stack.inline_depths);
@@ -266,9 +279,9 @@ void describe(auto& io, Described<SavedStack> auto& stack) {
 }
 struct SavedSample {
   SavedStack stack;
-  StackSample sample;
+  output::StackSample sample;
 };
-void describe(auto& io, Described<SavedSample> auto& saved) {
+void describe(auto& io, output::Described<SavedSample> auto& saved) {
   io(1, "stack", saved.stack);
   io(2, "completeness", saved.sample.completeness);
   io.always(3, "hits", saved.sample.hits);
@@ -278,37 +291,37 @@ void describe(auto& io, Described<SavedSample> auto& saved) {
 
 // ---- values
 
-void describe(auto& io, Described<DataMember> auto& member) {
+void describe(auto& io, output::Described<values::DataMember> auto& member) {
   io(1, "name", member.name);
   io(2, "value", member.value);
 }
-void describe(auto& io, Described<Value::Raw> auto& value) {
+void describe(auto& io, output::Described<values::Value::Raw> auto& value) {
   io(1, "bytes", value.bytes);
   io(2, "is_cut", value.is_cut);
   io(3, "is_dump", value.is_dump);
 }
-void describe(auto& io, Described<Value::Name> auto& value) {
+void describe(auto& io, output::Described<values::Value::Name> auto& value) {
   io(1, "text", value.text);
   io(2, "number", value.number);
 }
-void describe(auto& io, Described<Value::Unreadable> auto& value) {
+void describe(auto& io, output::Described<values::Value::Unreadable> auto& value) {
   io(1, "reason", value.reason);
   io(2, "text", value.text);
 }
-void describe(auto& /*io*/, Described<Value::More> auto& /*value*/) {}
-void describe(auto& io, Described<Value::Dynamic> auto& value) {
+void describe(auto& /*io*/, output::Described<values::Value::More> auto& /*value*/) {}
+void describe(auto& io, output::Described<values::Value::Dynamic> auto& value) {
   io(1, "type", value.type);
   io(2, "words", value.words);
   io(3, "content", value.content);
 }
-void describe(auto& io, Described<ArgumentValue> auto& argument) {
+void describe(auto& io, output::Described<events::ArgumentValue> auto& argument) {
   io(1, "name", argument.name);
   io(2, "type", argument.type_name);
   io(3, "value", argument.value);
   io(4, "is_memory", argument.is_memory);
   io(5, "is_from_source", argument.is_from_source);
 }
-void describe(auto& io, Described<UserRecord> auto& record) {
+void describe(auto& io, output::Described<events::UserRecord> auto& record) {
   io(1, "map", record.map);
   io(2, "record_type", record.type);
   io(3, "record", record.value);
@@ -317,7 +330,7 @@ void describe(auto& io, Described<UserRecord> auto& record) {
 }
 
 // Without the points of its events.
-void describe(auto& io, Described<Span> auto& span) {
+void describe(auto& io, output::Described<events::Span> auto& span) {
   io(1, "number", span.number);
   io(2, "name", span.name);
   io(3, "key", span.key);
@@ -337,7 +350,8 @@ struct SavedEvent {
   std::uint32_t end_probe = 0;   // of the hit that ended a span
 };
 template <typename T>
-concept AnyEvent = Described<T, SavedEvent<Event>> || Described<T, SavedEvent<const Event&>>;
+concept AnyEvent = output::Described<T, SavedEvent<events::Event>> ||
+                   output::Described<T, SavedEvent<const events::Event&>>;
 void describe(auto& io, AnyEvent auto& saved) {
   io(1, "probe", saved.probe);
   io(2, "event", saved.event);
@@ -350,7 +364,7 @@ void describe(auto& io, AnyEvent auto& saved) {
 // ---- calls
 
 // Without the point.
-void describe(auto& io, Described<OpenCall> auto& call) {
+void describe(auto& io, output::Described<events::OpenCall> auto& call) {
   io(1, "id", call.id);
   io(2, "parent", call.parent);
   io(3, "forked_in", call.forked_in);
@@ -367,7 +381,7 @@ void describe(auto& io, Described<OpenCall> auto& call) {
   io(14, "children_on_cpu_ns", call.children_on_cpu_ns);
   io(15, "caused_ns", call.caused_ns);
 }
-void describe(auto& io, Described<CallChange> auto& change) {
+void describe(auto& io, output::Described<output::CallChange> auto& change) {
   io.always(1, "kind", change.kind);
   io(2, "call", change.call);
   io(3, "end", change.end);
@@ -384,7 +398,7 @@ struct SavedMappedFile {
   std::string path;
   bool deleted = false;
 };
-void describe(auto& io, Described<SavedMappedFile> auto& file) {
+void describe(auto& io, output::Described<SavedMappedFile> auto& file) {
   io(1, "device", file.device);
   io(2, "inode", file.inode);
   io(3, "path", file.path);
@@ -395,11 +409,11 @@ struct SavedPart {
   std::uint64_t offset = 0;
   std::string_view bytes;
 };
-void describe(auto& io, Described<SavedPart> auto& part) {
+void describe(auto& io, output::Described<SavedPart> auto& part) {
   io(1, "offset", part.offset);
   io(2, "bytes", part.bytes);
 }
-void describe(auto& io, Described<Error> auto& error) {
+void describe(auto& io, output::Described<Error> auto& error) {
   io(1, "code", error.kind);
   io(2, "message", error.message);
   io(3, "hints", error.hints);
@@ -410,7 +424,7 @@ struct SavedFileParts {
   std::optional<Error> error = {};
   std::vector<SavedPart> parts;
 };
-void describe(auto& io, Described<SavedFileParts> auto& parts) {
+void describe(auto& io, output::Described<SavedFileParts> auto& parts) {
   io(1, "file", parts.file);
   io(2, "size", parts.size);
   io(3, "error", parts.error);
@@ -424,7 +438,7 @@ struct SavedKeptParts {
   std::string sha256;
   bool is_kept = false;
 };
-void describe(auto& io, Described<SavedKeptParts> auto& parts) {
+void describe(auto& io, output::Described<SavedKeptParts> auto& parts) {
   io(1, "file", parts.file);
   io(2, "size", parts.size);
   io(3, "begin", parts.begin);
@@ -440,7 +454,7 @@ struct SavedMapping {
   bool executable = false;
   std::uint32_t file = 0;
 };
-void describe(auto& io, Described<SavedMapping> auto& mapping) {
+void describe(auto& io, output::Described<SavedMapping> auto& mapping) {
   io(1, "start", mapping.start);
   io(2, "end", mapping.end);
   io(3, "offset", mapping.offset);
@@ -451,12 +465,12 @@ struct SavedMappings {
   std::uint32_t number = 0;
   std::vector<SavedMapping> mappings;
 };
-void describe(auto& io, Described<SavedMappings> auto& mappings) {
+void describe(auto& io, output::Described<SavedMappings> auto& mappings) {
   io(1, "number", mappings.number);
   io(2, "mappings", mappings.mappings);
 }
 
-void describe(auto& io, Described<unwind::KnownReturn> auto& known) {
+void describe(auto& io, output::Described<unwind::KnownReturn> auto& known) {
   io(1, "stack_pointer", known.stack_pointer);
   io(2, "address", known.address);
 }
@@ -473,7 +487,7 @@ struct SavedRawStack {
   std::optional<std::uint64_t> latency_ns;
   std::optional<std::uint64_t> value;
 };
-void describe(auto& io, Described<SavedRawStack> auto& stack) {
+void describe(auto& io, output::Described<SavedRawStack> auto& stack) {
   io(1, "mappings", stack.mappings);
   io(2, "register_numbers", stack.register_numbers);
   io(3, "registers", stack.registers);
@@ -489,24 +503,24 @@ void describe(auto& io, Described<SavedRawStack> auto& stack) {
 
 // ---- other records. Without probes.
 
-void describe(auto& io, Described<group_sums> auto& sums) {
+void describe(auto& io, output::Described<group_sums> auto& sums) {
   io(1, "count", sums.count);
   io(2, "measured", sums.measured);
   io(3, "sum", sums.sum);
 }
 struct SavedCount {
   std::uint32_t probe = 0; // as in OfProbe
-  CountRecord record;
-  std::optional<std::vector<ArgumentValue>> by = {};
+  output::CountRecord record;
+  std::optional<std::vector<events::ArgumentValue>> by = {};
   std::optional<SavedStack> stack = {};
 };
-void describe(auto& io, Described<SavedCount> auto& count) {
+void describe(auto& io, output::Described<SavedCount> auto& count) {
   io(1, "probe", count.probe);
   io(2, "record", count.record);
   io(3, "by", count.by);
   io(4, "stack", count.stack);
 }
-void describe(auto& io, Described<Histogram> auto& histogram) {
+void describe(auto& io, output::Described<bpf::Histogram> auto& histogram) {
   io(1, "count", histogram.count);
   io(2, "negative", histogram.negative);
   io(3, "total", histogram.total);
@@ -514,11 +528,11 @@ void describe(auto& io, Described<Histogram> auto& histogram) {
   io(5, "max", histogram.max);
   io(6, "buckets", histogram.buckets);
 }
-void describe(auto& io, Described<ProcessNameRecord> auto& record) {
+void describe(auto& io, output::Described<output::ProcessNameRecord> auto& record) {
   io(1, "pid", record.pid);
   io(2, "name", record.name);
 }
-void describe(auto& io, Described<MessageRecord> auto& record) {
+void describe(auto& io, output::Described<output::MessageRecord> auto& record) {
   io.always(1, "kind", record.kind);
   io(2, "text", record.text);
 }

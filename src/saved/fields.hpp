@@ -74,14 +74,14 @@ struct LastEnumerator;
 // The member that stands for the whole.
 template <typename T, typename... Types>
 concept OneOf = (std::same_as<std::remove_const_t<T>, Types> || ...);
-constexpr auto& inner(OneOf<FileOffset, ImageOffset, VirtualAddress, Value> auto& whole) {
+constexpr auto& inner(OneOf<FileOffset, ImageOffset, VirtualAddress, values::Value> auto& whole) {
   return whole.value;
 }
-constexpr auto& inner(OneOf<Value::Pointer> auto& whole) { return whole.address; }
-constexpr auto& inner(OneOf<Value::Hex> auto& whole) { return whole.number; }
-constexpr auto& inner(OneOf<Value::Frames> auto& whole) { return whole.names; }
-constexpr auto& inner(OneOf<Value::Character> auto& whole) { return whole.code; }
-constexpr auto& inner(OneOf<Value::Cut> auto& whole) { return whole.text; }
+constexpr auto& inner(OneOf<values::Value::Pointer> auto& whole) { return whole.address; }
+constexpr auto& inner(OneOf<values::Value::Hex> auto& whole) { return whole.number; }
+constexpr auto& inner(OneOf<values::Value::Frames> auto& whole) { return whole.names; }
+constexpr auto& inner(OneOf<values::Value::Character> auto& whole) { return whole.code; }
+constexpr auto& inner(OneOf<values::Value::Cut> auto& whole) { return whole.text; }
 template <typename T>
 concept Wrapper = requires(T& value) { inner(value); };
 
@@ -463,7 +463,7 @@ private:
   }
 
   template <std::size_t... numbers>
-  void read_variant(decltype(Value::value)& value,
+  void read_variant(decltype(values::Value::value)& value,
                     std::index_sequence<numbers...> /*alternatives*/) {
     const std::uint64_t head = number();
     const std::uint64_t wanted = (head >> 3U) - 1;
@@ -472,7 +472,7 @@ private:
     if (wanted >= sizeof...(numbers)) {
       has_skipped_ = true;
       skip(wire);
-      value = Value::Unreadable{"saved by a later version of uprobectl"};
+      value = values::Value::Unreadable{"saved by a later version of uprobectl"};
     } else {
       ((wanted == numbers ? read_alternative<numbers>(value, wire) : void()), ...);
     }

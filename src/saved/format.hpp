@@ -73,7 +73,7 @@ enum class ChunkKind : std::uint32_t {
 struct GraphHeader {
   bool shows_calls = false;
   bool reports = false;
-  ReportOptions report = {};
+  output::ReportOptions report = {};
   std::optional<std::uint32_t> depth = {};
   std::uint64_t min_latency_ns = 0;
   // Only trees were shown whose root has taken as long and fulfils the conditions, as typed.
@@ -98,7 +98,7 @@ struct RunHeader {
   std::optional<GraphHeader> graph = {}; // if it nested calls
   // As in ExportedRun.
   std::optional<std::string> value_unit = {};
-  FlameView view = FlameView::callees;
+  output::FlameView view = output::FlameView::callees;
   bool sends_latencies = false;
   std::optional<RawStackHeader> raw_stacks = {};
   std::string system = {}; // as in ExportedRun

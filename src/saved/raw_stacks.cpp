@@ -22,7 +22,7 @@ constexpr std::uint64_t max_pages = (std::uint64_t{2} << 30) / page;
 
 } // namespace
 
-Result<unwind::MappedObject> PartialFiles::open(const Mapping& mapping) {
+Result<unwind::MappedObject> PartialFiles::open(const process::Mapping& mapping) {
   const std::uint64_t number = mapping.identity.device;
   if (number >= files_.size() || (!files_[number].memory && !files_[number].error))
     return fail(ErrorKind::not_found, "the saved run does not have its unwind information");
@@ -31,7 +31,7 @@ Result<unwind::MappedObject> PartialFiles::open(const Mapping& mapping) {
   return unwind::MappedObject{.bytes = {file.memory.get(), file.size}, .owner = file.memory};
 }
 
-bool PartialFiles::add(Mapping file) {
+bool PartialFiles::add(process::Mapping file) {
   if (files_.size() >= max_mapped_files) return false;
   // Later files may have the identity and the path of earlier ones.
   file.identity.device = files_.size();
@@ -83,7 +83,7 @@ RawStacks::RawStacks(Arch arch, const RawStackHeader& header, elf::DebugSearch w
 
 bool RawStacks::add(SavedMappedFile& saved) {
   if (saved.path.size() > PATH_MAX) return false; // each mapping has a copy
-  Mapping file;
+  process::Mapping file;
   file.identity = {.device = saved.device, .inode = saved.inode};
   file.path = std::move(saved.path);
   file.deleted = saved.deleted;
@@ -93,13 +93,13 @@ bool RawStacks::add(SavedMappedFile& saved) {
 bool RawStacks::add(SavedMappings& saved) {
   if (saved.number > spaces_.size() || saved.number >= unwind::ProcessMappings::max_numbers)
     return false;
-  std::vector<Mapping> mappings;
+  std::vector<process::Mapping> mappings;
   std::uint64_t last = 0;
   for (const SavedMapping& read : saved.mappings) {
     if (files_.file(read.file) == nullptr) return false;
     if (read.start < last || read.end <= read.start) return false;
     last = read.end;
-    Mapping& mapping = mappings.emplace_back(*files_.file(read.file));
+    process::Mapping& mapping = mappings.emplace_back(*files_.file(read.file));
     mapping.start = read.start;
     mapping.end = read.end;
     mapping.offset = read.offset;
@@ -134,7 +134,8 @@ bool RawStacks::update_memory(const SavedRawStack& saved, Memory& memory) {
   return true;
 }
 
-std::optional<StackSample> RawStacks::unwind(const SavedRawStack& saved, unwind::Stack& stack) {
+std::optional<output::StackSample> RawStacks::unwind(const SavedRawStack& saved,
+                                                     unwind::Stack& stack) {
   if (arch_info(arch_).unwind == nullptr || saved.mappings >= spaces_.size()) return std::nullopt;
   if (saved.register_numbers.size() != saved.registers.size()) return std::nullopt;
   unwind::Registers registers(arch_);
@@ -147,17 +148,17 @@ std::optional<StackSample> RawStacks::unwind(const SavedRawStack& saved, unwind:
   if (saved.thread == memories_.size()) memories_.emplace_back();
   Memory& copied = memories_[saved.thread];
   if (!update_memory(saved, copied)) return std::nullopt;
-  StackSample sample{.stack = &stack, .latency_ns = saved.latency_ns, .value = saved.value};
+  output::StackSample sample{.stack = &stack, .latency_ns = saved.latency_ns, .value = saved.value};
   unwind::UnwindLimits limits;
   limits.at_function_entry = saved.at_function_entry;
   limits.known_returns = saved.known_returns;
   const unwind::MemoryPiece memory{copied.address, copied.bytes};
   stack = unwind_stack(registers, {&memory, 1}, *spaces_[saved.mappings], limits);
   if (header_.source_lines) add_inlined_frames(stack);
-  const StackCopy copy{
+  const output::StackCopy copy{
       .address = copied.address, .size = copied.bytes.size(), .requested = header_.stack_bytes};
   sample.completeness = classify(stack, copy);
-  if (sample.completeness == StackCompleteness::incomplete)
+  if (sample.completeness == output::StackCompleteness::incomplete)
     sample.failure = stack.explanation = explain_incomplete(stack, copy);
   return sample;
 }

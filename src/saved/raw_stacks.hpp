@@ -13,18 +13,18 @@ namespace uprobectl::saved {
 // The mapped files of a saved run: what it has of them. The rest reads as zeros.
 class PartialFiles final : public unwind::FileSource {
 public:
-  Result<unwind::MappedObject> open(const Mapping& mapping) override;
+  Result<unwind::MappedObject> open(const process::Mapping& mapping) override;
 
   // The functions return false if a chunk is invalid, or needs too much memory.
-  bool add(Mapping file); // numbered from 0; the number replaces the device
+  bool add(process::Mapping file); // numbered from 0; the number replaces the device
   bool add_parts(struct SavedFileParts& parts);
-  const Mapping* file(std::uint32_t number) const {
+  const process::Mapping* file(std::uint32_t number) const {
     return number < files_.size() ? &files_[number].mapping : nullptr;
   }
 
 private:
   struct File {
-    Mapping mapping; // identity and path
+    process::Mapping mapping; // identity and path
     std::optional<Error> error;
     std::uint64_t size = 0;            // bytes
     std::shared_ptr<std::byte> memory; // null if no part is known
@@ -49,7 +49,8 @@ public:
   bool add(struct SavedFileParts& parts) { return files_.add_parts(parts); }
   bool add(struct SavedMappings& saved);
   // Returns nullopt if the chunk is invalid. `stack` gets the frames.
-  std::optional<StackSample> unwind(const struct SavedRawStack& saved, unwind::Stack& stack);
+  std::optional<output::StackSample> unwind(const struct SavedRawStack& saved,
+                                            unwind::Stack& stack);
 
 private:
   // The last stack of a thread.

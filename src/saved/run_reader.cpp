@@ -17,7 +17,7 @@ constexpr std::size_t max_locations = 1U << 20;
 // Types of values, and what belongs to them, of some 300 bytes each: 100,000 functions whose events
 // have six registers and a result have fewer.
 constexpr std::size_t max_described_parts = 1U << 20;
-constexpr std::size_t max_open_calls = CallTree::max_open_calls;
+constexpr std::size_t max_open_calls = events::CallTree::max_open_calls;
 
 std::unexpected<Error> damaged(std::string what) {
   return fail(ErrorKind::corrupt, "the saved run is damaged: " + std::move(what));
@@ -124,7 +124,7 @@ bool RunReader::replay(ChunkKind kind, Bytes content) {
     for (const auto& module : modules_) module->forget_frames();
     return read<Empty>(content, [](const Empty&) { return true; });
   case ChunkKind::attached:
-    return replay_record<AttachedRecord>(content);
+    return replay_record<output::AttachedRecord>(content);
   case ChunkKind::stack:
     return replay_stack(content);
   case ChunkKind::event:
@@ -135,23 +135,23 @@ bool RunReader::replay(ChunkKind kind, Bytes content) {
   case ChunkKind::histogram:
     return replay_histogram(content);
   case ChunkKind::map_entry:
-    return replay_record<MapEntryRecord>(content);
+    return replay_record<output::MapEntryRecord>(content);
   case ChunkKind::probe_end:
     return replay_probe_end(content);
   case ChunkKind::lost:
     return replay_lost(content);
   case ChunkKind::summary:
-    return replay_record<SummaryRecord>(content);
+    return replay_record<output::SummaryRecord>(content);
   case ChunkKind::error:
-    return replay_record<ErrorRecord>(content);
+    return replay_record<output::ErrorRecord>(content);
   case ChunkKind::message:
-    return replay_record<MessageRecord>(content);
+    return replay_record<output::MessageRecord>(content);
   case ChunkKind::call:
     return replay_call(content);
   case ChunkKind::process_name:
-    return replay_record<ProcessNameRecord>(content);
+    return replay_record<output::ProcessNameRecord>(content);
   case ChunkKind::clocks:
-    return replay_record<ClockRecord>(content);
+    return replay_record<output::ClockRecord>(content);
   case ChunkKind::mapped_file:
     return read<SavedMappedFile>(content, add_stacks);
   case ChunkKind::file_parts:
@@ -169,7 +169,7 @@ bool RunReader::replay(ChunkKind kind, Bytes content) {
   case ChunkKind::trigger:
     return replay_trigger(content);
   case ChunkKind::span_summary:
-    return replay_record<SpanSummaryRecord>(content);
+    return replay_record<output::SpanSummaryRecord>(content);
   case ChunkKind::flush_rows:
     replay_.flush_rows();
     return read<Empty>(content, [](const Empty&) { return true; });
@@ -191,7 +191,7 @@ bool RunReader::replay_record(Bytes content) {
 }
 
 bool RunReader::replay_lost(Bytes content) {
-  return read<LostRecord>(content, [&](const LostRecord& record) {
+  return read<output::LostRecord>(content, [&](const output::LostRecord& record) {
     has_gap_ |= record.reason == gap_reason;
     replay_.write(record);
     return true;
@@ -199,10 +199,10 @@ bool RunReader::replay_lost(Bytes content) {
 }
 
 bool RunReader::add_file(Bytes content) {
-  ProbedBinary binary;
+  resolve::ProbedBinary binary;
   if (!read(content, binary) || files_.size() >= max_probes) return false;
   binary.machine = elf::Machine(binary.machine.id);
-  files_.push_back(std::make_shared<const ProbedBinary>(std::move(binary)));
+  files_.push_back(std::make_shared<const resolve::ProbedBinary>(std::move(binary)));
   return true;
 }
 
@@ -283,7 +283,7 @@ std::optional<std::string> RunReader::explain_skipped() const {
                      version_, fmt::join(left_out, " and "));
 }
 
-bool RunReader::find_probe(std::uint32_t number, const ProbePoint*& point) const {
+bool RunReader::find_probe(std::uint32_t number, const resolve::ProbePoint*& point) const {
   if (number > probes_.size()) return false;
   point = number > 0 ? &probes_[number - 1] : nullptr;
   return true;
@@ -345,40 +345,40 @@ bool RunReader::replay_raw_stack(Bytes content) {
 }
 
 // Sets the point of the hit that ended a span.
-bool RunReader::complete_span(std::uint32_t end_probe, Event& event) {
+bool RunReader::complete_span(std::uint32_t end_probe, events::Event& event) {
   if (event.point == nullptr) return false;
   if (event.span->end == nullptr) return true;
-  auto end = std::make_shared<Event>(*event.span->end);
+  auto end = std::make_shared<events::Event>(*event.span->end);
   if (end->span != nullptr || !find_probe(end_probe, end->point) || end->point == nullptr)
     return false;
   end->arch = arch_;
-  if (end->registers.size() > register_names(arch_).size()) return false;
-  auto span = std::make_shared<Span>(*event.span);
+  if (end->registers.size() > events::register_names(arch_).size()) return false;
+  auto span = std::make_shared<events::Span>(*event.span);
   span->end = std::move(end);
   event.span = std::move(span);
   return true;
 }
 
 bool RunReader::replay_event(Bytes content) {
-  SavedEvent<Event> saved; // receivers keep events, for example entries of calls
-  Event& event = saved.event;
+  SavedEvent<events::Event> saved; // receivers keep events, for example entries of calls
+  events::Event& event = saved.event;
   unwind::Frame caller;
   if (!read(content, saved, &names_) || !find_probe(saved.probe, event.point)) return false;
   if (saved.caller && !make_frame(*saved.caller, caller)) return false;
-  const bool is_user_record = event.kind == EventKind::record;
+  const bool is_user_record = event.kind == events::EventKind::record;
   if (is_user_record != (event.record != nullptr)) return false;
   if (saved.record_type > record_types_.size()) return false;
   if (saved.record_type > 0) {
     if (!is_user_record) return false;
-    const auto record = std::const_pointer_cast<UserRecord>(event.record); // made by read()
+    const auto record = std::const_pointer_cast<events::UserRecord>(event.record); // made by read()
     record->value_type = record_types_[saved.record_type - 1];
   }
   if (event.point == nullptr && (!is_user_record || needs_hit_)) return false;
-  if (event.kind == EventKind::wait && !event.wait) return false;
+  if (event.kind == events::EventKind::wait && !event.wait) return false;
   if (event.span != nullptr && !complete_span(saved.end_probe, event)) return false;
   needs_hit_ = false;
   event.arch = arch_;
-  if (event.registers.size() > register_names(arch_).size()) return false;
+  if (event.registers.size() > events::register_names(arch_).size()) return false;
   if (saved.has_stack) event.stack = &stack_;
   if (saved.caller) event.caller = &caller;
   replay_.write(event);
@@ -387,7 +387,7 @@ bool RunReader::replay_event(Bytes content) {
 
 bool RunReader::replay_count(Bytes content) {
   return read<SavedCount>(content, [&](SavedCount& saved) {
-    CountRecord& record = saved.record;
+    output::CountRecord& record = saved.record;
     unwind::Stack stack;
     if (!find_probe(saved.probe, record.point)) return false;
     if ((record.point == nullptr) == record.map.empty()) return false;
@@ -400,31 +400,31 @@ bool RunReader::replay_count(Bytes content) {
 }
 
 bool RunReader::replay_call(Bytes content) {
-  OfProbe<CallChange> saved;
-  CallChange& change = saved.record;
+  OfProbe<output::CallChange> saved;
+  output::CallChange& change = saved.record;
   if (!read(content, saved) || !find_probe(saved.probe, change.call.point)) return false;
-  const bool has_call =
-      change.kind == CallChange::Kind::opened || change.kind == CallChange::Kind::closed;
+  const bool has_call = change.kind == output::CallChange::Kind::opened ||
+                        change.kind == output::CallChange::Kind::closed;
   if (has_call != (change.call.point != nullptr)) return false;
   switch (change.kind) {
-  case CallChange::Kind::opened:
+  case output::CallChange::Kind::opened:
     if (change.call.parent && !open_calls_.contains(*change.call.parent)) return has_gap_;
     if (!change.has_event || open_calls_.size() > max_open_calls) return false;
     if (!open_calls_.try_emplace(change.call.id, change.call.probe, change.call.point).second)
       return false;
     break;
-  case CallChange::Kind::closed:
+  case output::CallChange::Kind::closed:
     if (const auto open = open_calls_.find(change.call.id); open == open_calls_.end())
       return has_gap_;
     else if (open->second != std::pair(change.call.probe, change.call.point))
       return false;
     open_calls_.erase(change.call.id);
     break;
-  case CallChange::Kind::unmatched:
+  case output::CallChange::Kind::unmatched:
     if (!change.has_event) return false;
     break;
-  case CallChange::Kind::root:
-  case CallChange::Kind::time:
+  case output::CallChange::Kind::root:
+  case output::CallChange::Kind::time:
     break;
   }
   needs_hit_ |= change.has_event;
@@ -433,11 +433,11 @@ bool RunReader::replay_call(Bytes content) {
 }
 
 bool RunReader::replay_histogram(Bytes content) {
-  OfProbe<HistogramRecord> saved;
-  HistogramRecord& record = saved.record;
+  OfProbe<output::HistogramRecord> saved;
+  output::HistogramRecord& record = saved.record;
   if (!read(content, saved) || !find_probe(saved.probe, record.point)) return false;
   if ((record.point == nullptr) == record.map.empty()) return false;
-  const Histogram& histogram = record.histogram;
+  const bpf::Histogram& histogram = record.histogram;
   const std::size_t buckets = histogram.buckets.size();
   if (buckets != 0 && buckets != HISTOGRAM_BUCKETS) return false;
   if (histogram.min > histogram.max) return false;
@@ -453,7 +453,7 @@ bool RunReader::describe_parts(std::size_t count) {
 }
 
 // Gives enumerations that were read before to the types that only have their number.
-bool RunReader::find_enumerations(ValueType& type) {
+bool RunReader::find_enumerations(values::ValueType& type) {
   if (!describe_parts(1)) return false;
   if (type.enumeration != nullptr) {
     if (!describe_parts(type.enumeration->enumerators.size())) return false;
@@ -462,48 +462,48 @@ bool RunReader::find_enumerations(ValueType& type) {
     if (number > enumerations_.size()) enumerations_.push_back(type.enumeration);
     type.enumeration = enumerations_[number - 1];
   }
-  const auto find = [this](ValueType& each) { return find_enumerations(each); };
+  const auto find = [this](values::ValueType& each) { return find_enumerations(each); };
   return std::ranges::all_of(type.members, find) && std::ranges::all_of(type.element, find);
 }
 
 bool RunReader::replay_probed(Bytes content) {
-  OfProbe<ProbedRecord> saved;
-  ProbedRecord& record = saved.record;
+  OfProbe<output::ProbedRecord> saved;
+  output::ProbedRecord& record = saved.record;
   if (!read(content, saved) || !find_probe(saved.probe, record.point) || record.point == nullptr)
     return false;
   if (record.probe >= max_probes || !describe_parts(1 + record.description.hidden.size()))
     return false;
-  for (PointValue& each : record.description.values)
+  for (values::PointValue& each : record.description.values)
     if (!find_enumerations(each.type)) return false;
   replay_.write(record);
   return true;
 }
 
 bool RunReader::replay_record_types(Bytes content) {
-  RecordTypesRecord record;
+  output::RecordTypesRecord record;
   if (!read(content, record)) return false;
-  for (ValueType& each : record.types)
+  for (values::ValueType& each : record.types)
     if (!find_enumerations(each)) return false;
   replay_.write(record);
   return true;
 }
 
 bool RunReader::add_record_type(Bytes content) {
-  ValueType type;
+  values::ValueType type;
   if (!read(content, type) || !find_enumerations(type)) return false;
-  record_types_.push_back(std::make_shared<const ValueType>(std::move(type)));
+  record_types_.push_back(std::make_shared<const values::ValueType>(std::move(type)));
   return true;
 }
 
 bool RunReader::replay_trigger(Bytes content) {
-  OfProbe<TriggerRecord> saved;
+  OfProbe<output::TriggerRecord> saved;
   if (!read(content, saved) || !find_probe(saved.probe, saved.record.point)) return false;
   replay_.write(saved.record);
   return true;
 }
 
 bool RunReader::replay_probe_end(Bytes content) {
-  OfProbe<ProbeRecord> saved;
+  OfProbe<output::ProbeRecord> saved;
   if (!read(content, saved) || !find_probe(saved.probe, saved.record.point)) return false;
   replay_.write(saved.record);
   return true;

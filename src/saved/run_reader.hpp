@@ -15,7 +15,7 @@
 namespace uprobectl::saved {
 
 // Receives the records of a saved run. Its flush() is not called.
-class RunReplay : public Recorder {
+class RunReplay : public output::Recorder {
 public:
   // The first call. An error ends the reading.
   virtual Result<void> begin(const RunHeader& header) = 0;
@@ -57,14 +57,14 @@ private:
   bool read(Bytes content, Record& record, KeptTexts* kept = nullptr);
   template <typename Record, typename Take>
   bool read(Bytes content, const Take& take);
-  bool find_probe(std::uint32_t number, const ProbePoint*& point) const;
+  bool find_probe(std::uint32_t number, const resolve::ProbePoint*& point) const;
   bool make_frame(const struct SavedFrame& saved, unwind::Frame& frame) const;
   bool make_stack(struct SavedStack& saved, unwind::Stack& stack) const;
   template <typename Record>
   bool replay_record(Bytes content);
   bool replay_lost(Bytes content);
   bool replay_event(Bytes content);
-  bool complete_span(std::uint32_t end_probe, Event& event);
+  bool complete_span(std::uint32_t end_probe, events::Event& event);
   bool replay_count(Bytes content);
   bool replay_call(Bytes content);
   bool replay_histogram(Bytes content);
@@ -76,7 +76,7 @@ private:
   bool replay_record_types(Bytes content);
   bool add_record_type(Bytes content);
   bool describe_parts(std::size_t count);
-  bool find_enumerations(ValueType& type);
+  bool find_enumerations(values::ValueType& type);
   bool add_file(Bytes content);
   bool add_probe(Bytes content);
   bool add_module(Bytes content);
@@ -97,10 +97,10 @@ private:
   std::optional<RawStacks> raw_stacks_; // if the run has such stacks
   std::optional<symbolize::ReportSymbolizer> symbols_;
   std::vector<std::string> warnings_;
-  std::vector<std::shared_ptr<const ProbedBinary>> files_;
-  std::deque<ProbePoint> probes_;                                // receivers keep their addresses
-  std::vector<std::shared_ptr<const Enumeration>> enumerations_; // by number, from 1
-  std::vector<std::shared_ptr<const ValueType>> record_types_;
+  std::vector<std::shared_ptr<const resolve::ProbedBinary>> files_;
+  std::deque<resolve::ProbePoint> probes_; // receivers keep their addresses
+  std::vector<std::shared_ptr<const values::Enumeration>> enumerations_; // by number, from 1
+  std::vector<std::shared_ptr<const values::ValueType>> record_types_;
   std::size_t described_parts_ = 0; // at most max_described_parts
   KeptTexts names_;                 // in events: of functions, arguments and types
   std::vector<std::unique_ptr<symbolize::Module>> modules_;
@@ -109,7 +109,7 @@ private:
   std::vector<std::shared_ptr<const symbolize::Function>> compiled_; // at locations_; may be null
   unwind::Stack stack_;                                              // of the last stack chunk
   // By id: the number of the probe and its point, which the end of the call must have, too.
-  std::map<std::uint64_t, std::pair<std::uint32_t, const ProbePoint*>> open_calls_;
+  std::map<std::uint64_t, std::pair<std::uint32_t, const resolve::ProbePoint*>> open_calls_;
   bool has_gap_ = false;   // some calls began or ended where the run could not be saved
   bool needs_hit_ = false; // the next event must be that of a probe
 };

@@ -31,7 +31,7 @@ std::vector<SavedPart> saved_parts(std::span<const unwind::Part> parts) {
 
 } // namespace
 
-RunWriter::RunWriter(OutputBuffer& out, bool flushes_buffer, const RunHeader& header)
+RunWriter::RunWriter(output::OutputBuffer& out, bool flushes_buffer, const RunHeader& header)
     : out_(out), flushes_buffer_(flushes_buffer),
       // A copied stack has only what changed since the one before.
       may_leave_out_(flushes_buffer && is_regular_file(out.fd()) && !header.raw_stacks) {
@@ -59,14 +59,14 @@ void RunWriter::write_chunk(ChunkKind kind, const Record& record) {
   out_.commit();
 }
 
-std::uint32_t RunWriter::number_file(const ProbedBinary& binary) {
+std::uint32_t RunWriter::number_file(const resolve::ProbedBinary& binary) {
   const auto [known, is_new] =
       files_.try_emplace(&binary, static_cast<std::uint32_t>(files_.size()));
   if (is_new) write_chunk(ChunkKind::file, binary);
   return known->second;
 }
 
-std::uint32_t RunWriter::number_probe(const ProbePoint* point) {
+std::uint32_t RunWriter::number_probe(const resolve::ProbePoint* point) {
   if (point == nullptr) return 0;
   const auto [known, is_new] =
       probes_.try_emplace(point, static_cast<std::uint32_t>(probes_.size() + 1));
@@ -76,9 +76,9 @@ std::uint32_t RunWriter::number_probe(const ProbePoint* point) {
 }
 
 // An enumeration is written once.
-void RunWriter::number_enumerations(ValueType& type) {
+void RunWriter::number_enumerations(values::ValueType& type) {
   if (type.enumeration != nullptr) {
-    auto numbered = std::make_shared<Enumeration>(*type.enumeration);
+    auto numbered = std::make_shared<values::Enumeration>(*type.enumeration);
     numbered->number = 0;
     std::string fields;
     FieldWriter writer(fields);
@@ -89,29 +89,29 @@ void RunWriter::number_enumerations(ValueType& type) {
     numbered->number = known->second;
     type.enumeration = std::move(numbered);
   }
-  for (ValueType& each : type.members) number_enumerations(each);
-  for (ValueType& each : type.element) number_enumerations(each);
+  for (values::ValueType& each : type.members) number_enumerations(each);
+  for (values::ValueType& each : type.element) number_enumerations(each);
 }
 
-void RunWriter::take(const ProbedRecord& record) {
-  ProbedRecord numbered = record;
-  for (PointValue& each : numbered.description.values) number_enumerations(each.type);
+void RunWriter::take(const output::ProbedRecord& record) {
+  output::ProbedRecord numbered = record;
+  for (values::PointValue& each : numbered.description.values) number_enumerations(each.type);
   write_chunk(ChunkKind::probed,
-              OfProbe<const ProbedRecord&>{number_probe(record.point), numbered});
+              OfProbe<const output::ProbedRecord&>{number_probe(record.point), numbered});
 }
 
-void RunWriter::take(const RecordTypesRecord& record) {
-  RecordTypesRecord numbered = record;
-  for (ValueType& each : numbered.types) number_enumerations(each);
+void RunWriter::take(const output::RecordTypesRecord& record) {
+  output::RecordTypesRecord numbered = record;
+  for (values::ValueType& each : numbered.types) number_enumerations(each);
   write_chunk(ChunkKind::record_types, numbered);
 }
 
-std::uint32_t RunWriter::number_record_type(const UserRecord& record) {
+std::uint32_t RunWriter::number_record_type(const events::UserRecord& record) {
   if (record.value_type == nullptr) return 0;
   const auto [known, is_new] = record_types_.try_emplace(
       record.value_type, static_cast<std::uint32_t>(record_types_.size() + 1));
   if (is_new) {
-    ValueType numbered = *record.value_type;
+    values::ValueType numbered = *record.value_type;
     number_enumerations(numbered);
     write_chunk(ChunkKind::record_type, numbered);
   }
@@ -191,14 +191,14 @@ void RunWriter::number(const unwind::Stack& stack, SavedStack& saved) {
   saved.explanation = is_complete ? std::string() : unwind::explain_end(stack);
 }
 
-void RunWriter::take(const StackSample& sample) {
+void RunWriter::take(const output::StackSample& sample) {
   if (gap_) return;
   number(*sample.stack, sample_.stack);
   sample_.sample = sample;
   write_chunk(ChunkKind::stack, sample_);
 }
 
-std::uint32_t RunWriter::number_mapped_file(const Mapping& mapping) {
+std::uint32_t RunWriter::number_mapped_file(const process::Mapping& mapping) {
   const auto [known, is_new] =
       mapped_files_.try_emplace({mapping.identity, mapping.path}, next_mapped_file_);
   if (is_new) {
@@ -213,7 +213,7 @@ std::uint32_t RunWriter::number_mapped_file(const Mapping& mapping) {
 
 void RunWriter::take(const unwind::ProcessMappings& mappings) {
   SavedMappings saved{.number = mappings.number, .mappings = {}};
-  for (const Mapping& mapping : mappings.mappings)
+  for (const process::Mapping& mapping : mappings.mappings)
     saved.mappings.push_back({.start = mapping.start,
                               .end = mapping.end,
                               .offset = mapping.offset,
@@ -242,7 +242,7 @@ void RunWriter::take(const unwind::KeptParts& parts) {
                                                     .is_kept = parts.is_kept});
 }
 
-void RunWriter::take(const RawStackSample& sample) {
+void RunWriter::take(const output::RawStackSample& sample) {
   const unwind::RawStack& stack = *sample.stack;
   SavedRawStack saved{.mappings = stack.mappings,
                       .register_numbers = {},
@@ -264,19 +264,20 @@ void RunWriter::take(const RawStackSample& sample) {
   write_chunk(ChunkKind::raw_stack, saved);
 }
 
-void RunWriter::take(const Event& event) {
+void RunWriter::take(const events::Event& event) {
   if (gap_) {
     ++gap_->events.count;
     return;
   }
-  SavedEvent<const Event&> saved{.probe = number_probe(event.point),
-                                 .event = event,
-                                 .has_stack = event.stack != nullptr || event.has_raw_stack};
+  SavedEvent<const events::Event&> saved{.probe = number_probe(event.point),
+                                         .event = event,
+                                         .has_stack =
+                                             event.stack != nullptr || event.has_raw_stack};
   if (event.caller != nullptr) saved.caller = number(*event.caller);
   if (event.record != nullptr) saved.record_type = number_record_type(*event.record);
   if (event.span != nullptr && event.span->end != nullptr)
     saved.end_probe = number_probe(event.span->end->point);
-  write_chunk(event.kind == EventKind::wait ? ChunkKind::wait : ChunkKind::event, saved);
+  write_chunk(event.kind == events::EventKind::wait ? ChunkKind::wait : ChunkKind::event, saved);
   out_.end_event();
 }
 
@@ -286,7 +287,7 @@ bool RunWriter::omits(bool is_interval) {
   return true;
 }
 
-void RunWriter::take(const CountRecord& record) {
+void RunWriter::take(const output::CountRecord& record) {
   if (omits(record.is_interval)) return;
   SavedCount saved{.probe = number_probe(record.point), .record = record};
   if (record.by != nullptr) saved.by = *record.by;
@@ -294,67 +295,75 @@ void RunWriter::take(const CountRecord& record) {
   write_chunk(ChunkKind::count, saved);
 }
 
-void RunWriter::take(const HistogramRecord& record) {
+void RunWriter::take(const output::HistogramRecord& record) {
   if (omits(record.is_interval)) return;
   write_chunk(ChunkKind::histogram,
-              OfProbe<const HistogramRecord&>{number_probe(record.point), record});
+              OfProbe<const output::HistogramRecord&>{number_probe(record.point), record});
 }
 
-void RunWriter::take(const ProbeRecord& record) {
+void RunWriter::take(const output::ProbeRecord& record) {
   write_chunk(ChunkKind::probe_end,
-              OfProbe<const ProbeRecord&>{number_probe(record.point), record});
+              OfProbe<const output::ProbeRecord&>{number_probe(record.point), record});
 }
 
-void RunWriter::take(const AttachedRecord& record) { write_chunk(ChunkKind::attached, record); }
-void RunWriter::take(const MapEntryRecord& record) { write_chunk(ChunkKind::map_entry, record); }
-void RunWriter::take(const LostRecord& record) {
+void RunWriter::take(const output::AttachedRecord& record) {
+  write_chunk(ChunkKind::attached, record);
+}
+void RunWriter::take(const output::MapEntryRecord& record) {
+  write_chunk(ChunkKind::map_entry, record);
+}
+void RunWriter::take(const output::LostRecord& record) {
   if (!gap_) return write_chunk(ChunkKind::lost, record);
-  const auto known = std::ranges::find(gap_->losses, record.reason, &LostRecord::reason);
+  const auto known = std::ranges::find(gap_->losses, record.reason, &output::LostRecord::reason);
   if (known == gap_->losses.end()) return gap_->losses.push_back(record);
   known->count += record.count;
   known->time_ns = record.time_ns;
 }
-void RunWriter::take(const TriggerRecord& record) {
+void RunWriter::take(const output::TriggerRecord& record) {
   write_chunk(ChunkKind::trigger,
-              OfProbe<const TriggerRecord&>{number_probe(record.point), record});
+              OfProbe<const output::TriggerRecord&>{number_probe(record.point), record});
 }
-void RunWriter::take(const SpanSummaryRecord& record) {
+void RunWriter::take(const output::SpanSummaryRecord& record) {
   write_chunk(ChunkKind::span_summary, record);
 }
-void RunWriter::take(const SummaryRecord& record) { write_chunk(ChunkKind::summary, record); }
-void RunWriter::take(const ErrorRecord& record) { write_chunk(ChunkKind::error, record); }
-void RunWriter::take(const MessageRecord& message) { write_chunk(ChunkKind::message, message); }
+void RunWriter::take(const output::SummaryRecord& record) {
+  write_chunk(ChunkKind::summary, record);
+}
+void RunWriter::take(const output::ErrorRecord& record) { write_chunk(ChunkKind::error, record); }
+void RunWriter::take(const output::MessageRecord& message) {
+  write_chunk(ChunkKind::message, message);
+}
 // A call whose return is left out is closed after the gap: it must not seem to run on. A call that
 // began in a gap is left out altogether.
-void RunWriter::take(const CallChange& change) {
+void RunWriter::take(const output::CallChange& change) {
   const std::uint64_t id = change.call.id;
-  if (change.kind == CallChange::Kind::closed && unsaved_calls_.erase(id) > 0) return;
+  if (change.kind == output::CallChange::Kind::closed && unsaved_calls_.erase(id) > 0) return;
   if (!gap_)
     return write_chunk(ChunkKind::call,
-                       OfProbe<const CallChange&>{number_probe(change.call.point), change});
-  if (change.kind == CallChange::Kind::opened) unsaved_calls_.insert(id);
-  if (change.kind != CallChange::Kind::closed) return;
-  CallChange& end = gap_->ends.emplace_back(change);
-  if (std::exchange(end.has_event, false)) end.end = CallEnd::lost;
+                       OfProbe<const output::CallChange&>{number_probe(change.call.point), change});
+  if (change.kind == output::CallChange::Kind::opened) unsaved_calls_.insert(id);
+  if (change.kind != output::CallChange::Kind::closed) return;
+  output::CallChange& end = gap_->ends.emplace_back(change);
+  if (std::exchange(end.has_event, false)) end.end = events::CallEnd::lost;
 }
-void RunWriter::take(const ProcessNameRecord& record) {
+void RunWriter::take(const output::ProcessNameRecord& record) {
   write_chunk(ChunkKind::process_name, record);
 }
-void RunWriter::take(const ClockRecord& record) { write_chunk(ChunkKind::clocks, record); }
+void RunWriter::take(const output::ClockRecord& record) { write_chunk(ChunkKind::clocks, record); }
 void RunWriter::flush_rows() { write_chunk(ChunkKind::flush_rows, Empty()); }
 
 void RunWriter::end_gap() {
   if (!gap_) return;
   Gap gap = *std::exchange(gap_, std::nullopt);
-  for (const CallChange& end : gap.ends) write(end);
-  for (const LostRecord& lost : gap.losses) write_chunk(ChunkKind::lost, lost);
+  for (const output::CallChange& end : gap.ends) write(end);
+  for (const output::LostRecord& lost : gap.losses) write_chunk(ChunkKind::lost, lost);
   gap.events.time_ns = clock_ns(CLOCK_MONOTONIC);
   write_chunk(ChunkKind::lost, gap.events);
   if (gap.counts > 0)
-    write(MessageRecord{.kind = MessageRecord::Kind::warning,
-                        .text = fmt::format("{} of intervals {} missing: {}",
-                                            counted(gap.counts, "count", "counts"),
-                                            gap.counts == 1 ? "is" : "are", gap_reason)});
+    write(output::MessageRecord{.kind = output::MessageRecord::Kind::warning,
+                                .text = fmt::format("{} of intervals {} missing: {}",
+                                                    counted(gap.counts, "count", "counts"),
+                                                    gap.counts == 1 ? "is" : "are", gap_reason)});
   const auto counts =
       gap.counts > 0 ? fmt::format(" and {} of intervals", counted(gap.counts, "count", "counts"))
                      : std::string();

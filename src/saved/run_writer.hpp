@@ -12,14 +12,14 @@
 namespace uprobectl::saved {
 
 // Whatever ends the program, the file is valid up to its last whole chunk. Not thread-safe.
-class RunWriter final : public Recorder {
+class RunWriter final : public output::Recorder {
 public:
   // Writes the head and the header. Borrows the buffer. `flushes_buffer`: flush() writes it;
   // otherwise the owner of the buffer does. While there is no room for a regular file, events wait,
   // and are left out above a limit (gap_reason); anything else blocks flush().
-  RunWriter(OutputBuffer& out, bool flushes_buffer, const RunHeader& header);
+  RunWriter(output::OutputBuffer& out, bool flushes_buffer, const RunHeader& header);
 
-  void write(const Record& record) override {
+  void write(const output::Record& record) override {
     record.visit([this](const auto& each) { take(each); });
   }
   void flush_rows() override;
@@ -29,28 +29,28 @@ public:
 
 private:
   void take(const auto& /*record*/) {} // not saved
-  void take(const AttachedRecord& record);
-  void take(const Event& event);
-  void take(const CountRecord& record);
-  void take(const HistogramRecord& record);
-  void take(const MapEntryRecord& record);
-  void take(const ProbeRecord& record);
-  void take(const LostRecord& record);
-  void take(const TriggerRecord& record);
-  void take(const SpanSummaryRecord& record);
-  void take(const SummaryRecord& record);
-  void take(const ErrorRecord& record);
-  void take(const StackSample& sample);
-  void take(const RawStackSample& sample);
+  void take(const output::AttachedRecord& record);
+  void take(const events::Event& event);
+  void take(const output::CountRecord& record);
+  void take(const output::HistogramRecord& record);
+  void take(const output::MapEntryRecord& record);
+  void take(const output::ProbeRecord& record);
+  void take(const output::LostRecord& record);
+  void take(const output::TriggerRecord& record);
+  void take(const output::SpanSummaryRecord& record);
+  void take(const output::SummaryRecord& record);
+  void take(const output::ErrorRecord& record);
+  void take(const output::StackSample& sample);
+  void take(const output::RawStackSample& sample);
   void take(const unwind::ProcessMappings& mappings);
   void take(const unwind::FileParts& parts);
   void take(const unwind::KeptParts& parts);
-  void take(const MessageRecord& message);
-  void take(const CallChange& change);
-  void take(const ProcessNameRecord& record);
-  void take(const ProbedRecord& record);
-  void take(const RecordTypesRecord& record);
-  void take(const ClockRecord& record);
+  void take(const output::MessageRecord& message);
+  void take(const output::CallChange& change);
+  void take(const output::ProcessNameRecord& record);
+  void take(const output::ProbedRecord& record);
+  void take(const output::RecordTypesRecord& record);
+  void take(const output::ClockRecord& record);
 
   // A location in code, as it is numbered in the file.
   struct LocationKey {
@@ -68,31 +68,31 @@ private:
   };
   template <typename Record>
   void write_chunk(ChunkKind kind, const Record& record);
-  std::uint32_t number_file(const ProbedBinary& binary);
-  std::uint32_t number_probe(const ProbePoint* point); // 1 more than in the file; 0: null
-  void number_enumerations(ValueType& type);
-  std::uint32_t number_record_type(const UserRecord& record); // the same; 0: not known
+  std::uint32_t number_file(const resolve::ProbedBinary& binary);
+  std::uint32_t number_probe(const resolve::ProbePoint* point); // 1 more than in the file; 0: null
+  void number_enumerations(values::ValueType& type);
+  std::uint32_t number_record_type(const events::UserRecord& record); // the same; 0: not known
   // The same for the module and the location of a frame.
   std::uint32_t number_module(const symbolize::Module& module);
   std::uint32_t number_location(const unwind::Frame& frame);
-  std::uint32_t number_mapped_file(const Mapping& mapping); // as in the file
+  std::uint32_t number_mapped_file(const process::Mapping& mapping); // as in the file
   SavedFrame number(const unwind::Frame& frame);
   void number(const unwind::Stack& stack, SavedStack& saved);
 
   // What is left out while there is no room.
   struct Gap {
-    LostRecord events;
-    std::uint64_t counts = 0;            // and histograms, of intervals
-    std::vector<LostRecord> losses = {}; // one for each reason, written at the end
+    output::LostRecord events;
+    std::uint64_t counts = 0;                    // and histograms, of intervals
+    std::vector<output::LostRecord> losses = {}; // one for each reason, written at the end
     // Ends of calls that began before, in their order, written at the end. No more than the calls
     // that were open when it began.
-    std::vector<CallChange> ends = {};
+    std::vector<output::CallChange> ends = {};
   };
   bool omits(bool is_interval);
   void follow_room();
   void end_gap();
 
-  OutputBuffer& out_;
+  output::OutputBuffer& out_;
   bool flushes_buffer_;
   bool may_leave_out_ = false;
   std::optional<Gap> gap_;
@@ -100,11 +100,11 @@ private:
   bool has_reported_shortage_ = false;
   bool has_ended_ = false;
   std::vector<std::string> warnings_;
-  std::unordered_map<const ProbedBinary*, std::uint32_t> files_;
-  std::unordered_map<const ProbePoint*, std::uint32_t> probes_;
+  std::unordered_map<const resolve::ProbedBinary*, std::uint32_t> files_;
+  std::unordered_map<const resolve::ProbePoint*, std::uint32_t> probes_;
   std::map<std::string, std::uint32_t> enumerations_; // numbers from 1, by their fields
-  std::map<std::shared_ptr<const ValueType>, std::uint32_t> record_types_; // numbers from 1
-  std::unordered_map<std::uint64_t, std::uint32_t> modules_;               // by serial number
+  std::map<std::shared_ptr<const values::ValueType>, std::uint32_t> record_types_; // numbers from 1
+  std::unordered_map<std::uint64_t, std::uint32_t> modules_; // by serial number
   std::unordered_map<LocationKey, std::uint32_t, LocationHash> locations_;
   // By identity and path; without replaced ones.
   std::map<std::pair<FileIdentity, std::string>, std::uint32_t> mapped_files_;

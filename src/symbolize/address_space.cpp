@@ -43,19 +43,21 @@ bool contains(const Module& module, FileOffset offset) {
 // Guesses the ELF address in a file that cannot be read. Programs linked to a fixed address are
 // mapped at low addresses (lld: 0x200000, GNU ld: 0x400000), which the kernel does not choose:
 // there the run-time address is the ELF address. In other files it mostly equals the file offset.
-VirtualAddress guess_address(std::uint64_t pc, const Mapping& mapping, ImageOffset offset) {
+VirtualAddress guess_address(std::uint64_t pc, const process::Mapping& mapping,
+                             ImageOffset offset) {
   constexpr std::uint64_t lowest_chosen_address = 0x10000000;
   return {mapping.start < lowest_chosen_address ? pc : offset.value};
 }
 
 } // namespace
 
-AddressSpace::AddressSpace(std::vector<Mapping> mappings, ModuleCache& cache, FileSource& files)
+AddressSpace::AddressSpace(std::vector<process::Mapping> mappings, ModuleCache& cache,
+                           FileSource& files)
     : mappings_(std::move(mappings)), cache_(cache), files_(files) {
-  std::ranges::sort(mappings_, {}, &Mapping::start);
+  std::ranges::sort(mappings_, {}, &process::Mapping::start);
   modules_.resize(mappings_.size());
   translated_.resize(mappings_.size());
-  for (Mapping& mapping : mappings_) {
+  for (process::Mapping& mapping : mappings_) {
     if (mapping.executable && is_anonymous(mapping)) mapping.path = anonymous_name(mapping);
     if (mapping.executable && mapping.path == "[uprobes]") {
       trampolines_begin_ = mapping.start;
@@ -67,7 +69,7 @@ AddressSpace::AddressSpace(std::vector<Mapping> mappings, ModuleCache& cache, Fi
 }
 
 const AddressSpace::TranslatedRange* AddressSpace::search(std::uint64_t pc) {
-  const auto after = std::ranges::upper_bound(mappings_, pc, {}, &Mapping::start);
+  const auto after = std::ranges::upper_bound(mappings_, pc, {}, &process::Mapping::start);
   if (after == mappings_.begin()) return nullptr;
   const auto number = static_cast<std::size_t>(after - mappings_.begin()) - 1;
   if (pc >= mappings_[number].end || !mappings_[number].executable) return nullptr;
@@ -78,7 +80,7 @@ const AddressSpace::TranslatedRange* AddressSpace::search(std::uint64_t pc) {
 }
 
 AddressSpace::TranslatedRange AddressSpace::translate_around(std::size_t number, std::uint64_t pc) {
-  const Mapping& mapping = mappings_[number];
+  const process::Mapping& mapping = mappings_[number];
   const std::string_view name = cache_.intern(mapping.path);
   TranslatedRange whole{.begin = mapping.start, .end = mapping.end, .mapping = name};
   // Without an image, address and offset are 0 for every pc.

@@ -167,7 +167,7 @@ Result<void> add_jitdump(JitTable& table, Bytes dump, std::size_t& at,
 
 Function make_function(const JitFunction& compiled, std::uint64_t address) {
   return {.symbol = *compiled.name,
-          .demangled = demangle(*compiled.name),
+          .demangled = symbols::demangle(*compiled.name),
           .version = {},
           .offset = address - compiled.start};
 }

@@ -22,7 +22,7 @@ std::string display_position(const SourcePosition& position) {
 
 Function inlined_function(const std::string& symbol) {
   return {.symbol = symbol.empty() ? "[unknown]" : symbol,
-          .demangled = demangle(symbol),
+          .demangled = symbols::demangle(symbol),
           .version = {}};
 }
 
@@ -53,10 +53,11 @@ Result<std::unique_ptr<Module>> Module::open(const MappedObject& object, std::st
   // The path is used to find a debug file. An image inside another file has a path only if that
   // file is an archive.
   const bool has_path = object.file != nullptr && (entry || begin.value == 0);
-  auto file = has_path ? Binary::open(object.file, {object.file->path(), entry}, names.debug)
-                       : Binary::parse(*bytes, begin, names.debug);
+  auto file = has_path
+                  ? binary::Binary::open(object.file, {object.file->path(), entry}, names.debug)
+                  : binary::Binary::parse(*bytes, begin, names.debug);
   // Archives with duplicate entry names are rejected by Binary::open(), but can be read here.
-  if (!file && has_path) file = Binary::parse(*bytes, begin, names.debug);
+  if (!file && has_path) file = binary::Binary::parse(*bytes, begin, names.debug);
   if (!file) return fail(std::move(file).error());
   std::unique_ptr<Module> module(new Module(std::move(path), std::move(entry)));
   module->begin_ = begin;
@@ -162,7 +163,7 @@ void Module::add_positions(Frame& frame) {
       // Without symbols the name is that of the debug information.
       if (!frame.function && !found[i].function.empty()) {
         frame.function = Function{.symbol = found[i].function,
-                                  .demangled = demangle(found[i].function),
+                                  .demangled = symbols::demangle(found[i].function),
                                   .version = {},
                                   .offset = found[i].offset};
         name_frame(frame);

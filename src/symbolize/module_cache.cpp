@@ -28,8 +28,8 @@ struct EntryRange {
 
 // Returns the archive entry that contains the byte, if it is an uncompressed ELF image.
 std::optional<EntryRange> find_elf_entry(Bytes bytes, FileOffset offset) {
-  if (!Archive::looks_like_archive(bytes)) return std::nullopt;
-  const auto archive = Archive::parse(bytes);
+  if (!archive::Archive::looks_like_archive(bytes)) return std::nullopt;
+  const auto archive = archive::Archive::parse(bytes);
   if (!archive) return std::nullopt;
   const auto entry = archive->entry_at(offset);
   if (!entry || !*entry || !(*entry)->probeable()) return std::nullopt;
@@ -38,7 +38,7 @@ std::optional<EntryRange> find_elf_entry(Bytes bytes, FileOffset offset) {
   return EntryRange{std::string((*entry)->name), *begin, (*entry)->size};
 }
 
-bool is_same_file(const Mapping& a, const Mapping& b) {
+bool is_same_file(const process::Mapping& a, const process::Mapping& b) {
   return a.identity == b.identity && a.path == b.path;
 }
 
@@ -47,8 +47,9 @@ bool is_same_file(const Mapping& a, const Mapping& b) {
 // Uses the file itself first: an ELF file, or an entry of an archive. Otherwise the image begins at
 // the nearest earlier mapping of the file that starts with an ELF header.
 Result<ModuleCache::ImageRange> ModuleCache::find_image(const MappedObject& object,
-                                                        const Mapping& mapping, FileOffset offset,
-                                                        std::span<const Mapping> earlier) {
+                                                        const process::Mapping& mapping,
+                                                        FileOffset offset,
+                                                        std::span<const process::Mapping> earlier) {
   const Bytes bytes = object.bytes;
   if (begins_elf(bytes, 0)) return ImageRange{{}, bytes.size(), std::nullopt};
   if (auto entry = find_elf_entry(bytes, offset))
@@ -77,7 +78,7 @@ bool is_deleted(const MappedObject& object) {
 
 // Rejects named memory without an ELF image: keeping it open would keep memory with code that was
 // compiled at run time after its process has ended.
-Result<MappedObject> open_for_code(const Mapping& mapping, FileSource& files) {
+Result<MappedObject> open_for_code(const process::Mapping& mapping, FileSource& files) {
   auto object = files.open(mapping);
   if (object && is_named_memory(mapping) && !begins_elf(object->bytes, 0) &&
       !begins_elf(object->bytes, mapping.offset.value))
@@ -97,7 +98,7 @@ void ModuleCache::retire(const FileKey& key) {
   modules_.erase(first, last);
 }
 
-Result<MappedObject> ModuleCache::open(const Mapping& mapping, FileSource& files) {
+Result<MappedObject> ModuleCache::open(const process::Mapping& mapping, FileSource& files) {
   auto opened = open_for_code(mapping, files);
   if (!opened && are_descriptors_used_up()) lacks_descriptors_ = true;
   return opened;
@@ -106,7 +107,7 @@ Result<MappedObject> ModuleCache::open(const Mapping& mapping, FileSource& files
 // Retries files that could not be opened, because another process may give access to them. Opens a
 // file again that was written to, but keeps the old content if that fails: the process through
 // which it was opened may have ended.
-Result<MappedObject>& ModuleCache::object_at(const FileKey& key, const Mapping& mapping,
+Result<MappedObject>& ModuleCache::object_at(const FileKey& key, const process::Mapping& mapping,
                                              FileSource& files) {
   auto known = objects_.find(key);
   if (known == objects_.end())
@@ -122,7 +123,7 @@ Result<MappedObject>& ModuleCache::object_at(const FileKey& key, const Mapping& 
   return object;
 }
 
-void ModuleCache::preopen(const Mapping& mapping, FileSource& files) {
+void ModuleCache::preopen(const process::Mapping& mapping, FileSource& files) {
   if (is_anonymous(mapping)) return;
   FileKey key{mapping.identity, mapping.path};
   if (objects_.contains(key) || reachable_.contains(key)) return;
@@ -136,7 +137,7 @@ void ModuleCache::preopen(const Mapping& mapping, FileSource& files) {
     object_at(key, mapping, files);
 }
 
-const MappedObject* ModuleCache::opened(const Mapping& mapping) const {
+const MappedObject* ModuleCache::opened(const process::Mapping& mapping) const {
   const auto object = objects_.find({mapping.identity, mapping.path});
   return object != objects_.end() && object->second.object ? &*object->second.object : nullptr;
 }
@@ -190,7 +191,7 @@ bool ModuleCache::make_room(const std::function<bool(const FileKey&)>& is_mapped
   const bool forgets_names = mapping_names_.size() > max_mapping_names;
   if (closed.empty() && !forgets_names && retired_.empty()) return false;
   for (const std::size_t index : closed) {
-    Mapping file;
+    process::Mapping file;
     std::tie(file.identity, file.path) = keys[index];
     if (!files[index].is_mapped && opened(file) != nullptr && !is_reachable_by_path(file))
       ++forgotten_files_;
@@ -205,8 +206,8 @@ bool ModuleCache::make_room(const std::function<bool(const FileKey&)>& is_mapped
   return true;
 }
 
-Module* ModuleCache::module_at(const Mapping& mapping, FileOffset offset,
-                               std::span<const Mapping> earlier, FileSource& files) {
+Module* ModuleCache::module_at(const process::Mapping& mapping, FileOffset offset,
+                               std::span<const process::Mapping> earlier, FileSource& files) {
   const FileKey key{mapping.identity, mapping.path};
   const Result<MappedObject>& object = object_at(key, mapping, files);
   // The key of the one module without an image that such a file has.
@@ -233,7 +234,7 @@ class OpenedFile final : public FileSource {
 public:
   explicit OpenedFile(std::shared_ptr<const MappedFile> file) : file_(std::move(file)) {}
 
-  Result<MappedObject> open(const Mapping& /*mapping*/) override {
+  Result<MappedObject> open(const process::Mapping& /*mapping*/) override {
     if (file_->change() == FileChange::written)
       return fail(ErrorKind::io, "it has been written to since it was opened");
     tolerate_shrinking(*file_);

@@ -34,10 +34,10 @@ bool starts_like_archive(Bytes file) {
   return text.starts_with("PK\x03\x04") || text.starts_with("PK\x05\x06");
 }
 
-Result<std::vector<ArchivedReport>> list_reports(const Archive& archive) {
+Result<std::vector<ArchivedReport>> list_reports(const archive::Archive& archive) {
   std::vector<ArchivedReport> reports;
   std::set<std::string_view> texts; // names of tombstones
-  const auto read = archive.for_each([&](const ArchiveEntry& entry) {
+  const auto read = archive.for_each([&](const archive::ArchiveEntry& entry) {
     const std::string_view name = entry.name;
     if (name.ends_with('/')) return true;
     if (is_tombstone(name) && !name.ends_with(protobuf_suffix)) texts.insert(name);

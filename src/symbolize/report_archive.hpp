@@ -8,7 +8,7 @@
 namespace uprobectl::symbolize {
 
 struct ArchivedReport {
-  ArchiveEntry entry; // a view of the archive
+  archive::ArchiveEntry entry; // a view of the archive
   // Whether it is the text of dumpstate, where only some sections have stacks.
   bool has_sections = false;
 };
@@ -23,7 +23,7 @@ bool starts_like_archive(Bytes file);
 // Returns the tombstones, ANR traces and logs of the archive by their names, in its order, at most
 // max_archived_reports. A tombstone that the archive has as text and in protobuf is the text.
 // Archives in the archive are not searched.
-Result<std::vector<ArchivedReport>> list_reports(const Archive& archive);
+Result<std::vector<ArchivedReport>> list_reports(const archive::Archive& archive);
 
 // Selects the lines of the sections of dumpstate's text that have stacks and are not files of their
 // own: logs, and the traces of the processes when the report was made.

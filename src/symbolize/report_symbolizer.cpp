@@ -108,13 +108,14 @@ std::optional<std::string> contradicting_name(Module& module, const Frame& frame
   const auto agrees = [&](const Function& each) {
     return has_whole_name(each.symbol, reported) || has_whole_name(each.name(), reported) ||
            has_whole_name(reported, each.symbol) || has_whole_name(reported, each.name()) ||
-           matches_demangled_name(each.symbol, reported);
+           symbols::matches_demangled_name(each.symbol, reported);
   };
   if (agrees(function)) return std::nullopt;
   for (const SourcePosition& position : frame.positions)
     if (position.inlined && agrees(*position.inlined)) return std::nullopt;
-  auto others = find_by_name(*module.image(), reported);
-  if (!others || others->empty()) others = find_by_demangled_name(*module.image(), reported);
+  auto others = symbols::find_by_name(*module.image(), reported);
+  if (!others || others->empty())
+    others = symbols::find_by_demangled_name(*module.image(), reported);
   const std::uint64_t begin = frame.address.value - function.offset;
   if (others && std::ranges::any_of(*others, [&](const elf::Symbol& symbol) {
         return symbol.address.value == begin;
@@ -130,7 +131,7 @@ bool has_reported_name(Module& module, VirtualAddress address, std::string_view 
   if (!frame->function) return false;
   const Function& function = *frame->function;
   return function.symbol == name || function.demangled == name ||
-         matches_demangled_name(function.symbol, name);
+         symbols::matches_demangled_name(function.symbol, name);
 }
 
 } // namespace
@@ -192,8 +193,8 @@ const std::vector<VirtualAddress>& ReportSymbolizer::begins_of(KnownModule& know
   auto named = known.begins.find(function);
   if (named != known.begins.end()) return named->second;
   const elf::Image& image = *known.module->image();
-  auto symbols = find_by_name(image, function);
-  if (!symbols || symbols->empty()) symbols = find_by_demangled_name(image, function);
+  auto symbols = symbols::find_by_name(image, function);
+  if (!symbols || symbols->empty()) symbols = symbols::find_by_demangled_name(image, function);
   if (known.begins.size() >= max_names) known.begins.clear();
   named = known.begins.try_emplace(std::string(function)).first;
   if (symbols)

@@ -66,9 +66,9 @@ void SymbolFiles::add(Candidate candidate) {
 void SymbolFiles::list_archive(const std::string& path) {
   const auto file = MappedFile::open(path);
   if (!file) return;
-  const auto archive = Archive::parse(file->bytes());
+  const auto archive = archive::Archive::parse(file->bytes());
   if (!archive) return;
-  (void)archive->for_each([&](const ArchiveEntry& entry) {
+  (void)archive->for_each([&](const archive::ArchiveEntry& entry) {
     if (entry.encrypted || entry.size == 0 || entry.name.ends_with('/')) return true;
     if (++entries_ > max_entries) return false;
     add({.path = path, .entry = std::string(entry.name)});
@@ -97,7 +97,8 @@ void SymbolFiles::list_paths() {
     } else {
       add({.path = named});
       const auto file = MappedFile::open(named);
-      if (file && !elf::looks_like_elf(file->bytes()) && Archive::looks_like_archive(file->bytes()))
+      if (file && !elf::looks_like_elf(file->bytes()) &&
+          archive::Archive::looks_like_archive(file->bytes()))
         list_archive(named);
     }
   }
@@ -124,7 +125,7 @@ void SymbolFiles::read(Candidate& candidate) {
   std::vector<std::byte> head;
   Bytes bytes = (*file)->bytes();
   if (candidate.entry) {
-    const auto archive = Archive::parse(bytes);
+    const auto archive = archive::Archive::parse(bytes);
     if (!archive) return;
     const auto entry = archive->find(*candidate.entry);
     if (!entry) return;
@@ -185,7 +186,7 @@ std::optional<std::size_t> SymbolFiles::in_archive_at(const WantedModule& wanted
     if (candidates_[at->second].entry) continue;
     const auto file = MappedFile::open(path);
     if (!file) continue;
-    const auto archive = Archive::parse(file->bytes());
+    const auto archive = archive::Archive::parse(file->bytes());
     if (!archive) continue;
     const auto entry = archive->entry_at(*wanted.image_begin);
     if (!entry || !*entry) {
@@ -337,7 +338,7 @@ Result<SymbolImage> SymbolFiles::find(const WantedModule& wanted) {
                     .size = file->bytes().size(),
                     .is_unproved = !wanted.build_id};
   if (!candidate.entry) return image;
-  const auto archive = Archive::parse(file->bytes());
+  const auto archive = archive::Archive::parse(file->bytes());
   if (!archive) return fail(archive.error());
   const auto entry = archive->find(*candidate.entry);
   if (!entry) return fail(entry.error());

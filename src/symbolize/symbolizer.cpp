@@ -12,7 +12,7 @@ namespace {
 
 // Whether the code that signal handlers return to begins behind the symbol and contains the
 // address. It often has no symbol of its own: musl keeps the name of __restore_rt to itself.
-bool is_in_signal_trampoline(const elf::Image& image, const SymbolAt& found) {
+bool is_in_signal_trampoline(const elf::Image& image, const symbols::SymbolAt& found) {
   const UnwindInfo* const info = arch_info(image.machine().arch).unwind;
   if (info == nullptr) return false;
   const std::string_view code = info->signal_trampoline;
@@ -54,12 +54,12 @@ std::optional<CoveringSymbol> Symbolizer::find(VirtualAddress address) {
 Function to_function(const CoveringSymbol& covering) {
   Function function{.symbol = std::string(covering.symbol.name),
                     .demangled = covering.source_name ? covering.source_name
-                                                      : demangle(covering.symbol.name),
+                                                      : symbols::demangle(covering.symbol.name),
                     .version = {},
                     .is_plt_entry = covering.symbol.table == elf::Table::plt,
                     .shared_with = covering.shared_with,
                     .offset = covering.offset};
-  if (!function.is_plt_entry) function.version = display_suffix(covering.symbol);
+  if (!function.is_plt_entry) function.version = symbols::display_suffix(covering.symbol);
   return function;
 }
 

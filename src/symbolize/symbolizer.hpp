@@ -21,7 +21,7 @@ struct CoveringSymbol {
 class Symbolizer {
 public:
   // Borrows both. `methods` are those of an OAT file, or null.
-  explicit Symbolizer(Binary& file, const art::OatFile* methods = nullptr)
+  explicit Symbolizer(binary::Binary& file, const art::OatFile* methods = nullptr)
       : file_(file), methods_(methods) {}
 
   // Searches Java methods, then symbols as Binary::symbol_at() does. Returns nullopt in gaps
@@ -31,7 +31,7 @@ public:
 private:
   std::optional<CoveringSymbol> find_method(VirtualAddress address) const;
 
-  Binary& file_;
+  binary::Binary& file_;
   const art::OatFile* methods_;
 };
 

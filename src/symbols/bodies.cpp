@@ -9,7 +9,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
-namespace uprobectl {
+namespace uprobectl::symbols {
 
 namespace {
 
@@ -313,4 +313,4 @@ RelatedSymbols find_related(const elf::Image& image, std::span<const elf::Symbol
   return find_related(bodies, functions, {});
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::symbols

@@ -10,7 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
-namespace uprobectl {
+namespace uprobectl::symbols {
 
 // Finds the bodies of functions by raw name. The first name is searched in the tables; the second
 // one makes an index of 8 bytes for each symbol. Borrows the image.
@@ -106,4 +106,4 @@ struct RelatedSearch {
 RelatedSymbols find_related(Bodies& bodies, std::span<const elf::Symbol> functions,
                             RelatedSearch search);
 
-} // namespace uprobectl
+} // namespace uprobectl::symbols

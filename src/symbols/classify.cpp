@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <array>
 
-namespace uprobectl {
+namespace uprobectl::symbols {
 
 bool is_mapping_symbol(const elf::Symbol& symbol, const elf::Machine& machine) {
   const MappingSymbols form = machine.info().mapping_symbols;
@@ -69,36 +69,6 @@ std::string_view to_string(SymbolKind kind) {
     return "method";
   }
   return "object";
-}
-
-std::string_view to_string(elf::Binding binding) {
-  switch (binding) {
-  case elf::Binding::local:
-    return "local";
-  case elf::Binding::global:
-    return "global";
-  case elf::Binding::weak:
-    return "weak";
-  }
-  return "local";
-}
-
-std::string_view to_string(elf::Table table) {
-  switch (table) {
-  case elf::Table::dynsym:
-    return "dynsym";
-  case elf::Table::symtab:
-    return "symtab";
-  case elf::Table::gnu_debugdata:
-    return "gnu_debugdata";
-  case elf::Table::debug_file:
-    return "debug_file";
-  case elf::Table::oat:
-    return "oat";
-  case elf::Table::plt:
-    return "plt";
-  }
-  return "symtab";
 }
 
 SymbolKind symbol_kind(const elf::Symbol& symbol) {
@@ -305,4 +275,4 @@ bool are_different_functions(const elf::Symbol& a, const elf::Symbol& b) {
   return first && second && *first != *second;
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::symbols

@@ -5,7 +5,7 @@
 
 #include "uprobectl/symbols.hpp"
 
-namespace uprobectl {
+namespace uprobectl::symbols {
 
 // Whether the symbol is $a, $d, $t or $x, with or without ".suffix". ARM and AArch64 assemblers
 // mark the boundaries between code and data with them (ELF for the Arm Architecture,
@@ -59,4 +59,4 @@ bool is_part_word(std::string_view word);
 // isra omit some, and part takes its own.
 bool has_other_arguments(std::string_view raw);
 
-} // namespace uprobectl
+} // namespace uprobectl::symbols

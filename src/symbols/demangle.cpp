@@ -14,7 +14,7 @@
 
 #include <llvm/Demangle/Demangle.h>
 
-namespace uprobectl {
+namespace uprobectl::symbols {
 
 namespace {
 
@@ -338,4 +338,4 @@ std::string display_suffix(const elf::Symbol& symbol) {
   return (symbol.version->is_default ? "@@" : "@") + std::string(symbol.version->name);
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::symbols

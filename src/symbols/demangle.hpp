@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-namespace uprobectl {
+namespace uprobectl::symbols {
 
 // Bytes; longer names are not demangled. Compilers write far shorter ones.
 inline constexpr std::size_t max_mangled_length = 65536;
@@ -87,4 +87,4 @@ inline bool looks_mangled(std::string_view raw) {
   return raw.starts_with("_Z") || raw.starts_with("_R");
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::symbols

@@ -9,7 +9,7 @@
 #include <system_error>
 #include <thread>
 
-namespace uprobectl {
+namespace uprobectl::symbols {
 
 namespace {
 
@@ -155,4 +155,4 @@ DemangledNames::~DemangledNames() = default;
 
 std::optional<std::string_view> DemangledNames::next() { return workers_->next(); }
 
-} // namespace uprobectl
+} // namespace uprobectl::symbols

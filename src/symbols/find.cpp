@@ -12,7 +12,7 @@
 #include <set>
 #include <tuple>
 
-namespace uprobectl {
+namespace uprobectl::symbols {
 
 namespace {
 
@@ -304,4 +304,4 @@ std::vector<std::string> nearest_names(const elf::Image& image, std::string_view
   return suggestions.take();
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::symbols

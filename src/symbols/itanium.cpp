@@ -11,7 +11,7 @@
 
 #include <llvm/Demangle/ItaniumDemangle.h>
 
-namespace uprobectl {
+namespace uprobectl::symbols {
 
 namespace {
 
@@ -274,4 +274,4 @@ std::optional<DemangledName> ItaniumDemangler::parts(std::string_view raw) {
   });
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::symbols

@@ -13,7 +13,7 @@
 #include <numeric>
 #include <tuple>
 
-namespace uprobectl {
+namespace uprobectl::symbols {
 
 namespace {
 
@@ -361,4 +361,4 @@ Result<SymbolList> list_symbols(const elf::Image& image, const SymbolFilter& fil
   return collector.take();
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::symbols

@@ -4,7 +4,7 @@
 
 #include "uprobectl/symbols.hpp"
 
-namespace uprobectl {
+namespace uprobectl::symbols {
 
 // Lists the symbols of .dynsym and .symtab.
 Result<SymbolList> list_own_symbols(const elf::Image& image, const SymbolFilter& filter);
@@ -27,4 +27,4 @@ std::vector<std::size_t> order_without_repeats(std::span<const elf::Symbol> symb
 // Stable: entries of one address keep their order.
 void sort_by_address(std::vector<SymbolList::Entry>& entries);
 
-} // namespace uprobectl
+} // namespace uprobectl::symbols

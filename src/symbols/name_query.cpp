@@ -9,7 +9,7 @@
 #include <array>
 #include <fmt/format.h>
 
-namespace uprobectl {
+namespace uprobectl::symbols {
 
 namespace {
 
@@ -507,7 +507,7 @@ bool NameQuery::has_parameters() const {
 }
 
 std::vector<std::string> NameQuery::type_names() const {
-  return go_name_.empty() ? uprobectl::type_names(name_) : std::vector<std::string>();
+  return go_name_.empty() ? symbols::type_names(name_) : std::vector<std::string>();
 }
 
 NameQuery NameQuery::with_types(const TypedefMap& typedefs) const {
@@ -611,4 +611,4 @@ bool is_signature(std::string_view text) {
 
 bool is_name_pattern(std::string_view text) { return is_pattern(text) && !is_signature(text); }
 
-} // namespace uprobectl
+} // namespace uprobectl::symbols

@@ -6,7 +6,7 @@
 #include "symbols/typedefs.hpp"
 #include "uprobectl/symbols.hpp"
 
-namespace uprobectl {
+namespace uprobectl::symbols {
 
 // What a written name leaves out, as flags. Of two names, the one with the lower sum of flags is
 // closer; find_by_spelling() leaves ignores_abi out of account if scopes are left out, too. 0: the
@@ -50,4 +50,4 @@ private:
   std::string go_name_;              // the text, if it can be a name of Go; else empty
 };
 
-} // namespace uprobectl
+} // namespace uprobectl::symbols

@@ -6,7 +6,7 @@
 #include <thread>
 #include <vector>
 
-namespace uprobectl {
+namespace uprobectl::symbols {
 
 unsigned thread_count_for(std::size_t names) {
   constexpr std::size_t min_names = 4096; // names: some milliseconds of work
@@ -27,4 +27,4 @@ void parallel_for(unsigned parts, const std::function<void(unsigned)>& work) {
   work(0);
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::symbols

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <functional>
 
-namespace uprobectl {
+namespace uprobectl::symbols {
 
 // Returns the number of threads to use for a list of names, including the calling one: at most one
 // per processor and four; 1 for short lists.
@@ -15,4 +15,4 @@ unsigned thread_count_for(std::size_t names);
 // all.
 void parallel_for(unsigned parts, const std::function<void(unsigned)>& work);
 
-} // namespace uprobectl
+} // namespace uprobectl::symbols

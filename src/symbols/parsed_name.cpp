@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <array>
 
-namespace uprobectl {
+namespace uprobectl::symbols {
 
 namespace {
 
@@ -645,4 +645,4 @@ std::optional<ParsedName> parse_demangled_name(const DemangledName& demangled) {
   return name;
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::symbols

@@ -10,7 +10,7 @@
 
 #include <vector>
 
-namespace uprobectl {
+namespace uprobectl::symbols {
 
 // The part of a qualified name between two "::".
 struct NameComponent {
@@ -51,4 +51,4 @@ std::optional<ParsedName> parse_demangled_name(const DemangledName& demangled);
 // Returns the canonical form of a type in C++; nullopt if it cannot be parsed.
 std::optional<std::string> canonical_type(std::string_view type);
 
-} // namespace uprobectl
+} // namespace uprobectl::symbols

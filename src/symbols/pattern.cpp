@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "uprobectl/symbols.hpp"
 
-namespace uprobectl {
+namespace uprobectl::symbols {
 
 namespace {
 
@@ -97,4 +97,4 @@ bool matches_pattern(std::string_view pattern, std::string_view name) {
   return p == pattern.size();
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::symbols

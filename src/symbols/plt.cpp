@@ -9,7 +9,7 @@
 #include <cstring>
 #include <tuple>
 
-namespace uprobectl {
+namespace uprobectl::symbols {
 
 namespace {
 
@@ -285,4 +285,4 @@ std::optional<elf::Symbol> plt_entry_at(const elf::Image& image, VirtualAddress 
   return std::nullopt;
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::symbols

@@ -5,7 +5,7 @@
 
 #include "uprobectl/symbols.hpp"
 
-namespace uprobectl {
+namespace uprobectl::symbols {
 
 // Code with the form of a PLT entry.
 struct PltStub {
@@ -43,4 +43,4 @@ elf::Symbol plt_symbol(elf::Symbol symbol, const PltEntry& entry);
 // Returns the entry that covers the address. Decodes only the surrounding bytes.
 std::optional<elf::Symbol> plt_entry_at(const elf::Image& image, VirtualAddress address);
 
-} // namespace uprobectl
+} // namespace uprobectl::symbols

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <array>
 
-namespace uprobectl {
+namespace uprobectl::symbols {
 
 namespace {
 
@@ -143,4 +143,4 @@ bool may_be_default_argument(std::string_view argument, std::string_view first) 
   });
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::symbols

@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-namespace uprobectl {
+namespace uprobectl::symbols {
 
 // Whether names of the standard library may omit the component, an inline namespace: "__cxx11" of
 // libstdc++, "__1" and "__ndk1" of libc++.
@@ -27,4 +27,4 @@ std::size_t count_without_defaults(std::string_view name, std::span<const std::s
 // std::less and similar templates of the first argument. Both are in canonical form.
 bool may_be_default_argument(std::string_view argument, std::string_view first);
 
-} // namespace uprobectl
+} // namespace uprobectl::symbols

@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <tuple>
 
-namespace uprobectl {
+namespace uprobectl::symbols {
 
 namespace {
 
@@ -173,4 +173,4 @@ std::optional<elf::Symbol> SymbolFinder::stub_at(VirtualAddress address) {
   return stub;
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::symbols

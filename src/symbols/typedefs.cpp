@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <array>
 
-namespace uprobectl {
+namespace uprobectl::symbols {
 
 namespace {
 
@@ -133,4 +133,4 @@ std::optional<std::string_view> well_known_type(std::string_view name, bool is_6
   return is_64bit ? known->type_64 : known->type_32;
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::symbols

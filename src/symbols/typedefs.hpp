@@ -6,7 +6,7 @@
 
 #include <map>
 
-namespace uprobectl {
+namespace uprobectl::symbols {
 
 // Types in canonical form by the names of typedefs.
 using TypedefMap = std::map<std::string, std::string, std::less<>>;
@@ -22,4 +22,4 @@ void replace_typedefs(ParsedName& name, const TypedefMap& typedefs);
 // "size_t" and "std::size_t". Returns nullopt for other names.
 std::optional<std::string_view> well_known_type(std::string_view name, bool is_64bit);
 
-} // namespace uprobectl
+} // namespace uprobectl::symbols

@@ -8,10 +8,10 @@
 #include <fmt/format.h>
 #include <tuple>
 
-namespace uprobectl {
+namespace uprobectl::trace {
 
 void write_counts(std::vector<CountRow> rows, const AggregateSpec& spec, const CountedTime& time,
-                  Output& output) {
+                  output::Output& output) {
   const auto order = [](const CountRow& row) {
     return std::tuple(row.probe, row.record.on_return, row.record.pid, row.stack);
   };
@@ -27,10 +27,10 @@ void write_counts(std::vector<CountRow> rows, const AggregateSpec& spec, const C
   output.flush_rows();
 }
 
-void write_histograms(std::vector<HistogramRecord> records, const AggregateSpec& spec,
-                      const CountedTime& time, Output& output) {
-  std::multimap<std::uint64_t, HistogramRecord*, std::greater<>> order; // by count
-  for (HistogramRecord& record : records)
+void write_histograms(std::vector<output::HistogramRecord> records, const AggregateSpec& spec,
+                      const CountedTime& time, output::Output& output) {
+  std::multimap<std::uint64_t, output::HistogramRecord*, std::greater<>> order; // by count
+  for (output::HistogramRecord& record : records)
     order.emplace(spec.top ? record.histogram.count : 0, &record);
   std::size_t left = spec.top.value_or(records.size());
   for (const auto& [count, record] : order) {
@@ -43,8 +43,8 @@ void write_histograms(std::vector<HistogramRecord> records, const AggregateSpec&
 
 void GroupRows::add(Row row) {
   std::string key = fmt::format("{} {} {} {} ", row.map, row.probe, row.on_return, row.span);
-  for (const ArgumentValue& value : row.values) {
-    append_json_value(key, value.value);
+  for (const events::ArgumentValue& value : row.values) {
+    output::append_json_value(key, value.value);
     key += is_cut(value.value) ? "…," : ",";
     key += unread_part(value.value).value_or("");
   }
@@ -61,8 +61,9 @@ void GroupRows::add(Row row) {
   sums.sum += added.sum;
 }
 
-void GroupRows::report(const GroupSpec& groups, const AggregateSpec& spec, const CountedTime& time,
-                       Output& output, Exports* exports) const {
+void GroupRows::report(const events::GroupSpec& groups, const AggregateSpec& spec,
+                       const CountedTime& time, output::Output& output,
+                       output::Exports* exports) const {
   std::vector<const std::pair<const std::string, Row>*> order;
   for (const auto& row : rows_) order.push_back(&row);
   // Rows with equal counts are in the order of their values.
@@ -74,17 +75,17 @@ void GroupRows::report(const GroupSpec& groups, const AggregateSpec& spec, const
   if (spec.top && order.size() > *spec.top) order.resize(*spec.top);
   for (const auto* each : order) {
     const Row& row = each->second;
-    CountRecord record{.point = row.point,
-                       .map = row.map,
-                       .on_return = row.on_return,
-                       .count = row.sums.count,
-                       .pid = {},
-                       .comm = {},
-                       .stack = row.stack ? &row.stack->stack : nullptr,
-                       .rest = missing_frames_label(row.completeness),
-                       .by = &row.values,
-                       .span = row.span,
-                       .are_open = row.are_open};
+    output::CountRecord record{.point = row.point,
+                               .map = row.map,
+                               .on_return = row.on_return,
+                               .count = row.sums.count,
+                               .pid = {},
+                               .comm = {},
+                               .stack = row.stack ? &row.stack->stack : nullptr,
+                               .rest = missing_frames_label(row.completeness),
+                               .by = &row.values,
+                               .span = row.span,
+                               .are_open = row.are_open};
     set_time(record, spec, time);
     if (groups.measured || groups.measured_time) record.sums = row.sums;
     record.sums_latency = groups.measured_time.has_value();
@@ -97,4 +98,4 @@ void GroupRows::report(const GroupSpec& groups, const AggregateSpec& spec, const
                             counted(left_out_, "hit with others is", "hits with others are")));
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::trace

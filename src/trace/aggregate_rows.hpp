@@ -8,7 +8,7 @@
 
 #include <map>
 
-namespace uprobectl {
+namespace uprobectl::trace {
 
 // When what a row shows was counted: CLOCK_MONOTONIC.
 struct CountedTime {
@@ -26,26 +26,26 @@ void set_time(auto& record, const AggregateSpec& spec, const CountedTime& time) 
 struct CountRow {
   std::size_t probe = 0; // its number in the run
   std::size_t stack = 0; // numbers rows of stacks
-  CountRecord record = {};
+  output::CountRecord record = {};
 };
 // Write the records, those with the most hits first as far as --top or counts ask for it; otherwise
 // in the order of the request. They set the times.
 void write_counts(std::vector<CountRow> rows, const AggregateSpec& spec, const CountedTime& time,
-                  Output& output);
-void write_histograms(std::vector<HistogramRecord> records, const AggregateSpec& spec,
-                      const CountedTime& time, Output& output);
+                  output::Output& output);
+void write_histograms(std::vector<output::HistogramRecord> records, const AggregateSpec& spec,
+                      const CountedTime& time, output::Output& output);
 
 // The rows of counts by values (--by). Borrows the points.
 class GroupRows {
 public:
   struct Row {
-    const ProbePoint* point = nullptr; // null for records of a user's program
-    std::string map = {};              // that sent these records
-    std::size_t probe = 0;             // its number in the run
+    const resolve::ProbePoint* point = nullptr; // null for records of a user's program
+    std::string map = {};                       // that sent these records
+    std::size_t probe = 0;                      // its number in the run
     bool on_return = false;
-    std::vector<ArgumentValue> values;           // as group_values() returns them
+    std::vector<events::ArgumentValue> values;   // as group_values() returns them
     std::shared_ptr<const KeptStack> stack = {}; // if counted by it; null: none
-    StackCompleteness completeness = StackCompleteness::complete;
+    output::StackCompleteness completeness = output::StackCompleteness::complete;
     group_sums sums = {};
     std::string span = {}; // the spans of this name
     bool are_open = false; // which have not ended
@@ -62,8 +62,8 @@ public:
   bool empty() const { return rows_.empty(); }
   // Writes a record for each row, also to the exports if there are any: the highest count, or of
   // open spans the largest sum, first.
-  void report(const GroupSpec& groups, const AggregateSpec& spec, const CountedTime& time,
-              Output& output, Exports* exports) const;
+  void report(const events::GroupSpec& groups, const AggregateSpec& spec, const CountedTime& time,
+              output::Output& output, output::Exports* exports) const;
 
 private:
   std::size_t max_rows_ = default_max_rows;
@@ -71,4 +71,4 @@ private:
   std::uint64_t left_out_ = 0;      // hits
 };
 
-} // namespace uprobectl
+} // namespace uprobectl::trace

@@ -9,9 +9,9 @@
 #include <tuple>
 #include <utility>
 
-namespace uprobectl {
+namespace uprobectl::trace {
 
-void close_unused_files(unwind::LiveProcesses& processes, Output& output) {
+void close_unused_files(unwind::LiveProcesses& processes, output::Output& output) {
   const std::uint64_t before = processes.forgotten_files();
   processes.forget_past();
   processes.make_room();
@@ -23,14 +23,15 @@ void close_unused_files(unwind::LiveProcesses& processes, Output& output) {
                           forgotten == 1 ? "was" : "were"));
 }
 
-void warn_without_stack(std::uint64_t hits, Output& output) {
+void warn_without_stack(std::uint64_t hits, output::Output& output) {
   if (hits > 0) output.warn_once("hits are counted without a stack: the kernel could not store it");
 }
 
-KernelAggregates::KernelAggregates(const AggregateSpec& spec, const CaptureSpec& capture,
-                                   const TargetOptions& where, bool at_exits,
-                                   const BuiltinProgram& program, std::span<const Probe> probes,
-                                   Exports& exports, ProcessNameLookup find_name, Output& output)
+KernelAggregates::KernelAggregates(const AggregateSpec& spec, const events::CaptureSpec& capture,
+                                   const resolve::TargetOptions& where, bool at_exits,
+                                   const bpf::BuiltinProgram& program,
+                                   std::span<const Probe> probes, output::Exports& exports,
+                                   ProcessNameLookup find_name, output::Output& output)
     : spec_(spec), capture_(capture), at_exits_(at_exits), program_(program), exports_(exports),
       probes_(probes), since_ns_(to_monotonic_ns(Time::clock::now())), reported_(probes.size()),
       processes_({.paths = where.debug_paths}, where.dex), find_name_(std::move(find_name)),
@@ -40,7 +41,7 @@ KernelAggregates::KernelAggregates(const AggregateSpec& spec, const CaptureSpec&
 }
 
 std::vector<CountRow> KernelAggregates::counts_by_probe() {
-  std::vector<ProbeCounts> now = program_.counts();
+  std::vector<bpf::ProbeCounts> now = program_.counts();
   for (const Probe& probe : probes_) {
     if (probe.is_first()) continue;
     now[probe.first].entries += std::exchange(now[probe.number].entries, 0);
@@ -48,7 +49,8 @@ std::vector<CountRow> KernelAggregates::counts_by_probe() {
   }
   std::vector<CountRow> rows;
   for (const Probe& probe : probes_) {
-    const ProbeCounts before = std::exchange(reported_[probe.number].counts, now[probe.number]);
+    const bpf::ProbeCounts before =
+        std::exchange(reported_[probe.number].counts, now[probe.number]);
     const std::uint64_t entries = now[probe.number].entries - before.entries;
     const std::uint64_t returns = now[probe.number].returns - before.returns;
     // With paired calls, entry and return are one call.
@@ -66,10 +68,11 @@ std::vector<CountRow> KernelAggregates::counts_by_probe() {
   return rows;
 }
 
-std::vector<CountRow> KernelAggregates::counts_by_process(std::span<const ProcessCount> counted) {
+std::vector<CountRow>
+KernelAggregates::counts_by_process(std::span<const bpf::ProcessCount> counted) {
   std::vector<CountRow> rows;
   std::map<std::pair<std::size_t, std::uint32_t>, std::size_t> known; // by probe and pid
-  for (const ProcessCount& each : counted) {
+  for (const bpf::ProcessCount& each : counted) {
     std::uint64_t& before = by_process_[{each.probe, each.pid}];
     const std::uint64_t count = each.count - std::exchange(before, each.count);
     if (count == 0 || each.probe >= probes_.size()) continue;
@@ -88,20 +91,20 @@ std::vector<CountRow> KernelAggregates::counts_by_process(std::span<const Proces
 }
 
 void KernelAggregates::report_histograms(const CountedTime& time) {
-  std::vector<HistogramRecord> records;
-  std::vector<Histogram> sums(probes_.size());
+  std::vector<output::HistogramRecord> records;
+  std::vector<bpf::Histogram> sums(probes_.size());
   for (const Probe& probe : probes_)
-    add(sums[probe.first], program_.histogram(static_cast<std::uint32_t>(probe.number)));
+    events::add(sums[probe.first], program_.histogram(static_cast<std::uint32_t>(probe.number)));
   for (const Probe& probe : probes_) {
     if (!probe.is_first()) continue;
-    Histogram& now = sums[probe.number];
-    Histogram& before = reported_[probe.number].histogram;
+    bpf::Histogram& now = sums[probe.number];
+    bpf::Histogram& before = reported_[probe.number].histogram;
     records.push_back({.point = &probe.point,
                        .in_nanoseconds = capture_.measured_time.has_value(),
-                       .histogram = subtract(now, before)});
+                       .histogram = events::subtract(now, before)});
     before = std::move(now);
   }
-  for (const HistogramRecord& record : records) exports_.write(record);
+  for (const output::HistogramRecord& record : records) exports_.write(record);
   write_histograms(std::move(records), spec_, time, output_);
 }
 
@@ -109,10 +112,10 @@ void KernelAggregates::report(Time now) {
   const CountedTime time{.since_ns = since_ns_, .until_ns = to_monotonic_ns(now)};
   if (spec_.counts && capture_.count_stacks) {
     report_stack_counts(time);
-  } else if (spec_.counts && capture_.stack == StackWalk::none) {
-    std::vector<ProcessCount> counted =
-        capture_.count_by_process ? program_.process_counts() : std::vector<ProcessCount>();
-    for (ProcessCount& each : counted)
+  } else if (spec_.counts && capture_.stack == events::StackWalk::none) {
+    std::vector<bpf::ProcessCount> counted =
+        capture_.count_by_process ? program_.process_counts() : std::vector<bpf::ProcessCount>();
+    for (bpf::ProcessCount& each : counted)
       if (auto name = find_name_(static_cast<pid_t>(each.pid))) each.comm = std::move(*name);
     std::vector<CountRow> rows =
         capture_.count_by_process ? counts_by_process(counted) : counts_by_probe();
@@ -123,17 +126,17 @@ void KernelAggregates::report(Time now) {
   since_ns_ = time.until_ns;
 }
 
-unwind::Stack KernelAggregates::symbolize_stack(const StackCount& counted) {
+unwind::Stack KernelAggregates::symbolize_stack(const bpf::StackCount& counted) {
   return make_probe_stack(processes_, static_cast<pid_t>(counted.pid), counted.frames,
                           probes_[counted.probe], at_exits_);
 }
 
 std::vector<KernelAggregates::CountedStack> KernelAggregates::take_new_stack_counts() {
-  std::vector<StackCount> counted = program_.stack_counts();
+  std::vector<bpf::StackCount> counted = program_.stack_counts();
   // The code at known addresses may be other code now.
   std::set<std::uint32_t> read;
   std::map<std::tuple<std::uint32_t, std::uint32_t, std::string>, CountedStack> stacks;
-  for (StackCount& each : counted) {
+  for (bpf::StackCount& each : counted) {
     if (each.probe >= probes_.size()) continue;
     std::uint64_t& before = by_stack_[{each.probe, each.pid, each.frames}];
     const std::uint64_t count = each.count - before;
@@ -143,10 +146,10 @@ std::vector<KernelAggregates::CountedStack> KernelAggregates::take_new_stack_cou
     if (read.insert(each.pid).second) processes_.read_process(static_cast<pid_t>(each.pid));
     unwind::Stack frames = symbolize_stack(each);
     const auto completeness = // the kernel does not report whether such a stack is complete
-        each.frames.size() >= MAX_FRAMES ? StackCompleteness::truncated
-                                         : StackCompleteness::complete;
+        each.frames.size() >= MAX_FRAMES ? output::StackCompleteness::truncated
+                                         : output::StackCompleteness::complete;
     std::string text;
-    for (const unwind::Frame& frame : frames.frames) text += display_frame(frame) + "\n";
+    for (const unwind::Frame& frame : frames.frames) text += output::display_frame(frame) + "\n";
     text += missing_frames_label(completeness);
     const bool separate = capture_.count_by_process;
     const auto probe = static_cast<std::uint32_t>(probes_[each.probe].first);
@@ -163,7 +166,7 @@ std::vector<KernelAggregates::CountedStack> KernelAggregates::take_new_stack_cou
   }
   std::vector<CountedStack> result;
   for (auto& [key, stack] : stacks) {
-    const StackSample sample{
+    const output::StackSample sample{
         .stack = &stack.stack, .completeness = stack.completeness, .hits = stack.count};
     exports_.write(sample);
     output_.record(sample);
@@ -189,4 +192,4 @@ void KernelAggregates::report_stack_counts(const CountedTime& time) {
   close_unused_files(processes_, output_);
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::trace

@@ -13,23 +13,23 @@
 #include <map>
 #include <set>
 
-namespace uprobectl {
+namespace uprobectl::trace {
 
 // Of stacks that are named when they are reported. Warns once if later ones may lack names.
-void close_unused_files(unwind::LiveProcesses& processes, Output& output);
+void close_unused_files(unwind::LiveProcesses& processes, output::Output& output);
 
 // Warns during a run, once, if hits are counted whose stacks the kernel could not store.
-void warn_without_stack(std::uint64_t hits, Output& output);
+void warn_without_stack(std::uint64_t hits, output::Output& output);
 
 // The counts, stack counts and histograms of the built-in program.
 class KernelAggregates final : public RunPart {
 public:
   // Borrows the arguments but `find_name`, which is HitProcesses::find_name. Counting begins now.
   // `where` gives the debug info and DEX files. `at_exits`: returns are probed there.
-  KernelAggregates(const AggregateSpec& spec, const CaptureSpec& capture,
-                   const TargetOptions& where, bool at_exits, const BuiltinProgram& program,
-                   std::span<const Probe> probes, Exports& exports, ProcessNameLookup find_name,
-                   Output& output);
+  KernelAggregates(const AggregateSpec& spec, const events::CaptureSpec& capture,
+                   const resolve::TargetOptions& where, bool at_exits,
+                   const bpf::BuiltinProgram& program, std::span<const Probe> probes,
+                   output::Exports& exports, ProcessNameLookup find_name, output::Output& output);
 
   // Reads the mappings of a process that sent a new stack.
   void add_process(pid_t pid) override { processes_.read_process(pid); }
@@ -40,33 +40,33 @@ public:
 
 private:
   std::vector<CountRow> counts_by_probe();
-  std::vector<CountRow> counts_by_process(std::span<const ProcessCount> counted);
+  std::vector<CountRow> counts_by_process(std::span<const bpf::ProcessCount> counted);
   void report_stack_counts(const CountedTime& time);
   // Counts since the last report; equal stacks of several processes are one, unless processes are
   // counted separately.
   struct CountedStack {
     std::uint32_t probe = 0;
     unwind::Stack stack;
-    StackCompleteness completeness = StackCompleteness::complete;
+    output::StackCompleteness completeness = output::StackCompleteness::complete;
     std::optional<std::uint32_t> pid; // if processes are counted separately
     std::string comm;
     std::uint64_t count = 0;
   };
-  unwind::Stack symbolize_stack(const StackCount& counted);
+  unwind::Stack symbolize_stack(const bpf::StackCount& counted);
   std::vector<CountedStack> take_new_stack_counts();
   void report_histograms(const CountedTime& time);
 
   const AggregateSpec& spec_;
-  const CaptureSpec& capture_;
+  const events::CaptureSpec& capture_;
   bool at_exits_;
-  const BuiltinProgram& program_;
-  Exports& exports_; // also receive what is reported
+  const bpf::BuiltinProgram& program_;
+  output::Exports& exports_; // also receive what is reported
   std::span<const Probe> probes_;
   std::uint64_t since_ns_;
   // The values at the last report, by probe number.
   struct Reported {
-    ProbeCounts counts;
-    Histogram histogram;
+    bpf::ProbeCounts counts;
+    bpf::Histogram histogram;
   };
   std::vector<Reported> reported_;
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint64_t> by_process_; // by probe and pid
@@ -75,7 +75,7 @@ private:
   std::uint64_t without_stack_ = 0; // reported hits whose stacks the kernel could not store
   unwind::LiveProcesses processes_;
   ProcessNameLookup find_name_;
-  Output& output_;
+  output::Output& output_;
 };
 
-} // namespace uprobectl
+} // namespace uprobectl::trace

@@ -8,13 +8,14 @@
 #include <fmt/format.h>
 #include <map>
 
-namespace uprobectl {
+namespace uprobectl::trace {
 
 namespace {
 
 // Returns the bytes at the start of the ELF image that the loader does not change: those of its
 // first page, in the segment that begins with the ELF header.
-Bytes first_bytes(const std::shared_ptr<const ProbedBinary>& binary, BinaryCache& binaries) {
+Bytes first_bytes(const std::shared_ptr<const resolve::ProbedBinary>& binary,
+                  BinaryCache& binaries) {
   constexpr std::uint64_t page = 4096;
   const auto image = binaries.of(binary).image();
   if (!image || (*image)->segments().empty()) return {};
@@ -24,11 +25,12 @@ Bytes first_bytes(const std::shared_ptr<const ProbedBinary>& binary, BinaryCache
       .value_or(Bytes());
 }
 
-std::optional<pid_t> find_process_with_copy(const std::shared_ptr<const ProbedBinary>& binary,
-                                            std::span<const pid_t> pids, BinaryCache& binaries) {
+std::optional<pid_t>
+find_process_with_copy(const std::shared_ptr<const resolve::ProbedBinary>& binary,
+                       std::span<const pid_t> pids, BinaryCache& binaries) {
   const Bytes start = first_bytes(binary, binaries);
   const auto found = std::ranges::find_if(
-      pids, [&](pid_t pid) { return find_anonymous_copy(pid, start).has_value(); });
+      pids, [&](pid_t pid) { return process::find_anonymous_copy(pid, start).has_value(); });
   if (found == pids.end()) return std::nullopt;
   return *found;
 }
@@ -44,8 +46,8 @@ std::string explain(pid_t pid) {
 } // namespace
 
 void warn_about_anonymous_copies(std::span<const Probe> probes, std::span<const pid_t> pids,
-                                 BinaryCache& binaries, Output& output) {
-  std::map<std::shared_ptr<const ProbedBinary>, bool> is_mapped;
+                                 BinaryCache& binaries, output::Output& output) {
+  std::map<std::shared_ptr<const resolve::ProbedBinary>, bool> is_mapped;
   for (const Probe& probe : probes)
     is_mapped[probe.point.binary] |= !probe.survey.executable.empty();
   for (const auto& [binary, mapped] : is_mapped) {
@@ -57,7 +59,7 @@ void warn_about_anonymous_copies(std::span<const Probe> probes, std::span<const 
 
 void explain_anonymous_copies(std::span<Probe> probes, std::span<const pid_t> pids,
                               BinaryCache& binaries) {
-  std::map<std::shared_ptr<const ProbedBinary>, std::optional<pid_t>> known;
+  std::map<std::shared_ptr<const resolve::ProbedBinary>, std::optional<pid_t>> known;
   for (Probe& probe : probes) {
     if (probe.hits != 0 || !probe.survey.executable.empty() || !probe.hidden_reason.empty())
       continue;
@@ -67,4 +69,4 @@ void explain_anonymous_copies(std::span<Probe> probes, std::span<const pid_t> pi
   }
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::trace

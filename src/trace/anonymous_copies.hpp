@@ -6,14 +6,14 @@
 #include "trace/binary_cache.hpp"
 #include "trace/probes.hpp"
 
-namespace uprobectl {
+namespace uprobectl::trace {
 
 // Warns once for each probed file that none of the processes maps, but one has a copy of.
 void warn_about_anonymous_copies(std::span<const Probe> probes, std::span<const pid_t> pids,
-                                 BinaryCache& binaries, Output& output);
+                                 BinaryCache& binaries, output::Output& output);
 
 // Sets Probe::hidden_reason of unhit probes in such files.
 void explain_anonymous_copies(std::span<Probe> probes, std::span<const pid_t> pids,
                               BinaryCache& binaries);
 
-} // namespace uprobectl
+} // namespace uprobectl::trace

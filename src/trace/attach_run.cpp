@@ -31,14 +31,15 @@
 #include <map>
 #include <sys/utsname.h>
 
-namespace uprobectl {
+namespace uprobectl::trace {
 
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-AttachedRecord make_attached_record(Mechanism mechanism, std::size_t probes, std::string program,
-                                    const ClockReading& clocks) {
+output::AttachedRecord make_attached_record(probe::Mechanism mechanism, std::size_t probes,
+                                            std::string program,
+                                            const output::ClockReading& clocks) {
   return {.mechanism = probes > 0 ? std::optional(to_string(mechanism)) : std::nullopt,
           .probes = probes,
           .program = std::move(program),
@@ -46,14 +47,14 @@ AttachedRecord make_attached_record(Mechanism mechanism, std::size_t probes, std
 }
 
 Result<std::unique_ptr<ProbeProgram>> make_program(const AttachRequest& request,
-                                                   BinaryCache& binaries, Exports& exports,
-                                                   Output& output) {
+                                                   BinaryCache& binaries, output::Exports& exports,
+                                                   output::Output& output) {
   if (request.program) return make_user_source(request, exports, output);
   return make_builtin_source(request, binaries, exports, output);
 }
 
-MechanismNeeds mechanism_needs(const AttachRequest& request, std::span<const pid_t> pids,
-                               const ProbeProgram& program, const ResolvedProbes& resolved) {
+probe::MechanismNeeds mechanism_needs(const AttachRequest& request, std::span<const pid_t> pids,
+                                      const ProbeProgram& program, const ResolvedProbes& resolved) {
   // The probes that can share a tracefs event. Returns of the built-in program cannot: it could not
   // tell which of them was hit.
   std::size_t sharing = 0;
@@ -65,8 +66,8 @@ MechanismNeeds mechanism_needs(const AttachRequest& request, std::span<const pid
   }
   const std::size_t processes = std::max<std::size_t>(pids.size(), 1);
   return {.filters_by_pid = !pids.empty(),
-          .main_thread_ended =
-              std::ranges::any_of(pids, [](pid_t pid) { return find_live_thread(pid) != pid; }),
+          .main_thread_ended = std::ranges::any_of(
+              pids, [](pid_t pid) { return process::find_live_thread(pid) != pid; }),
           .probes = sharing * processes,
           .loaded_by_us = !request.program || !request.program->pinned,
           .semaphores = semaphores,
@@ -75,13 +76,13 @@ MechanismNeeds mechanism_needs(const AttachRequest& request, std::span<const pid
 
 // Gives the names of processes to the recorders of an output, each before the first event of its
 // process.
-class ProcessNameRecorder final : public Recorder {
+class ProcessNameRecorder final : public output::Recorder {
 public:
-  ProcessNameRecorder(const ProcessHistory& history, Output& output)
+  ProcessNameRecorder(const ProcessHistory& history, output::Output& output)
       : history_(history), output_(output) {}
 
-  void write(const Record& record) override {
-    const auto* const event = record.find<Event>();
+  void write(const output::Record& record) override {
+    const auto* const event = record.find<events::Event>();
     if (event == nullptr || !output_.is_recorded()) return;
     if (known_.size() >= max_known) known_.clear();
     const auto [known, is_new] = known_.try_emplace(event->pid, false);
@@ -98,12 +99,12 @@ private:
 
   bool name(std::uint32_t pid) {
     const auto name = history_.find_name(static_cast<pid_t>(pid));
-    if (name) output_.record(ProcessNameRecord{.pid = pid, .name = *name});
+    if (name) output_.record(output::ProcessNameRecord{.pid = pid, .name = *name});
     return name.has_value();
   }
 
   const ProcessHistory& history_;
-  Output& output_;
+  output::Output& output_;
   std::map<std::uint32_t, bool> known_; // whether a name was found
 };
 
@@ -111,13 +112,13 @@ private:
 class AttachRun {
 public:
   AttachRun(AttachRequest& request, const ProcessFilter& filter, ProbeProgram& program,
-            BinaryCache& binaries, Exports& exports, SuspendedChild* command,
-            const CommandStdout& command_stdout, Output& output)
+            BinaryCache& binaries, output::Exports& exports, SuspendedChild* command,
+            const CommandStdout& command_stdout, output::Output& output)
       : request_(request), filter_(filter), program_(program), binaries_(binaries),
         exports_(exports), command_(command), command_stdout_(command_stdout), output_(output) {}
 
   Result<AttachOutcome> run() {
-    for (const ArgumentList& list : request_.capture.arguments)
+    for (const events::ArgumentList& list : request_.capture.arguments)
       for (const std::string& warning : list.warnings) output_.warn(warning);
     auto signals = SignalWatch::start();
     if (!signals) return fail(std::move(signals).error());
@@ -135,7 +136,8 @@ public:
       show_probes(resolved_.probes, program_.info(), output_);
       return AttachOutcome();
     }
-    if (auto mounted = check_proc_mounted(); !mounted) return fail(std::move(mounted).error());
+    if (auto mounted = process::check_proc_mounted(); !mounted)
+      return fail(std::move(mounted).error());
     auto processes = FilteredProcesses::start(filter_, request_.probes.target_options.app,
                                               std::move(*running), output_);
     if (!processes) return fail(std::move(processes).error());
@@ -151,8 +153,8 @@ public:
 private:
   Result<void> resolve() {
     const ExitOnSignal ends_on_signal; // resolving in a large file takes seconds
-    const Progress progress(output_, "finding the functions");
-    TargetOptions options = request_.probes.target_options;
+    const output::Progress progress(output_, "finding the functions");
+    resolve::TargetOptions options = request_.probes.target_options;
     if (command_ == nullptr) { // a suspended command has not mapped its files yet
       auto pids = find_target_pids(filter_, list_targets(request_.probes.functions), output_);
       if (!pids) return fail(std::move(pids).error());
@@ -162,7 +164,7 @@ private:
     named_pids_ = command_ == nullptr ? options.pids : filter_.pids;
     // The kernel that a plan is used on decides for itself.
     if (!request_.makes_plan)
-      request_.probes.resolve_options.replaced_nops = probe_optimized_nops();
+      request_.probes.resolve_options.replaced_nops = bpf::probe_optimized_nops();
     std::vector<ProbeRequest> probe_requests = program_.info().probe_requests;
     if (request_.program) {
       auto meant =
@@ -235,11 +237,11 @@ private:
     const bool is_probed = std::ranges::any_of(
         resolved_.probes, [&](const Probe& probe) { return probe.point.symbol == function; });
     const bool is_declared =
-        std::ranges::any_of(request_.capture.arguments, [&](const ArgumentList& list) {
+        std::ranges::any_of(request_.capture.arguments, [&](const events::ArgumentList& list) {
           return !list.function || list.function == function;
         });
     if (!is_probed || is_declared) return {};
-    auto list = parse_arguments(function + "=type:str@arg1+8");
+    auto list = events::parse_arguments(function + "=type:str@arg1+8");
     if (!list) return fail(std::move(list).error());
     request_.capture.arguments.push_back(std::move(*list));
     return {};
@@ -249,7 +251,7 @@ private:
   Result<void> check_reported_function() const {
     const std::optional<std::string>& name = request_.graph->report.function;
     const bool is_probed = !name || std::ranges::any_of(resolved_.probes, [&](const Probe& probe) {
-      return has_name(probe.point, *name);
+      return output::has_name(probe.point, *name);
     });
     if (is_probed) return {};
     return fail(
@@ -261,7 +263,7 @@ private:
   // Compiles --root-if for the functions whose calls may be roots.
   Result<void> prepare_root_condition() {
     if (!request_.graph || request_.graph->root_filter.expressions.empty()) return {};
-    auto made = EventFilter::make(request_.graph->root_filter, {.is_live = true});
+    auto made = events::EventFilter::make(request_.graph->root_filter, {.is_live = true});
     if (!made) return fail(std::move(made).error());
     root_condition_ = std::move(*made);
     for (const Probe& probe : resolved_.probes) {
@@ -288,7 +290,7 @@ private:
                                    counted(points, "probe point", "probe points"));
     if (const auto cost = program_.measure_cost(CostOf::call)) {
       text += ", each call takes about ";
-      append_short_duration(
+      output::append_short_duration(
           text, static_cast<std::uint64_t>(std::max<std::int64_t>(cost->each.count(), 0)));
       text += " longer";
     }
@@ -307,8 +309,8 @@ private:
   // one.
   void pair_known_calls() {
     Probes& probes = resolved_.probes;
-    if (probes.size() > max_whole_functions) return;
-    std::vector<CapturePoint> points;
+    if (probes.size() > events::max_whole_functions) return;
+    std::vector<events::CapturePoint> points;
     for (const Probe& probe : probes)
       points.push_back(
           {.point = &probe.point, .code = binaries_.of(probe.point).code_abi(probe.point, false)});
@@ -318,7 +320,7 @@ private:
     const auto mechanism =
         choose_mechanism(request_.mechanism, *features,
                          mechanism_needs(request_, filter_.pids, program_, resolved_));
-    if (mechanism != Mechanism::multi || !can_plan_exits(binaries_, resolved_)) return;
+    if (mechanism != probe::Mechanism::multi || !can_plan_exits(binaries_, resolved_)) return;
     request_.capture.pair_calls = true;
     for (Probe& probe : probes) probe.sites.push_back({.on_return = true});
   }
@@ -332,8 +334,8 @@ private:
   }
 
   // Asks the kernel once: it takes loading programs.
-  const Result<KernelFeatures>& kernel_features() {
-    if (!features_) features_ = probe_kernel_features();
+  const Result<bpf::KernelFeatures>& kernel_features() {
+    if (!features_) features_ = bpf::probe_kernel_features();
     return *features_;
   }
 
@@ -342,7 +344,7 @@ private:
   Result<void> choose_filter(FilteredProcesses& processes) const {
     constexpr std::chrono::milliseconds max_search{300};
     // Processes outside of this pid namespace are not in /proc.
-    if (request_.program || processes.link_pids().empty() || read_pid_namespace() ||
+    if (request_.program || processes.link_pids().empty() || bpf::read_pid_namespace() ||
         is_mapped_by_others(probed_files(resolved_.probes), processes.link_pids(), max_search))
       return {};
     output_.detail("no other process maps the probed files: processes are filtered in the BPF "
@@ -364,9 +366,9 @@ private:
     mechanism_ = *mechanism;
     if (auto checked = check_unmodified(resolved_.probes); !checked)
       return fail(std::move(checked).error());
-    if (*mechanism == Mechanism::session)
+    if (*mechanism == probe::Mechanism::session)
       if (auto checked = check_session(); !checked) return fail(std::move(checked).error());
-    const CaptureSpec& capture = request_.capture;
+    const events::CaptureSpec& capture = request_.capture;
     const bool sees_entries = !request_.program && phases_of(capture).entry;
     if (const auto notice = trampoline_notice(resolved_, *mechanism, sees_entries))
       output_.notice(*notice);
@@ -404,8 +406,8 @@ private:
       warn_about_copying_command(request_.processes.command, probes, output_);
     if (signals.arrived())
       return fail(ErrorKind::interrupted, "interrupted before the probes were attached");
-    const ClockReading clocks = ClockReading::now();
-    ExportedRun exported = describe_exported_run(request_);
+    const output::ClockReading clocks = output::ClockReading::now();
+    output::ExportedRun exported = describe_exported_run(request_);
     exported.start = clocks;
     exported.find_process_name = [this](std::uint32_t pid) {
       return history_->find_name(static_cast<pid_t>(pid));
@@ -424,9 +426,9 @@ private:
   // Rejects Java code: session programs use the kernel's return probes.
   Result<void> check_session() {
     for (const Probe& probe : resolved_.probes) {
-      const ProbePoint& point = probe.point;
+      const resolve::ProbePoint& point = probe.point;
       const auto reader = binaries_.of(point).functions();
-      if (point.java || (reader && (*reader)->language_of(point) == CodeLanguage::java))
+      if (point.java || (reader && (*reader)->language_of(point) == resolve::CodeLanguage::java))
         return fail(ErrorKind::unsupported,
                     display_name(point) + ": session programs cannot be attached to Java code: "
                                           "they replace return addresses, and ART aborts the app");
@@ -457,11 +459,11 @@ private:
       since = std::min(since, replaced.time_ns);
       lost.push_back(
           fmt::format("a thread of {} that is not its main thread has executed a program",
-                      describe_process(replaced.pid)));
+                      process::describe_process(replaced.pid)));
     }
     // Links to perf events end with the task's memory: Linux kernel/trace/trace_uprobe.c,
     // __uprobe_perf_filter(). Those of uprobe_multi stay.
-    if (mechanism_ == Mechanism::multi || mechanism_ == Mechanism::session)
+    if (mechanism_ == probe::Mechanism::multi || mechanism_ == probe::Mechanism::session)
       warn_about_main_threads(processes);
     else
       for (const std::string& process : processes.find_lost_tasks()) {
@@ -559,13 +561,13 @@ private:
       for (const Probe& probe : probes)
         if (probe.is_graph_root) roots.insert(static_cast<std::uint32_t>(probe.number));
       for (const std::uint32_t root : roots)
-        output_.record(
-            CallChange{.kind = CallChange::Kind::root, .call = {.parent = {}, .probe = root}});
+        output_.record(output::CallChange{.kind = output::CallChange::Kind::root,
+                                          .call = {.parent = {}, .probe = root}});
       loop.add_recorder(graph.emplace(
           *request_.graph, std::move(roots), root_condition_ ? &*root_condition_ : nullptr,
           request_.probes.return_at == ReturnAt::trampoline, output_.is_json(), output_));
       graph->set_jumps_to([&probes](std::uint32_t probe, std::uint32_t callee) {
-        const ProbePoint& point = probes[callee].point;
+        const resolve::ProbePoint& point = probes[callee].point;
         return probes[probe].point.binary == point.binary &&
                std::ranges::binary_search(probes[probe].callees, point.address);
       });
@@ -600,7 +602,7 @@ private:
     if (attached.attachment)
       code_watch.look_at_end([&](pid_t pid) { return history_->is_replaced(pid); });
     detach_probes(attached, output_);
-    const Progress progress(output_, "finishing the run");
+    const output::Progress progress(output_, "finishing the run");
     loop.finish();
     if (graph) graph->finish(clock_ns(CLOCK_MONOTONIC));
     std::optional<SuspendedChild::End> command_end;
@@ -636,8 +638,8 @@ private:
             .binaries = &binaries_,
             .incomplete = code_watch.incomplete(),
             .limits = request_.capture.limits,
-            .copies_stacks = request_.capture.stack != StackWalk::frame_pointers &&
-                             request_.capture.stack != StackWalk::caller,
+            .copies_stacks = request_.capture.stack != events::StackWalk::frame_pointers &&
+                             request_.capture.stack != events::StackWalk::caller,
             .unwinds_stacks = !request_.capture.raw_stacks},
            outcome.ending != AttachOutcome::Ending::output_closed);
     if (results.stacks != nullptr)
@@ -648,8 +650,8 @@ private:
       const auto before = signals.count();
       system_trace_->finish(exports_, [&] { return signals.count() > before; }, output_);
     }
-    const auto clocks = ClockReading::now();
-    output_.record(ClockRecord{.clocks = clocks, .at_end = true});
+    const auto clocks = output::ClockReading::now();
+    output_.record(output::ClockRecord{.clocks = clocks, .at_end = true});
     const std::vector<Error> errors = exports_.finish(
         {.summary = flame_graph_subtitle(end - start_, results.stacks), .time = clocks});
     for (const Error& error : errors) output_.fail(error);
@@ -663,7 +665,7 @@ private:
     const std::vector<pid_t> known = processes.known_pids();
     Probes& probes = resolved_.probes;
     add_surveys(probes, history_->surveys(known, false));
-    std::vector<MappingSurvey> descendants = history_->surveys(known, true);
+    std::vector<process::MappingSurvey> descendants = history_->surveys(known, true);
     // With --follow all descendants are probed.
     if (filter_.follow)
       add_surveys(probes, descendants);
@@ -677,7 +679,7 @@ private:
     if (processes.were_too_many())
       output_.warn(fmt::format("there were more than {} target processes at a time: further ones "
                                "were not traced",
-                               ProcessSet::max_members));
+                               bpf::ProcessSet::max_members));
     if (measures_cost) end.cost = program_.measure_cost(CostOf::hit);
     report_end(end, output_);
   }
@@ -709,23 +711,23 @@ private:
   const ProcessFilter& filter_;
   ProbeProgram& program_;
   BinaryCache& binaries_;
-  Exports& exports_;
+  output::Exports& exports_;
   SuspendedChild* command_;
   const CommandStdout& command_stdout_;
-  Output& output_;
+  output::Output& output_;
   ResolvedProbes resolved_;
   std::vector<pid_t> named_pids_; // of the filter and of its names
-  std::optional<EventFilter> root_condition_;
+  std::optional<events::EventFilter> root_condition_;
   std::unique_ptr<SystemTrace> system_trace_;
-  std::optional<Result<KernelFeatures>> features_;
-  Mechanism mechanism_ = Mechanism::multi; // set before the probes are attached
-  std::optional<ProcessHistory> history_;  // set when the probes are attached
+  std::optional<Result<bpf::KernelFeatures>> features_;
+  probe::Mechanism mechanism_ = probe::Mechanism::multi; // set before the probes are attached
+  std::optional<ProcessHistory> history_;                // set when the probes are attached
   Clock::time_point start_;
 };
 
 } // namespace
 
-Result<AttachOutcome> run_attach(const AttachRequest& requested, Output& output) {
+Result<AttachOutcome> run_attach(const AttachRequest& requested, output::Output& output) {
   if (auto checked = check_request(requested); !checked) return fail(std::move(checked).error());
   AttachRequest request = requested; // AttachRun decides what pairs_known_calls leaves open
   if (request.makes_plan) {
@@ -733,9 +735,10 @@ Result<AttachOutcome> run_attach(const AttachRequest& requested, Output& output)
     request.pairs_known_calls = false; // for the run to decide
   }
   BinaryCache binaries(request.probes.target_options.debug_paths);
-  auto exports = Exports::open(request.dry_run ? std::span<const ExportRequest>()
-                                               : std::span<const ExportRequest>(request.exports),
-                               output.workstation());
+  auto exports = output::Exports::open(
+      request.dry_run ? std::span<const output::ExportRequest>()
+                      : std::span<const output::ExportRequest>(request.exports),
+      output.workstation());
   if (!exports) return fail(std::move(exports).error());
   auto program = make_program(request, binaries, **exports, output);
   if (!program) return fail(std::move(program).error());
@@ -758,4 +761,4 @@ Result<AttachOutcome> run_attach(const AttachRequest& requested, Output& output)
   return outcome;
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::trace

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trace/binary_cache.hpp"
 
-namespace uprobectl {
+namespace uprobectl::trace {
 
-Result<const FunctionReader*> TracedBinary::functions() {
+Result<const resolve::FunctionReader*> TracedBinary::functions() {
   if (!functions_) {
-    functions_ = FunctionReader::open(probed_, where_.paths);
+    functions_ = resolve::FunctionReader::open(probed_, where_.paths);
     if (*functions_ && probed_->machine.is_64bit)
       (*functions_)->use_frames([this](const elf::Image&, VirtualAddress at) {
         return has_frame(at);
@@ -15,9 +15,9 @@ Result<const FunctionReader*> TracedBinary::functions() {
   return &**functions_;
 }
 
-Result<Binary*> TracedBinary::file() {
+Result<binary::Binary*> TracedBinary::file() {
   const auto reader = functions();
-  return reader ? Result<Binary*>(&(*reader)->file()) : fail(reader.error());
+  return reader ? Result<binary::Binary*>(&(*reader)->file()) : fail(reader.error());
 }
 
 Result<const elf::Image*> TracedBinary::image() {
@@ -60,7 +60,7 @@ bool TracedBinary::has_frame(VirtualAddress at) {
   return step.cfa.value > pushed_by_call && step.return_rule.kind == Kind::offset;
 }
 
-bool TracedBinary::has_return_address(const ProbePoint& point) {
+bool TracedBinary::has_return_address(const resolve::ProbePoint& point) {
   unwind::UnwindData* const frames = this->frames();
   if (frames == nullptr || frames->arch() != host_arch) return false;
   if (frames->has_return_address(uprobe_address(point))) return true;
@@ -68,18 +68,18 @@ bool TracedBinary::has_return_address(const ProbePoint& point) {
   return function && function->offset == 0 && function->symbol.size > 0;
 }
 
-Result<FunctionReturns> TracedBinary::returns(const ProbePoint& point) {
+Result<resolve::FunctionReturns> TracedBinary::returns(const resolve::ProbePoint& point) {
   if (const auto planned = planned_returns_.find(point.address); planned != planned_returns_.end())
     return planned->second;
   const auto reader = functions();
   return reader ? (*reader)->returns(point) : fail(reader.error());
 }
 
-void TracedBinary::set_returns(const ProbePoint& point, FunctionReturns returns) {
+void TracedBinary::set_returns(const resolve::ProbePoint& point, resolve::FunctionReturns returns) {
   planned_returns_.insert_or_assign(point.address, std::move(returns));
 }
 
-void TracedBinary::set_values(const ProbePoint& point,
+void TracedBinary::set_values(const resolve::ProbePoint& point,
                               std::shared_ptr<const plans::PlannedValues> values,
                               std::shared_ptr<const dwarf::DescribedTypes> types) {
   planned_values_.insert_or_assign(
@@ -87,30 +87,30 @@ void TracedBinary::set_values(const ProbePoint& point,
       Values{.values = std::move(values), .types = std::move(types), .call = point.inlined_into});
 }
 
-const plans::PlannedValues* TracedBinary::values(const ProbePoint& point) const {
+const plans::PlannedValues* TracedBinary::values(const resolve::ProbePoint& point) const {
   if (planned_values_.empty()) return nullptr;
   const auto found = planned_values_.find(key_of(point));
   return found == planned_values_.end() ? nullptr : found->second.values.get();
 }
 
-CodeAbi TracedBinary::code_abi(const ProbePoint& point, bool strings) {
-  CodeAbi abi;
-  if (!probed_->machine.is_64bit) abi.kind = CodeKind::native_32;
+events::CodeAbi TracedBinary::code_abi(const resolve::ProbePoint& point, bool strings) {
+  events::CodeAbi abi;
+  if (!probed_->machine.is_64bit) abi.kind = events::CodeKind::native_32;
   const auto reader = functions();
   if (!reader) return abi;
-  if ((*reader)->language_of(point) == CodeLanguage::go) abi.kind = CodeKind::go;
+  if ((*reader)->language_of(point) == resolve::CodeLanguage::go) abi.kind = events::CodeKind::go;
   if (!strings) return abi;
   switch (planned_strings_ ? *planned_strings_ : (*reader)->string_layout()) {
-  case StringLayout::libstdcxx:
+  case resolve::StringLayout::libstdcxx:
     abi.strings = READ_LIBSTDCXX_STRING;
     break;
-  case StringLayout::libcxx:
+  case resolve::StringLayout::libcxx:
     abi.strings = READ_LIBCXX_STRING;
     break;
-  case StringLayout::unknown:
+  case resolve::StringLayout::unknown:
     break;
   }
   return abi;
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::trace

@@ -14,66 +14,67 @@
 #include <optional>
 #include <tuple>
 
-namespace uprobectl {
+namespace uprobectl::trace {
 
 // One probed file, or one entry of an archive. Keeps the file open. Not thread-safe.
 class TracedBinary {
 public:
   // `where`: of its debug file, if a Target has not opened the binary.
-  TracedBinary(std::shared_ptr<const ProbedBinary> probed, elf::DebugSearch where)
+  TracedBinary(std::shared_ptr<const resolve::ProbedBinary> probed, elf::DebugSearch where)
       : probed_(std::move(probed)), where_(std::move(where)) {}
   TracedBinary(const TracedBinary&) = delete;
   TracedBinary& operator=(const TracedBinary&) = delete;
 
   // All of these fail with the same error if the file cannot be read any more.
-  Result<const FunctionReader*> functions();
-  Result<Binary*> file();
+  Result<const resolve::FunctionReader*> functions();
+  Result<binary::Binary*> file();
   Result<const elf::Image*> image();
   Result<const dwarf::DebugInfo*> debug_info();
   // Returns null if the machine's stacks are not unwound.
   unwind::UnwindData* frames();
 
   // Returns where the function at the point leaves.
-  Result<FunctionReturns> returns(const ProbePoint& point);
+  Result<resolve::FunctionReturns> returns(const resolve::ProbePoint& point);
   // Returns the calling convention and string layout of the point's code, and the host's convention
   // if they are unknown. `strings`: also determine the std::string layout, which may read all
   // symbol names.
-  CodeAbi code_abi(const ProbePoint& point, bool strings);
+  events::CodeAbi code_abi(const resolve::ProbePoint& point, bool strings);
   // Whether the return address is where the call has put it: call frame information says so, or a
   // static probe is on the first byte of a function.
-  bool has_return_address(const ProbePoint& point);
+  bool has_return_address(const resolve::ProbePoint& point);
 
   // Sets what a plan knows, which is then not read from the code.
-  void set_returns(const ProbePoint& point, FunctionReturns returns);
+  void set_returns(const resolve::ProbePoint& point, resolve::FunctionReturns returns);
   // `types`: those of the values.
-  void set_values(const ProbePoint& point, std::shared_ptr<const plans::PlannedValues> values,
+  void set_values(const resolve::ProbePoint& point,
+                  std::shared_ptr<const plans::PlannedValues> values,
                   std::shared_ptr<const dwarf::DescribedTypes> types);
   // Null if no plan has them.
-  const plans::PlannedValues* values(const ProbePoint& point) const;
-  void set_strings(StringLayout strings) { planned_strings_ = strings; }
+  const plans::PlannedValues* values(const resolve::ProbePoint& point) const;
+  void set_strings(resolve::StringLayout strings) { planned_strings_ = strings; }
   // Whether the binary's points are those of a plan.
   bool has_plan() const { return planned_strings_.has_value(); }
 
 private:
   bool has_frame(VirtualAddress at);
 
-  std::shared_ptr<const ProbedBinary> probed_;
+  std::shared_ptr<const resolve::ProbedBinary> probed_;
   elf::DebugSearch where_;
-  std::optional<Result<FunctionReader>> functions_;
+  std::optional<Result<resolve::FunctionReader>> functions_;
   std::optional<unwind::UnwindData> frames_;
-  std::map<VirtualAddress, FunctionReturns> planned_returns_;
+  std::map<VirtualAddress, resolve::FunctionReturns> planned_returns_;
   // Functions with equal code, and inlined calls, may share an address.
-  using PointKey = std::tuple<VirtualAddress, std::string, const InlinedInto*>;
+  using PointKey = std::tuple<VirtualAddress, std::string, const resolve::InlinedInto*>;
   struct Values {
     std::shared_ptr<const plans::PlannedValues> values;
     std::shared_ptr<const dwarf::DescribedTypes> types;
-    std::shared_ptr<const InlinedInto> call; // of the key
+    std::shared_ptr<const resolve::InlinedInto> call; // of the key
   };
-  static PointKey key_of(const ProbePoint& point) {
+  static PointKey key_of(const resolve::ProbePoint& point) {
     return {point.address, point.symbol.value_or(""), point.inlined_into.get()};
   }
   std::map<PointKey, Values> planned_values_;
-  std::optional<StringLayout> planned_strings_;
+  std::optional<resolve::StringLayout> planned_strings_;
 };
 
 class BinaryCache {
@@ -82,14 +83,14 @@ public:
   explicit BinaryCache(std::vector<std::string> debug_paths)
       : where_{.paths = std::move(debug_paths)} {}
 
-  TracedBinary& of(const std::shared_ptr<const ProbedBinary>& probed) {
+  TracedBinary& of(const std::shared_ptr<const resolve::ProbedBinary>& probed) {
     return binaries_.try_emplace(probed, probed, where_).first->second;
   }
-  TracedBinary& of(const ProbePoint& point) { return of(point.binary); }
+  TracedBinary& of(const resolve::ProbePoint& point) { return of(point.binary); }
 
 private:
   elf::DebugSearch where_;
-  std::map<std::shared_ptr<const ProbedBinary>, TracedBinary> binaries_;
+  std::map<std::shared_ptr<const resolve::ProbedBinary>, TracedBinary> binaries_;
 };
 
-} // namespace uprobectl
+} // namespace uprobectl::trace

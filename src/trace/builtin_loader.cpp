@@ -8,46 +8,48 @@
 #include <cerrno>
 #include <fmt/format.h>
 
-namespace uprobectl {
+namespace uprobectl::trace {
 
 // Whether the run reads memory, for which a sleepable program may wait, and uses nothing that Linux
 // rejects in one: the maps of control groups and stacks.
-bool BuiltinLoader::can_wait(const BuiltinProgram::Settings& settings) const {
+bool BuiltinLoader::can_wait(const bpf::BuiltinProgram::Settings& settings) const {
   const builtin_settings& run = settings.run;
   const unsigned excluded = COUNT_STACKS | SPAN_STACKS | FILTER_BY_CGROUP;
-  const bool reads = reads_memory(run, settings.plans, settings.filters.filters) ||
-                     std::ranges::any_of(settings.exit_rules, loads_memory, &exit_rule::tested);
+  const bool reads =
+      events::reads_memory(run, settings.plans, settings.filters.filters) ||
+      std::ranges::any_of(settings.exit_rules, events::loads_memory, &exit_rule::tested);
   // With perf events and tracefs, Linux before 6.10 lets other hits on this CPU wait as well:
   // only for pages of processes that were asked for.
   const ProcessFilter& who = request_.processes;
   const bool is_for_all = who.all || (who.pids.empty() && who.names.empty() &&
                                       who.command.empty() && !request_.probes.target_options.app);
-  if (settings.kind == ProgramKind::plain && is_for_all) return false;
-  return !request_.no_fault && settings.cookie && settings.buffer == RecordBuffer::ring &&
+  if (settings.kind == bpf::ProgramKind::plain && is_for_all) return false;
+  return !request_.no_fault && settings.cookie && settings.buffer == bpf::RecordBuffer::ring &&
          (run.flags & excluded) == 0 && (run.group_by & BY_STACK) == 0 && reads;
 }
 
-bool BuiltinLoader::will_wait_for_values(const BuiltinProgram::Settings& settings,
+bool BuiltinLoader::will_wait_for_values(const bpf::BuiltinProgram::Settings& settings,
                                          unsigned filters) const {
-  const CaptureSpec& capture = request_.capture;
-  return !request_.no_fault && settings.cookie && settings.buffer == RecordBuffer::ring &&
-         settings.kind != ProgramKind::plain && capture.send_events && !capture.count_stacks &&
+  const events::CaptureSpec& capture = request_.capture;
+  return !request_.no_fault && settings.cookie && settings.buffer == bpf::RecordBuffer::ring &&
+         settings.kind != bpf::ProgramKind::plain && capture.send_events && !capture.count_stacks &&
          capture.groups.by.empty() && (filters & FILTER_BY_CGROUP) == 0;
 }
 
-void BuiltinLoader::begin_test(Mechanism mechanism) {
+void BuiltinLoader::begin_test(probe::Mechanism mechanism) {
   if (!sleepable_test_) sleepable_test_.emplace(start_sleepable_test(mechanism));
 }
 
 // Halves the buffer, and with it the tables, until the program fits.
-Result<BuiltinProgram> BuiltinLoader::load_into_limit(BuiltinProgram::Settings& settings) {
+Result<bpf::BuiltinProgram>
+BuiltinLoader::load_into_limit(bpf::BuiltinProgram::Settings& settings) {
   constexpr std::uint32_t min_bytes = 64U << 10U;
   const std::uint32_t wanted = settings.buffer_bytes;
-  auto program = BuiltinProgram::load(settings);
+  auto program = bpf::BuiltinProgram::load(settings);
   while (!program && program.error().kind == ErrorKind::not_permitted &&
-         settings.buffer_bytes > min_bytes && exceeds_bpf_memory_limit(EPERM)) {
+         settings.buffer_bytes > min_bytes && bpf::exceeds_bpf_memory_limit(EPERM)) {
     settings.buffer_bytes /= 2;
-    program = BuiltinProgram::load(settings);
+    program = bpf::BuiltinProgram::load(settings);
   }
   if (program && settings.buffer_bytes < wanted)
     output_.warn(fmt::format("RLIMIT_MEMLOCK limits BPF memory on this kernel: the buffer has {} "
@@ -56,8 +58,8 @@ Result<BuiltinProgram> BuiltinLoader::load_into_limit(BuiltinProgram::Settings& 
   return program;
 }
 
-Result<BuiltinProgram> BuiltinLoader::load(BuiltinProgram::Settings& settings,
-                                           Mechanism mechanism) {
+Result<bpf::BuiltinProgram> BuiltinLoader::load(bpf::BuiltinProgram::Settings& settings,
+                                                probe::Mechanism mechanism) {
   settings.sleepable = can_wait(settings);
   // Loading is safe on all kernels. The test runs meanwhile.
   if (settings.sleepable)
@@ -76,4 +78,4 @@ void BuiltinLoader::look_at_test() {
   if (sleepable_test_ && sleepable_test_->has_ended()) sleepable_test_.reset();
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::trace

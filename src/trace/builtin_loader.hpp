@@ -9,34 +9,35 @@
 
 #include <optional>
 
-namespace uprobectl {
+namespace uprobectl::trace {
 
 class BuiltinLoader {
 public:
   // Borrows the arguments.
-  BuiltinLoader(const AttachRequest& request, Output& output)
+  BuiltinLoader(const AttachRequest& request, output::Output& output)
       : request_(request), output_(output) {}
 
   // Whether load() will need to know whether sleepable programs run: true of a run that only reads
   // values and sends them, if one of them is in memory. Nothing is lost if it is not: other runs
   // are tested later.
-  bool will_wait_for_values(const BuiltinProgram::Settings& settings, unsigned filters) const;
+  bool will_wait_for_values(const bpf::BuiltinProgram::Settings& settings, unsigned filters) const;
   // Starts the test, which takes a while.
-  void begin_test(Mechanism mechanism);
+  void begin_test(probe::Mechanism mechanism);
 
   // Loads the program. Sets Settings::sleepable and buffer_bytes to what was possible.
-  Result<BuiltinProgram> load(BuiltinProgram::Settings& settings, Mechanism mechanism);
+  Result<bpf::BuiltinProgram> load(bpf::BuiltinProgram::Settings& settings,
+                                   probe::Mechanism mechanism);
 
   // Ends the test, if it is over: call it now and then.
   void look_at_test();
 
 private:
-  bool can_wait(const BuiltinProgram::Settings& settings) const;
-  Result<BuiltinProgram> load_into_limit(BuiltinProgram::Settings& settings);
+  bool can_wait(const bpf::BuiltinProgram::Settings& settings) const;
+  Result<bpf::BuiltinProgram> load_into_limit(bpf::BuiltinProgram::Settings& settings);
 
   const AttachRequest& request_;
-  Output& output_;
-  std::optional<AskedChild> sleepable_test_; // ends while the run goes on
+  output::Output& output_;
+  std::optional<probe::AskedChild> sleepable_test_; // ends while the run goes on
 };
 
-} // namespace uprobectl
+} // namespace uprobectl::trace

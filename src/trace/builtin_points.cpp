@@ -9,32 +9,32 @@
 #include <algorithm>
 #include <fmt/format.h>
 
-namespace uprobectl {
+namespace uprobectl::trace {
 
 namespace {
 
 // Whether the argument `size` is the size of one of `count` elements, as that of calloc().
-bool has_element_size(const KnownCall& call) {
+bool has_element_size(const events::KnownCall& call) {
   const auto has_number = [&](std::string_view name) {
-    return std::ranges::any_of(call.arguments, [&](const ArgumentSpec& spec) {
-      return spec.name == name && spec.type == ArgumentType::u64;
+    return std::ranges::any_of(call.arguments, [&](const events::ArgumentSpec& spec) {
+      return spec.name == name && spec.type == events::ArgumentType::u64;
     });
   };
   return has_number("count") && has_number("size");
 }
 
-bool captures_type(const CaptureSpec& capture, ArgumentType type) {
-  return std::ranges::find(capture.filter.terms, type, &ConditionSpec::type) !=
+bool captures_type(const events::CaptureSpec& capture, events::ArgumentType type) {
+  return std::ranges::find(capture.filter.terms, type, &events::ConditionSpec::type) !=
              capture.filter.terms.end() ||
-         std::ranges::any_of(capture.arguments, [&](const ArgumentList& list) {
-           return std::ranges::find(list.arguments, type, &ArgumentSpec::type) !=
+         std::ranges::any_of(capture.arguments, [&](const events::ArgumentList& list) {
+           return std::ranges::find(list.arguments, type, &events::ArgumentSpec::type) !=
                   list.arguments.end();
          });
 }
 
-std::vector<CapturePoint> points_of(std::span<const Probe> probes, bool finds_strings,
-                                    BinaryCache& binaries) {
-  std::vector<CapturePoint> points;
+std::vector<events::CapturePoint> points_of(std::span<const Probe> probes, bool finds_strings,
+                                            BinaryCache& binaries) {
+  std::vector<events::CapturePoint> points;
   points.reserve(probes.size());
   for (const Probe& probe : probes)
     points.push_back({.point = &probe.point,
@@ -45,12 +45,12 @@ std::vector<CapturePoint> points_of(std::span<const Probe> probes, bool finds_st
   return points;
 }
 
-void report_moved(std::span<const ProbePoint* const> moved, Output& output) {
+void report_moved(std::span<const resolve::ProbePoint* const> moved, output::Output& output) {
   if (moved.empty()) return;
-  for (const ProbePoint* point : moved)
+  for (const resolve::ProbePoint* point : moved)
     output.detail(fmt::format("{} is probed behind its prologue, at +{:#x}", display_name(*point),
                               point->uprobe_distance));
-  const ProbePoint& first = *moved.front();
+  const resolve::ProbePoint& first = *moved.front();
   const std::string others =
       moved.size() == 1 ? fmt::format("is probed behind its prologue, at +{:#x}: its parameters "
                                       "cannot all be read before it",
@@ -63,44 +63,47 @@ void report_moved(std::span<const ProbePoint* const> moved, Output& output) {
 
 } // namespace
 
-std::vector<CapturePoint> make_capture_points(std::span<const Probe> probes,
-                                              const CaptureSpec& capture, BinaryCache& binaries) {
-  return points_of(probes, captures_type(capture, ArgumentType::cxx_string), binaries);
+std::vector<events::CapturePoint> make_capture_points(std::span<const Probe> probes,
+                                                      const events::CaptureSpec& capture,
+                                                      BinaryCache& binaries) {
+  return points_of(probes, captures_type(capture, events::ArgumentType::cxx_string), binaries);
 }
 
-void find_return_addresses(std::span<CapturePoint> points, const CaptureSpec& capture,
-                           BinaryCache& binaries) {
+void find_return_addresses(std::span<events::CapturePoint> points,
+                           const events::CaptureSpec& capture, BinaryCache& binaries) {
   const bool copies = copies_stacks(capture.stack) && !capture.groups.has(BY_STACK);
   if (copies || !capture.asks_for_stacks()) return;
-  for (CapturePoint& each : points)
+  for (events::CapturePoint& each : points)
     if (each.point->static_probe || each.point->symbol_offset != 0)
       each.has_return_address = binaries.of(*each.point).has_return_address(*each.point);
 }
 
-void add_known_calls(std::span<CapturePoint> points, const CaptureSpec& capture,
-                     BinaryCache& binaries, KernelLayouts& layouts, Output& output) {
+void add_known_calls(std::span<events::CapturePoint> points, const events::CaptureSpec& capture,
+                     BinaryCache& binaries, events::KernelLayouts& layouts,
+                     output::Output& output) {
   KnownFunctions known(capture, points.size(), binaries);
   const bool needs_thread = capture.pair_calls && known.needs_thread_pointer(points);
-  layouts.thread = needs_thread ? find_thread_layout().value_or(thread_layout{}) : thread_layout{};
+  layouts.thread =
+      needs_thread ? bpf::find_thread_layout().value_or(thread_layout{}) : thread_layout{};
   known.add_to(points, layouts.thread.address != 0);
   const bool sums_sizes =
       capture.groups.measured == "size" || (capture.measured && capture.measured->text == "size");
   if (!sums_sizes) return;
-  for (const CapturePoint& each : points)
+  for (const events::CapturePoint& each : points)
     if (each.known && has_element_size(*each.known))
       output.warn_once(fmt::format("{}: 'size' is that of one element, without 'count': to sum "
                                    "bytes, use --measure 'count*size'",
                                    each.known->function));
 }
 
-void move_behind_prologues(CaptureSpec& capture, BinaryCache& binaries, ResolvedProbes& resolved,
-                           Output& output) {
+void move_behind_prologues(events::CaptureSpec& capture, BinaryCache& binaries,
+                           ResolvedProbes& resolved, output::Output& output) {
   if (!capture.uses_values()) return;
   auto types = std::make_shared<TypedProbes>(binaries, capture);
-  std::vector<CapturePoint> points = points_of(resolved.probes, false, binaries);
+  std::vector<events::CapturePoint> points = points_of(resolved.probes, false, binaries);
   KnownFunctions(capture, points.size(), binaries).add_to(points, false);
   types->prefer_variables(points, capture.groups);
-  std::vector<const ProbePoint*> moved;
+  std::vector<const resolve::ProbePoint*> moved;
   for (Probe& probe : resolved.probes) {
     const bool is_entry_only = probe.bounds == 0 && !probe.is_graph_root &&
                                probe.sites.size() == 1 && !probe.sites.front().on_return;
@@ -118,4 +121,4 @@ void move_behind_prologues(CaptureSpec& capture, BinaryCache& binaries, Resolved
   resolved.types = std::move(types);
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::trace

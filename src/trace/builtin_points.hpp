@@ -7,25 +7,26 @@
 #include "trace/binary_cache.hpp"
 #include "trace/probes.hpp"
 
-namespace uprobectl {
+namespace uprobectl::trace {
 
 // Returns a point for each probe. `capture`: of the run.
-std::vector<CapturePoint> make_capture_points(std::span<const Probe> probes,
-                                              const CaptureSpec& capture, BinaryCache& binaries);
+std::vector<events::CapturePoint> make_capture_points(std::span<const Probe> probes,
+                                                      const events::CaptureSpec& capture,
+                                                      BinaryCache& binaries);
 
 // Finds points inside of functions that have no frame yet: frame pointers miss the caller there,
 // and only there --caller knows it.
-void find_return_addresses(std::span<CapturePoint> points, const CaptureSpec& capture,
-                           BinaryCache& binaries);
+void find_return_addresses(std::span<events::CapturePoint> points,
+                           const events::CaptureSpec& capture, BinaryCache& binaries);
 
 // Sets what to capture of known functions. Finds the thread pointer if that needs it.
-void add_known_calls(std::span<CapturePoint> points, const CaptureSpec& capture,
-                     BinaryCache& binaries, KernelLayouts& layouts, Output& output);
+void add_known_calls(std::span<events::CapturePoint> points, const events::CaptureSpec& capture,
+                     BinaryCache& binaries, events::KernelLayouts& layouts, output::Output& output);
 
 // Moves probes from the first instruction of their functions behind the prologue, if parameters can
 // be read only there. Names of CaptureSpec::groups that all functions have for a variable are
 // values from then on. Sets ResolvedProbes::types.
-void move_behind_prologues(CaptureSpec& capture, BinaryCache& binaries, ResolvedProbes& resolved,
-                           Output& output);
+void move_behind_prologues(events::CaptureSpec& capture, BinaryCache& binaries,
+                           ResolvedProbes& resolved, output::Output& output);
 
-} // namespace uprobectl
+} // namespace uprobectl::trace

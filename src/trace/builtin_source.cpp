@@ -28,7 +28,7 @@
 #include <fmt/format.h>
 #include <set>
 
-namespace uprobectl {
+namespace uprobectl::trace {
 
 namespace {
 
@@ -38,7 +38,7 @@ constexpr std::uint32_t stack_buffer_bytes = 32U << 20;
 // Sets the pids that processes have in their own pid namespaces.
 class NamespaceIds final : public RunPart {
 public:
-  bool take(Bytes /*record*/, Event& event) override {
+  bool take(Bytes /*record*/, events::Event& event) override {
     event.ns_pid = pids_.find(event.pid, event.time_ns);
     return true;
   }
@@ -50,7 +50,7 @@ private:
 // A loss that the program counts.
 class CountedLoss final : public RunPart {
 public:
-  CountedLoss(const BuiltinProgram& program, std::string_view reason, lost_reason counter)
+  CountedLoss(const bpf::BuiltinProgram& program, std::string_view reason, lost_reason counter)
       : program_(program), reason_(reason), counter_(counter) {}
 
   void add_losses(std::vector<Loss>& losses) const override {
@@ -58,7 +58,7 @@ public:
   }
 
 private:
-  const BuiltinProgram& program_;
+  const bpf::BuiltinProgram& program_;
   std::string_view reason_;
   lost_reason counter_;
 };
@@ -66,7 +66,8 @@ private:
 // Warns of threads whose waiting times the program could not keep.
 class ThreadWaits final : public RunPart {
 public:
-  ThreadWaits(const BuiltinProgram& program, Output& output) : program_(program), output_(output) {}
+  ThreadWaits(const bpf::BuiltinProgram& program, output::Output& output)
+      : program_(program), output_(output) {}
 
   void stop() override {
     if (program_.lost(LOST_THREADS_FULL) > 0)
@@ -74,29 +75,29 @@ public:
   }
 
 private:
-  const BuiltinProgram& program_;
-  Output& output_;
+  const bpf::BuiltinProgram& program_;
+  output::Output& output_;
 };
 
 class BuiltinSource final : public ProbeProgram {
 public:
-  BuiltinSource(const AttachRequest& request, BinaryCache& binaries, Exports& exports,
-                Output& output)
+  BuiltinSource(const AttachRequest& request, BinaryCache& binaries, output::Exports& exports,
+                output::Output& output)
       : ProbeProgram({.name = "builtin",
                       .probe_requests = builtin_probe_requests(request),
                       .checks_exits = true}),
         request_(request), binaries_(binaries), exports_(exports), output_(output),
         loader_(request, output) {}
 
-  Result<void> prepare(const KernelFeatures& features) override {
-    const auto ids = find_id_namespace();
+  Result<void> prepare(const bpf::KernelFeatures& features) override {
+    const auto ids = bpf::find_id_namespace();
     if (!ids) return fail(ids.error());
     environment_.ids = *ids;
     const auto buffer = choose_buffer(request_.buffer, features);
     if (!buffer) return fail(buffer.error());
     buffer_ = *buffer;
     // Their programs are for kernels that do not have the helper.
-    if (buffer_ == RecordBuffer::perf && ids->inode != 0 && ids->thread_pid == 0)
+    if (buffer_ == bpf::RecordBuffer::perf && ids->inode != 0 && ids->thread_pid == 0)
       return fail(Error{ErrorKind::unsupported,
                         "in a container perf buffers need a kernel with type information (BTF)"}
                       .hint("use --buffer ring (Linux 5.8)"));
@@ -105,34 +106,35 @@ public:
   }
 
   Result<void> load(const LoadRequest& request, ResolvedProbes& resolved) override {
-    const CaptureSpec& capture = request_.capture;
+    const events::CaptureSpec& capture = request_.capture;
     mechanism_ = request.mechanism;
     const bool cookies = supports_cookies(mechanism_, features_);
     // This program is for kernels before 5.3, too, which do not have the helper.
-    if (buffer_ == RecordBuffer::perf && !cookies && capture.stops_process)
+    if (buffer_ == bpf::RecordBuffer::perf && !cookies && capture.stops_process)
       return fail(Error{ErrorKind::unsupported, "--on-hit stop needs --buffer ring (Linux 5.8)"});
     probes_ = resolved.probes;
-    std::vector<CapturePoint> points = make_capture_points(probes_, capture, binaries_);
+    std::vector<events::CapturePoint> points = make_capture_points(probes_, capture, binaries_);
     find_return_addresses(points, capture, binaries_);
     add_known_calls(points, capture, binaries_, environment_.layouts, output_);
     environment_.by_uretprobe = by_uretprobe();
     environment_.filters = request.filter.filters;
     environment_.user = request.filter.user;
-    BuiltinProgram::Settings settings{.kind = program_kind(mechanism_),
-                                      .buffer = buffer_,
-                                      .cookie = cookies,
-                                      .spans = static_cast<std::uint32_t>(request_.spans.size()),
-                                      .exit_rules = resolved.exit_rules,
-                                      .exits = collect_exits(probes_),
-                                      .roles = collect_roles(probes_),
-                                      .processes = request.filter.processes,
-                                      .cgroup = request.filter.cgroup};
-    if (capture.stack != StackWalk::none) settings.buffer_bytes = stack_buffer_bytes;
+    bpf::BuiltinProgram::Settings settings{.kind = program_kind(mechanism_),
+                                           .buffer = buffer_,
+                                           .cookie = cookies,
+                                           .spans =
+                                               static_cast<std::uint32_t>(request_.spans.size()),
+                                           .exit_rules = resolved.exit_rules,
+                                           .exits = collect_exits(probes_),
+                                           .roles = collect_roles(probes_),
+                                           .processes = request.filter.processes,
+                                           .cgroup = request.filter.cgroup};
+    if (capture.stack != events::StackWalk::none) settings.buffer_bytes = stack_buffer_bytes;
     if (auto made = make_plan(settings, points, resolved.types.get()); !made) return made;
     auto program = loader_.load(settings, mechanism_);
     if (!program) return fail(std::move(program).error());
     program_ = std::move(*program);
-    builds_in_calls_ = settings.sleepable || buffer_ == RecordBuffer::perf;
+    builds_in_calls_ = settings.sleepable || buffer_ == bpf::RecordBuffer::perf;
     if (settings.sleepable)
       output_.detail("the program is sleepable: it waits for memory that is not resident");
     else
@@ -150,7 +152,7 @@ public:
     return {};
   }
 
-  std::optional<PointDescription> describe(const Probe& probe) const override {
+  std::optional<events::PointDescription> describe(const Probe& probe) const override {
     return plan_.describe(probe.number);
   }
 
@@ -209,7 +211,7 @@ public:
   std::uint64_t discard() override {
     std::uint64_t events = 0;
     const auto count = [&](Bytes record) {
-      if (!process_with_new_stack(record)) ++events;
+      if (!events::process_with_new_stack(record)) ++events;
       return true;
     };
     while (program_->drain(count)) {
@@ -218,11 +220,11 @@ public:
   }
 
   void count_hits(std::span<Probe> probes) const override {
-    const CaptureSpec& capture = request_.capture;
-    const std::vector<ProbeCounts> counts = program_->counts();
+    const events::CaptureSpec& capture = request_.capture;
+    const std::vector<bpf::ProbeCounts> counts = program_->counts();
     const std::uint64_t undecided = program_->lost(LOST_UNDECIDED) + program_->lost(LOST_UNMAPPED);
     for (Probe& probe : probes) {
-      const ProbeCounts& counted = counts[probe.number];
+      const bpf::ProbeCounts& counted = counts[probe.number];
       probe.passed = counted.passed;
       probe.invisible = counted.invisible;
       if (capture.pair_calls) probe.unreturned = counted.no_return;
@@ -261,12 +263,13 @@ public:
 private:
   // Finds the layouts that the request needs. Fails if it cannot be done without one of them.
   Result<void> find_layouts() {
-    KernelLayouts& layouts = environment_.layouts;
+    events::KernelLayouts& layouts = environment_.layouts;
     if (copies_stacks(request_.capture.stack))
-      layouts.return_instances = find_return_instance_layout().value_or(return_instance_layout{});
-    if (by_uretprobe()) layouts.nesting = find_nesting_layout().value_or(nesting_layout{});
+      layouts.return_instances =
+          bpf::find_return_instance_layout().value_or(return_instance_layout{});
+    if (by_uretprobe()) layouts.nesting = bpf::find_nesting_layout().value_or(nesting_layout{});
     if (request_.capture.tracks_causes) {
-      const auto layout = find_task_state_layout();
+      const auto layout = bpf::find_task_state_layout();
       if (!layout)
         return fail(Error{ErrorKind::unsupported,
                           "why threads wait is not known: this kernel has no type information "
@@ -275,22 +278,23 @@ private:
       layouts.task_state = *layout;
     }
     if (std::ranges::find(request_.capture.filter.terms, COMPARE_PROCESS_NAME,
-                          &ConditionSpec::built_in) != request_.capture.filter.terms.end())
-      layouts.process_name = find_process_name_layout().value_or(process_name_layout{});
+                          &events::ConditionSpec::built_in) != request_.capture.filter.terms.end())
+      layouts.process_name = bpf::find_process_name_layout().value_or(process_name_layout{});
     return {};
   }
 
   // Makes the plan, and what it says for the settings. `known`: see ResolvedProbes::types.
-  Result<void> make_plan(BuiltinProgram::Settings& settings, std::span<const CapturePoint> points,
-                         const TypedProbes* known) {
+  Result<void> make_plan(bpf::BuiltinProgram::Settings& settings,
+                         std::span<const events::CapturePoint> points, const TypedProbes* known) {
     types_.emplace(binaries_, request_.capture);
     if (known != nullptr) types_->take_files(*known);
     // Tests the kernel while the types of further functions are read.
     if (loader_.will_wait_for_values(settings, environment_.filters))
-      types_->set_take_values([this](const ValuePlan& values) {
-        if (std::ranges::any_of(values.readings(), loads_memory)) loader_.begin_test(mechanism_);
+      types_->set_take_values([this](const events::ValuePlan& values) {
+        if (std::ranges::any_of(values.readings(), events::loads_memory))
+          loader_.begin_test(mechanism_);
       });
-    auto plan = CapturePlan::make(request_.capture, points, &*types_, environment_);
+    auto plan = events::CapturePlan::make(request_.capture, points, &*types_, environment_);
     for (const std::string& warning : types_->warnings()) output_.warn_once(warning);
     if (!plan) return fail(std::move(plan).error());
     plan_ = std::move(*plan);
@@ -315,16 +319,16 @@ private:
   // Makes what the request asks for. The order is that of losses and reports, and in which parts
   // take an event.
   Result<void> make_parts(const HitProcesses& who) {
-    const CaptureSpec& capture = request_.capture;
+    const events::CaptureSpec& capture = request_.capture;
     const AggregateSpec& aggregates = request_.aggregates;
-    const TargetOptions& where = request_.probes.target_options;
+    const resolve::TargetOptions& where = request_.probes.target_options;
     const bool has_spans = !request_.spans.empty();
     const bool has_groups = !capture.groups.by.empty() && !has_spans;
     const bool at_exits = phases_of(capture).exit && !by_uretprobe();
     if (triggers_) parts_.add(std::move(triggers_));
     parts_.add<NamespaceIds>();
     std::unique_ptr<HitStacks> stacks;
-    if (capture.stack != StackWalk::none) {
+    if (capture.stack != events::StackWalk::none) {
       stacks = std::make_unique<HitStacks>(capture, request_.stacks, where, who, exports_, output_);
       if (request_.keep) stacks->hold_samples();
       if (!has_spans) parts_.add<RecordStacks>(plan_, capture, *stacks);
@@ -363,9 +367,9 @@ private:
     if (!output_.is_recorded()) return;
     for (const Probe& probe : probes_)
       if (probe.is_recorded)
-        output_.record(ProbedRecord{.point = &probe.point,
-                                    .probe = static_cast<std::uint32_t>(probe.number),
-                                    .description = plan_.describe(probe.number)});
+        output_.record(output::ProbedRecord{.point = &probe.point,
+                                            .probe = static_cast<std::uint32_t>(probe.number),
+                                            .description = plan_.describe(probe.number)});
   }
 
   bool by_uretprobe() const {
@@ -373,7 +377,7 @@ private:
   }
 
   bool take(Bytes record, const Visit& visit) {
-    if (const auto pid = process_with_new_stack(record)) {
+    if (const auto pid = events::process_with_new_stack(record)) {
       parts_.each(&RunPart::add_process, static_cast<pid_t>(*pid));
       return true;
     }
@@ -388,9 +392,9 @@ private:
 
   // Returns one warning for all clones with changed arguments, or an empty string.
   std::string explain_clone_arguments() const {
-    std::vector<const ProbePoint*> clones;
+    std::vector<const resolve::ProbePoint*> clones;
     for (const Probe& probe : probes_)
-      if (probe.point.clone_of && has_other_arguments(*probe.point.symbol) &&
+      if (probe.point.clone_of && symbols::has_other_arguments(*probe.point.symbol) &&
           plan_.uses_argument_numbers(probe.number))
         clones.push_back(&probe.point);
     if (clones.empty()) return {};
@@ -401,15 +405,15 @@ private:
            others + ": arg0, arg1, … may not be those of the source";
   }
 
-  std::vector<BuiltinProgram::Probe> make_program_probes() const {
-    std::vector<BuiltinProgram::Probe> loaded;
+  std::vector<bpf::BuiltinProgram::Probe> make_program_probes() const {
+    std::vector<bpf::BuiltinProgram::Probe> loaded;
     loaded.reserve(probes_.size());
     for (const Probe& probe : probes_) {
       const std::uint32_t bounds = probe.bounds & ~static_cast<std::uint32_t>(ENDS_WAITING);
       const bool hides_entry =
           bounds != 0 && (!probe.is_recorded || !phases_of(request_.capture).entry);
       loaded.push_back({.plan = plan_.probe_plan(probe.number),
-                        .shared_offset = mechanism_ == Mechanism::tracefs
+                        .shared_offset = mechanism_ == probe::Mechanism::tracefs
                                              ? uprobe_offset(probe.point)
                                              : std::nullopt,
                         .bounds = hides_entry ? bounds | IS_ONLY_BOUND : bounds});
@@ -419,19 +423,19 @@ private:
 
   const AttachRequest& request_;
   BinaryCache& binaries_;
-  Exports& exports_;
-  Output& output_;
-  KernelFeatures features_;
-  RecordBuffer buffer_ = RecordBuffer::ring;
-  Mechanism mechanism_ = Mechanism::multi;
-  CaptureEnvironment environment_;
+  output::Exports& exports_;
+  output::Output& output_;
+  bpf::KernelFeatures features_;
+  bpf::RecordBuffer buffer_ = bpf::RecordBuffer::ring;
+  probe::Mechanism mechanism_ = probe::Mechanism::multi;
+  events::CaptureEnvironment environment_;
   BuiltinLoader loader_;
   bool builds_in_calls_ = false; // the program builds records in the map of open calls
-  MappedMemory mapped_memory_;
+  process::MappedMemory mapped_memory_;
   std::optional<TypedProbes> types_; // the plan borrows them
-  CapturePlan plan_;
-  std::optional<BuiltinProgram> program_;
-  std::optional<BuiltinProgram::Settings> loaded_; // with a graph: to measure calls
+  events::CapturePlan plan_;
+  std::optional<bpf::BuiltinProgram> program_;
+  std::optional<bpf::BuiltinProgram::Settings> loaded_; // with a graph: to measure calls
   std::span<const Probe> probes_;
   std::unique_ptr<EventTriggers> triggers_; // until start()
   RunParts parts_;
@@ -443,7 +447,8 @@ private:
 std::vector<ProbeRequest> builtin_probe_requests(const AttachRequest& request) {
   const ProbeSelection& selection = request.probes;
   std::vector<ProbeRequest> requests = span_requests(request.spans);
-  const auto add = [&](const std::vector<TargetedFunction>& functions, ProbeRequest model) {
+  const auto add = [&](const std::vector<resolve::TargetedFunction>& functions,
+                       ProbeRequest model) {
     model.static_probes = selection.static_probes;
     std::ranges::move(split_by_target(functions, model), std::back_inserter(requests));
   };
@@ -459,9 +464,9 @@ std::vector<ProbeRequest> builtin_probe_requests(const AttachRequest& request) {
 }
 
 std::unique_ptr<ProbeProgram> make_builtin_source(const AttachRequest& request,
-                                                  BinaryCache& binaries, Exports& exports,
-                                                  Output& output) {
+                                                  BinaryCache& binaries, output::Exports& exports,
+                                                  output::Output& output) {
   return std::make_unique<BuiltinSource>(request, binaries, exports, output);
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::trace

@@ -5,7 +5,7 @@
 #include <cerrno>
 #include <csignal>
 
-namespace uprobectl {
+namespace uprobectl::trace {
 
 // This reads the whole table. It is urgent while calls are lost.
 void CallTable::update(Time now) {
@@ -48,4 +48,4 @@ void CallTable::finish(ProgramResults& results) {
   results.open_calls = program_.open_calls().waiting + ended_;
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::trace

@@ -7,12 +7,12 @@
 #include "trace/paced_look.hpp"
 #include "trace/run_part.hpp"
 
-namespace uprobectl {
+namespace uprobectl::trace {
 
 class CallTable final : public RunPart {
 public:
   // Borrows the program.
-  explicit CallTable(BuiltinProgram& program) : program_(program) {}
+  explicit CallTable(bpf::BuiltinProgram& program) : program_(program) {}
 
   // Removes open calls that will not return, and the oldest ones of a full table.
   void update(Time now) override;
@@ -23,7 +23,7 @@ private:
   std::uint64_t given_up() const;
   std::uint64_t missed_entries(std::uint64_t removed) const;
 
-  BuiltinProgram& program_;
+  bpf::BuiltinProgram& program_;
   std::uint64_t ended_ = 0;   // removed, with their process or thread
   std::uint64_t removed_ = 0; // given up
   bool gives_up_ = false;     // there are more in the table
@@ -31,4 +31,4 @@ private:
   PacedLook look_;
 };
 
-} // namespace uprobectl
+} // namespace uprobectl::trace

@@ -16,7 +16,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-namespace uprobectl {
+namespace uprobectl::trace {
 
 namespace {
 
@@ -25,7 +25,7 @@ constexpr std::uint64_t address_end = std::uint64_t{1} << 56; // of what a bound
 
 bool has_ended(pid_t pid) { return ::kill(pid, 0) != 0 && errno == ESRCH; }
 
-bool is_file(const Mapping& mapping, const FileIdentity& identity, std::string_view path) {
+bool is_file(const process::Mapping& mapping, const FileIdentity& identity, std::string_view path) {
   // The device in maps differs from st_dev on overlayfs and btrfs.
   return mapping.identity.inode == identity.inode &&
          (mapping.identity.device == identity.device || mapping.path == path);
@@ -41,20 +41,21 @@ std::string absolute_module(const std::string& module) {
 
 // The code of the functions that a name means, with their clones and cold parts: offsets in the
 // image.
-std::vector<elf::AddressRange> function_code(const Target& target, const std::string& name) {
+std::vector<elf::AddressRange> function_code(const resolve::Target& target,
+                                             const std::string& name) {
   std::vector<elf::AddressRange> code;
-  const auto parsed = parse_function(name);
+  const auto parsed = resolve::parse_function(name);
   if (!parsed || target.image() == nullptr) return code;
   const auto points = target.resolve(
-      *parsed, {.all = true, .clones = ResolveOptions::Clones::all, .suggest = false});
+      *parsed, {.all = true, .clones = resolve::ResolveOptions::Clones::all, .suggest = false});
   if (!points) return code;
   std::vector<elf::Symbol> functions;
-  for (const ProbePoint& point : *points) {
-    if (point.symbol_offset != 0 || point.kind == SymbolKind::plt) continue;
+  for (const resolve::ProbePoint& point : *points) {
+    if (point.symbol_offset != 0 || point.kind == symbols::SymbolKind::plt) continue;
     code.push_back({point.address, point.size.value_or(0)});
     if (point.symbol) functions.push_back({.name = point.function(), .address = point.address});
   }
-  for (const elf::Symbol& each : find_related(*target.image(), functions).clones)
+  for (const elf::Symbol& each : symbols::find_related(*target.image(), functions).clones)
     code.push_back({each.address, each.size});
   return code;
 }
@@ -103,28 +104,29 @@ std::optional<caller_map> make_caller_map(std::span<const CallerMapping> mapping
 }
 
 Result<std::unique_ptr<CallerCode>>
-CallerCode::start(const Filter& filter, std::span<const Probe> probes, const TargetOptions& where,
-                  const HitProcesses& who, BuiltinProgram& program, Output& output) {
+CallerCode::start(const events::Filter& filter, std::span<const Probe> probes,
+                  const resolve::TargetOptions& where, const HitProcesses& who,
+                  bpf::BuiltinProgram& program, output::Output& output) {
   std::unique_ptr<CallerCode> made(new CallerCode(where, program, output));
   made->add_callers(filter);
   made->add_probed_files(probes);
   const std::vector<pid_t> first = who.include_others ? std::vector<pid_t>() : who.running();
-  auto watch = MappingWatch::start(first, true);
+  auto watch = process::MappingWatch::start(first, true);
   if (!watch) return fail(std::move(watch).error().within("--if compares the caller"));
   made->watch_ = std::move(*watch);
-  for (const pid_t pid : who.include_others ? all_processes() : who.running()) {
+  for (const pid_t pid : who.include_others ? process::all_processes() : who.running()) {
     made->watch_->follow(pid);
     if (pid != ::getpid()) made->describe(pid);
   }
   return made;
 }
 
-void CallerCode::add_callers(const Filter& filter) {
+void CallerCode::add_callers(const events::Filter& filter) {
   for (std::size_t i = 0; i < filter.terms.size(); ++i) {
     if (filter.terms[i].built_in != COMPARE_CALLER) continue;
     const auto bits = static_cast<std::uint8_t>(1U << caller_number(filter, i));
-    for (const TextPattern& each : filter.terms[i].patterns)
-      if (auto name = parse_caller_name(each.text)) {
+    for (const events::TextPattern& each : filter.terms[i].patterns)
+      if (auto name = events::parse_caller_name(each.text)) {
         if (name->module) name->module = absolute_module(*name->module);
         callers_.push_back({.name = std::move(*name), .text = each.text, .bits = bits});
       }
@@ -148,24 +150,24 @@ void CallerCode::add_to(std::vector<pollfd>& polled) const {
 
 void CallerCode::update(Time /*now*/) {
   std::set<pid_t> changed;
-  watch_->drain([&](const MappingEvent& event) {
+  watch_->drain([&](const process::MappingEvent& event) {
     switch (event.kind) {
-    case MappingEvent::Kind::mapped:
+    case process::MappingEvent::Kind::mapped:
       if (described_.contains(event.pid) || is_probed(event.mapping)) changed.insert(event.pid);
       break;
-    case MappingEvent::Kind::forked:
+    case process::MappingEvent::Kind::forked:
       if (described_.contains(event.parent) || changed.contains(event.parent))
         changed.insert(event.pid);
       break;
-    case MappingEvent::Kind::executed:
+    case process::MappingEvent::Kind::executed:
       forget(event.pid);
       changed.erase(event.pid);
       break;
-    case MappingEvent::Kind::ended:
+    case process::MappingEvent::Kind::ended:
       forget(event.pid);
       changed.erase(event.pid);
       break;
-    case MappingEvent::Kind::renamed:
+    case process::MappingEvent::Kind::renamed:
       break;
     }
   });
@@ -176,21 +178,22 @@ void CallerCode::update(Time /*now*/) {
   for (const pid_t pid : changed) describe(pid);
 }
 
-bool CallerCode::is_probed(const Mapping& mapping) const {
+bool CallerCode::is_probed(const process::Mapping& mapping) const {
   return std::ranges::any_of(
       probed_, [&](const File& each) { return is_file(mapping, each.identity, each.path); });
 }
 
 // The program knows only what is mapped, so a hit from code that is not described is undecided.
 void CallerCode::describe(pid_t pid) {
-  auto read = read_all_mappings(pid);
+  auto read = process::read_all_mappings(pid);
   if (!read) return forget(pid);
-  if (std::ranges::none_of(*read, [&](const Mapping& each) { return is_probed(each); }))
+  if (std::ranges::none_of(*read, [&](const process::Mapping& each) { return is_probed(each); }))
     return forget(pid);
   restore_replaced_code(*read);
   // A return address in "[uprobes]" is one that a uretprobe has replaced.
-  std::erase_if(*read,
-                [](const Mapping& each) { return !each.executable || each.path == "[uprobes]"; });
+  std::erase_if(*read, [](const process::Mapping& each) {
+    return !each.executable || each.path == "[uprobes]";
+  });
   if (seen_.size() >= max_seen) {
     seen_.clear();
     searched_.clear();
@@ -198,7 +201,7 @@ void CallerCode::describe(pid_t pid) {
   }
   std::vector<std::pair<FileKey, std::uint64_t>> added;
   std::vector<FileVersion> versions;
-  for (const Mapping& each : *read) {
+  for (const process::Mapping& each : *read) {
     versions.push_back(
         read_file_version(map_files_path(pid, each)).value_or(FileVersion())); // for example [vdso]
     if (std::pair key(FileKey(each.identity, each.path, versions.back()), each.offset.value);
@@ -212,7 +215,7 @@ void CallerCode::describe(pid_t pid) {
   }
   std::vector<CallerMapping> mappings;
   for (std::size_t i = 0; i < read->size(); ++i) {
-    const Mapping& each = (*read)[i];
+    const process::Mapping& each = (*read)[i];
     mappings.push_back({.start = each.start,
                         .end = each.end,
                         .offset = each.offset.value,
@@ -241,7 +244,7 @@ void CallerCode::forget(pid_t pid) {
 
 // A function without a module is one of the program or of the probed files.
 void CallerCode::learn_files(pid_t pid) {
-  const std::string program = live_path(pid, "exe");
+  const std::string program = process::live_path(pid, "exe");
   for (Caller& caller : callers_) {
     if (caller.name.module) {
       learn(pid, caller, *caller.name.module);
@@ -253,30 +256,31 @@ void CallerCode::learn_files(pid_t pid) {
 }
 
 void CallerCode::learn(pid_t pid, Caller& caller, std::string_view module) {
-  std::vector<ProcessFile> found;
+  std::vector<resolve::ProcessFile> found;
   if (module.starts_with("/proc/")) {
     const std::string path(module);
     const auto link = read_link(path);
-    const auto identity = process_executable(pid);
+    const auto identity = process::process_executable(pid);
     if (!link || !identity) return;
     found.push_back({.open_path = path,
                      .display_path = {.file = *link},
                      .identity = *identity,
                      .warnings = {}});
-  } else if (auto files = find_in_processes(module, std::array{pid})) {
+  } else if (auto files = resolve::find_in_processes(module, std::array{pid})) {
     found = std::move(*files);
   }
-  for (ProcessFile& each : found) {
+  for (resolve::ProcessFile& each : found) {
     const BinaryPath& shown = each.display_path;
     const FileVersion version = read_file_version(each.open_path).value_or(FileVersion());
     const auto [searched, is_new] =
         searched_.emplace(FileKey(each.identity, to_string(shown), version), &caller);
     if (!is_new) continue;
-    const auto target = Target::open({.path = {.file = each.open_path, .entry = shown.entry},
-                                      .display_path = shown,
-                                      .opened = nullptr,
-                                      .warnings = {}},
-                                     module, {.debug_paths = where_.debug_paths});
+    const auto target =
+        resolve::Target::open({.path = {.file = each.open_path, .entry = shown.entry},
+                               .display_path = shown,
+                               .opened = nullptr,
+                               .warnings = {}},
+                              module, {.debug_paths = where_.debug_paths});
     if (!target && has_ended(pid)) searched_.erase(searched);
     if (!target || target->image() == nullptr) continue;
     const auto known = std::ranges::find_if(files_, [&](const File& file) {
@@ -290,7 +294,7 @@ void CallerCode::learn(pid_t pid, Caller& caller, std::string_view module) {
   }
 }
 
-void CallerCode::add_code(Caller& caller, File& file, const Target& target) {
+void CallerCode::add_code(Caller& caller, File& file, const resolve::Target& target) {
   const elf::Image& image = *target.image();
   const auto add = [&](std::uint64_t offset, std::uint64_t size) {
     const std::uint64_t begin = image.entry_data().value + offset;
@@ -303,7 +307,7 @@ void CallerCode::add_code(Caller& caller, File& file, const Target& target) {
     if (const auto offset = image.to_image(each.address)) add(offset->value, each.size);
 }
 
-std::vector<CallerRange> CallerCode::code_of(const Mapping& mapping,
+std::vector<CallerRange> CallerCode::code_of(const process::Mapping& mapping,
                                              const FileVersion& version) const {
   std::vector<CallerRange> code;
   for (const File& each : files_)
@@ -317,13 +321,13 @@ void CallerCode::stop() {
   if (!has_described_) return; // what no process was seen to have is not known
   for (const Caller& each : callers_) {
     if (each.was_found) continue;
-    output_.warn(
-        each.name.module
-            ? fmt::format("--if: no probed process has mapped {}", in_single_quotes(each.text))
-            : fmt::format("--if: no probed program has the function {}, nor have the "
-                          "probed files",
-                          in_single_quotes(each.text)));
+    output_.warn(each.name.module
+                     ? fmt::format("--if: no probed process has mapped {}",
+                                   events::in_single_quotes(each.text))
+                     : fmt::format("--if: no probed program has the function {}, nor have the "
+                                   "probed files",
+                                   events::in_single_quotes(each.text)));
   }
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::trace

@@ -14,7 +14,7 @@
 #include <set>
 #include <tuple>
 
-namespace uprobectl {
+namespace uprobectl::trace {
 
 // Code of a file. `bits`: the terms that it is the code of, see caller_map.
 struct CallerRange {
@@ -39,8 +39,9 @@ public:
   // Borrows the arguments but `who`. Watches mappings from now on, and describes the processes that
   // run. Fails if mappings cannot be watched.
   static Result<std::unique_ptr<CallerCode>>
-  start(const Filter& filter, std::span<const Probe> probes, const TargetOptions& where,
-        const HitProcesses& who, BuiltinProgram& program, Output& output);
+  start(const events::Filter& filter, std::span<const Probe> probes,
+        const resolve::TargetOptions& where, const HitProcesses& who, bpf::BuiltinProgram& program,
+        output::Output& output);
 
   void add_to(std::vector<pollfd>& polled) const override;
   // Reads what was mapped since the last call.
@@ -50,7 +51,7 @@ public:
 
 private:
   struct Caller { // of a term
-    CallerName name;
+    events::CallerName name;
     std::string text; // as typed
     std::uint8_t bits = 0;
     bool was_found = false;
@@ -64,22 +65,24 @@ private:
   };
   using FileKey = std::tuple<FileIdentity, std::string, FileVersion>;
 
-  CallerCode(const TargetOptions& where, BuiltinProgram& program, Output& output)
+  CallerCode(const resolve::TargetOptions& where, bpf::BuiltinProgram& program,
+             output::Output& output)
       : where_(where), program_(program), output_(output) {}
-  void add_callers(const Filter& filter);
+  void add_callers(const events::Filter& filter);
   void add_probed_files(std::span<const Probe> probes);
   void describe(pid_t pid);
   void forget(pid_t pid);
-  bool is_probed(const Mapping& mapping) const;
+  bool is_probed(const process::Mapping& mapping) const;
   void learn_files(pid_t pid);
   void learn(pid_t pid, Caller& caller, std::string_view module);
-  void add_code(Caller& caller, File& file, const Target& target);
-  std::vector<CallerRange> code_of(const Mapping& mapping, const FileVersion& version) const;
+  void add_code(Caller& caller, File& file, const resolve::Target& target);
+  std::vector<CallerRange> code_of(const process::Mapping& mapping,
+                                   const FileVersion& version) const;
 
-  const TargetOptions& where_;
-  BuiltinProgram& program_;
-  Output& output_;
-  std::optional<MappingWatch> watch_;
+  const resolve::TargetOptions& where_;
+  bpf::BuiltinProgram& program_;
+  output::Output& output_;
+  std::optional<process::MappingWatch> watch_;
   std::uint64_t handled_losses_ = 0;
   std::vector<Caller> callers_;
   std::vector<File> probed_; // without code
@@ -90,4 +93,4 @@ private:
   std::set<std::pair<FileKey, const Caller*>> searched_; // files, with their entry
 };
 
-} // namespace uprobectl
+} // namespace uprobectl::trace

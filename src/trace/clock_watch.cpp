@@ -3,10 +3,11 @@
 
 #include <cstdlib>
 
-namespace uprobectl {
+namespace uprobectl::trace {
 
 // The kernel changes the speed of the clock by at most 10 % (adjtimex(2): tick), NTP by far less.
-std::optional<ClockJump> find_clock_jump(const ClockReading& before, const ClockReading& now) {
+std::optional<output::ClockJump> find_clock_jump(const output::ClockReading& before,
+                                                 const output::ClockReading& now) {
   constexpr std::int64_t reading_error_ns = 10'000'000;
   const auto passed = static_cast<std::int64_t>(now.monotonic_ns - before.monotonic_ns);
   const std::int64_t realtime = now.drift_since(before);
@@ -14,14 +15,15 @@ std::optional<ClockJump> find_clock_jump(const ClockReading& before, const Clock
   const std::int64_t slewed = reading_error_ns + passed / 10;
   const bool was_suspended = suspended > reading_error_ns;
   if (!was_suspended && std::abs(realtime) <= slewed) return std::nullopt;
-  return ClockJump{.realtime_ns = realtime,
-                   .suspended_ns = was_suspended ? static_cast<std::uint64_t>(suspended) : 0};
+  return output::ClockJump{.realtime_ns = realtime,
+                           .suspended_ns =
+                               was_suspended ? static_cast<std::uint64_t>(suspended) : 0};
 }
 
-std::optional<ClockRecord> ClockWatch::look() {
+std::optional<output::ClockRecord> ClockWatch::look() {
   constexpr std::uint64_t interval_ns = 1'000'000'000;
-  ClockRecord record{.clocks = read_()};
-  const ClockReading& now = record.clocks;
+  output::ClockRecord record{.clocks = read_()};
+  const output::ClockReading& now = record.clocks;
   if (last_)
     record.jump = find_clock_jump(*last_, now);
   else
@@ -32,4 +34,4 @@ std::optional<ClockRecord> ClockWatch::look() {
   return record;
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::trace

@@ -7,24 +7,25 @@
 
 #include <functional>
 
-namespace uprobectl {
+namespace uprobectl::trace {
 
 // Returns how the time of day has jumped between two readings. nullopt if the kernel may have
 // reached it by letting the clock go faster or slower, as for NTP.
-std::optional<ClockJump> find_clock_jump(const ClockReading& before, const ClockReading& now);
+std::optional<output::ClockJump> find_clock_jump(const output::ClockReading& before,
+                                                 const output::ClockReading& now);
 
 class ClockWatch {
 public:
-  explicit ClockWatch(std::function<ClockReading()> read = ClockReading::now)
+  explicit ClockWatch(std::function<output::ClockReading()> read = output::ClockReading::now)
       : read_(std::move(read)) {}
 
   // Reads the clocks; call it often. Returns them about once per second, and after each jump.
-  std::optional<ClockRecord> look();
+  std::optional<output::ClockRecord> look();
 
 private:
-  std::function<ClockReading()> read_;
-  std::optional<ClockReading> last_;
+  std::function<output::ClockReading()> read_;
+  std::optional<output::ClockReading> last_;
   std::uint64_t returned_ns_ = 0; // CLOCK_MONOTONIC
 };
 
-} // namespace uprobectl
+} // namespace uprobectl::trace

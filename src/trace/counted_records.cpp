@@ -3,10 +3,10 @@
 
 #include "util/clock.hpp"
 
-namespace uprobectl {
+namespace uprobectl::trace {
 
 TotalsSpec record_totals(const AttachRequest& request) {
-  const CaptureSpec& capture = request.capture;
+  const events::CaptureSpec& capture = request.capture;
   TotalsSpec totals{.aggregates = request.aggregates, .groups = capture.groups, .by_arrival = true};
   if (capture.asks_for_stacks() && totals.groups.by.empty())
     totals.groups.by.push_back({.text = "stack", .built_in = BY_STACK});
@@ -14,14 +14,15 @@ TotalsSpec record_totals(const AttachRequest& request) {
   return totals;
 }
 
-CountedRecords::CountedRecords(TotalsSpec spec, const HitStacks* stacks, Output& output)
+CountedRecords::CountedRecords(TotalsSpec spec, const HitStacks* stacks, output::Output& output)
     : spec_(std::move(spec)), totals_(spec_, members_, nullptr), stacks_(stacks), output_(output) {
   totals_.begin(clock_ns(CLOCK_MONOTONIC));
 }
 
-bool CountedRecords::take(Bytes /*record*/, Event& event) {
+bool CountedRecords::take(Bytes /*record*/, events::Event& event) {
   ++count_;
-  totals_.add(event, stacks_ != nullptr ? stacks_->completeness() : StackCompleteness::complete);
+  totals_.add(event,
+              stacks_ != nullptr ? stacks_->completeness() : output::StackCompleteness::complete);
   return true;
 }
 
@@ -30,4 +31,4 @@ void CountedRecords::report(Time now) {
     output_.warn(reported.error().message);
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::trace

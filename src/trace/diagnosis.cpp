@@ -13,7 +13,7 @@
 #include <fmt/format.h>
 #include <map>
 
-namespace uprobectl {
+namespace uprobectl::trace {
 
 namespace {
 
@@ -23,7 +23,7 @@ constexpr std::size_t max_mappings = 4096;
 constexpr std::size_t max_ended = 65536;
 
 // Returns the path of the file as /proc/PID/maps shows it.
-std::string path_in_maps(const ProbedBinary& binary) {
+std::string path_in_maps(const resolve::ProbedBinary& binary) {
   if (!binary.real_path.starts_with("/proc/")) return binary.real_path;
   return read_descriptor_path(binary.file->fd()).value_or(binary.real_path);
 }
@@ -40,7 +40,7 @@ void merge_sorted(std::vector<Seen>& into, const std::vector<Seen>& from) {
   into.erase(std::ranges::unique(into).begin(), into.end());
 }
 
-void add_survey(MappingSurvey& into, const MappingSurvey& survey) {
+void add_survey(process::MappingSurvey& into, const process::MappingSurvey& survey) {
   merge_sorted(into.executable, survey.executable);
   merge_sorted(into.other_inode, survey.other_inode);
   merge_sorted(into.other_mount_namespace, survey.other_mount_namespace);
@@ -51,7 +51,7 @@ bool contains(std::span<const pid_t> pids, pid_t pid) {
   return std::ranges::find(pids, pid) != pids.end();
 }
 
-std::string explain_other_inode(const MappingSurvey& survey, const UnhitFacts& facts) {
+std::string explain_other_inode(const process::MappingSurvey& survey, const UnhitFacts& facts) {
   // Prefer a process in our mount namespace: it explains more.
   const auto here = std::ranges::find_if(
       survey.other_inode, [&](pid_t pid) { return !contains(survey.other_mount_namespace, pid); });
@@ -60,35 +60,35 @@ std::string explain_other_inode(const MappingSurvey& survey, const UnhitFacts& f
     const auto way = facts.takes_pids ? fmt::format("-p {} probes that one", pid)
                                       : fmt::format("nsenter -m -t {} runs it there", pid);
     return fmt::format("{} maps another file at this path, that of its own mount namespace: {}",
-                       describe_process(pid), way);
+                       process::describe_process(pid), way);
   }
   if (facts.change == FileChange::replaced)
     return fmt::format("{} maps the new file at this path: the probed file was replaced, run the "
                        "command again",
-                       describe_process(*here));
+                       process::describe_process(*here));
   const std::string way = facts.takes_pids
                               ? std::string("with -p, name the file without its folder to probe "
                                             "that one")
                               : std::string("restart the process to probe it");
   return fmt::format("{} maps another file that had this path: it was replaced, {}",
-                     describe_process(*here), way);
+                     process::describe_process(*here), way);
 }
 
-std::string explain_unmapped(const MappingSurvey& survey, std::span<const pid_t> pids) {
+std::string explain_unmapped(const process::MappingSurvey& survey, std::span<const pid_t> pids) {
   // Only what was recorded can be said about processes that have ended.
   if (!pids.empty() &&
-      std::ranges::none_of(pids, [](pid_t pid) { return read_comm(pid).has_value(); }))
+      std::ranges::none_of(pids, [](pid_t pid) { return process::read_comm(pid).has_value(); }))
     return pids.size() == 1
                ? fmt::format("process {} has ended and was not seen to map this file executable",
                              pids.front())
                : std::string("the processes have ended, and none was seen to map this file "
                              "executable");
-  std::string text =
-      pids.size() == 1
-          ? fmt::format("{} does not map this file executable", describe_process(pids.front()))
-          : std::string(pids.empty() ? "no process maps this file executable"
-                                     : "none of the processes maps this file "
-                                       "executable");
+  std::string text = pids.size() == 1
+                         ? fmt::format("{} does not map this file executable",
+                                       process::describe_process(pids.front()))
+                         : std::string(pids.empty() ? "no process maps this file executable"
+                                                    : "none of the processes maps this file "
+                                                      "executable");
   if (survey.unreadable > 0)
     text += fmt::format(" ({} could not be examined)",
                         counted(survey.unreadable, "process", "processes"));
@@ -97,11 +97,11 @@ std::string explain_unmapped(const MappingSurvey& survey, std::span<const pid_t>
 
 // "; process 4711 (app) maps another copy of it: /opt/lib/libfoo.so". Copies are not mentioned if
 // all processes were examined and some map the file itself.
-std::string mention_copy(const MappingSurvey& survey, bool filtered) {
+std::string mention_copy(const process::MappingSurvey& survey, bool filtered) {
   if (survey.other_copies.empty() || (!filtered && !survey.executable.empty())) return {};
-  const MappedCopy& copy = survey.other_copies.front();
+  const process::MappedCopy& copy = survey.other_copies.front();
   const std::string_view too = contains(survey.executable, copy.pid) ? ", too" : "";
-  return fmt::format("; {} maps another copy of it{}: {}", describe_process(copy.pid), too,
+  return fmt::format("; {} maps another copy of it{}: {}", process::describe_process(copy.pid), too,
                      copy.path);
 }
 
@@ -117,10 +117,10 @@ std::string mention_children(std::span<const pid_t> children) {
   if (children.empty()) return {};
   if (children.size() == 1)
     return fmt::format("; {}, a descendant, {} it: --follow probes it, too",
-                       describe_process(children.front()),
-                       read_comm(children.front()) ? "maps" : "mapped");
+                       process::describe_process(children.front()),
+                       process::read_comm(children.front()) ? "maps" : "mapped");
   const bool any_runs =
-      std::ranges::any_of(children, [](pid_t pid) { return read_comm(pid).has_value(); });
+      std::ranges::any_of(children, [](pid_t pid) { return process::read_comm(pid).has_value(); });
   return fmt::format("; {} {} it: --follow probes them, too",
                      counted(children.size(), "descendant", "descendants"),
                      any_runs ? "map" : "mapped");
@@ -130,8 +130,8 @@ namespace {
 
 // Returns the source name of the function that begins at the point. Debug info does not know clones
 // such as "f.constprop.0".
-std::optional<std::string_view> source_name(const ProbePoint& point) {
-  if (!point.symbol || point.symbol_offset != 0 || point.kind == SymbolKind::plt ||
+std::optional<std::string_view> source_name(const resolve::ProbePoint& point) {
+  if (!point.symbol || point.symbol_offset != 0 || point.kind == symbols::SymbolKind::plt ||
       point.inlined_into)
     return std::nullopt;
   return point.function();
@@ -142,9 +142,10 @@ std::string format_times(std::uint64_t count) {
 }
 
 // Returns the number of processes that map the file as a library, without those that execute it.
-std::size_t count_users(const ProbedBinary& binary, std::span<const pid_t> pids) {
-  return static_cast<std::size_t>(std::ranges::count_if(
-      pids, [&](pid_t pid) { return process_executable(pid) != binary.file->identity(); }));
+std::size_t count_users(const resolve::ProbedBinary& binary, std::span<const pid_t> pids) {
+  return static_cast<std::size_t>(std::ranges::count_if(pids, [&](pid_t pid) {
+    return process::process_executable(pid) != binary.file->identity();
+  }));
 }
 
 constexpr std::chrono::seconds first_report_delay{2};
@@ -158,26 +159,26 @@ constexpr std::size_t max_reported = 20;
 
 } // namespace
 
-std::string_view describe_obstacle(MappingObstacle obstacle) {
+std::string_view describe_obstacle(process::MappingObstacle obstacle) {
   switch (obstacle) {
-  case MappingObstacle::writable:
+  case process::MappingObstacle::writable:
     return "has its code in writable memory, where the kernel puts no breakpoints";
-  case MappingObstacle::shared:
+  case process::MappingObstacle::shared:
     return "maps its code shared (MAP_SHARED), where the kernel puts no breakpoints";
-  case MappingObstacle::replaced:
+  case process::MappingObstacle::replaced:
     break;
   }
   return "has replaced this part of the file by anonymous memory: it cannot be probed there";
 }
 
-ProbedFile probed_file(const ProbePoint& point) {
+process::ProbedFile probed_file(const resolve::ProbePoint& point) {
   return {.real_path = path_in_maps(*point.binary),
           .identity = point.binary->file->identity(),
           .offset = *uprobe_offset(point)};
 }
 
-std::vector<ProbedFile> probed_files(std::span<const Probe> probes) {
-  std::vector<ProbedFile> files;
+std::vector<process::ProbedFile> probed_files(std::span<const Probe> probes) {
+  std::vector<process::ProbedFile> files;
   files.reserve(probes.size());
   for (const Probe& probe : probes) files.push_back(probed_file(probe.point));
   return files;
@@ -189,50 +190,50 @@ ProcessHistory::ProcessHistory(const ProcessFilter& filter, bool records_names,
   const bool only_these = !filter.pids.empty() && filter.names.empty() && !filter.all;
   if (!records_names_ && !only_these) return;
   if (only_these) probed_.emplace(files_);
-  auto watch = MappingWatch::start(only_these ? filter.pids : std::vector<pid_t>());
+  auto watch = process::MappingWatch::start(only_these ? filter.pids : std::vector<pid_t>());
   if (watch) watch_ = std::move(*watch);
   if (!records_names_) return;
-  for (const pid_t pid : only_these ? filter.pids : all_processes())
-    if (auto name = read_comm(pid)) names_[pid] = std::move(*name);
+  for (const pid_t pid : only_these ? filter.pids : process::all_processes())
+    if (auto name = process::read_comm(pid)) names_[pid] = std::move(*name);
 }
 
 void ProcessHistory::update() {
-  if (watch_) watch_->drain([this](const MappingEvent& event) { add(event); });
+  if (watch_) watch_->drain([this](const process::MappingEvent& event) { add(event); });
 }
 
 bool ProcessHistory::is_replaced(pid_t pid) const {
   return std::ranges::find(replaced_, pid, &Replaced::pid) != replaced_.end();
 }
 
-void ProcessHistory::add(const MappingEvent& event) {
+void ProcessHistory::add(const process::MappingEvent& event) {
   switch (event.kind) {
-  case MappingEvent::Kind::mapped:
+  case process::MappingEvent::Kind::mapped:
     record_mapping(event);
     break;
-  case MappingEvent::Kind::executed:
+  case process::MappingEvent::Kind::executed:
     if (event.by_other_thread && replaced_.size() < max_pids)
       replaced_.push_back({.pid = event.pid, .time_ns = event.time_ns});
     [[fallthrough]];
-  case MappingEvent::Kind::renamed:
+  case process::MappingEvent::Kind::renamed:
     if (records_names_) names_[event.pid] = event.name;
     break;
-  case MappingEvent::Kind::forked:
+  case process::MappingEvent::Kind::forked:
     names_.erase(event.pid); // the name of a previous process with this pid
     break;
-  case MappingEvent::Kind::ended:
+  case process::MappingEvent::Kind::ended:
     forget_ended(event.pid);
     break;
   }
 }
 
-void ProcessHistory::record_mapping(const MappingEvent& event) {
+void ProcessHistory::record_mapping(const process::MappingEvent& event) {
   if (!probed_) return;
-  const Mapping& seen = event.mapping;
+  const process::Mapping& seen = event.mapping;
   if (seen.executable && (seen.path.empty() || seen.path.starts_with("[anon")) &&
       has_new_code_.size() < max_mappings)
     has_new_code_.insert(event.pid);
   if (known_mappings_.size() >= max_mappings || !probed_->is_relevant(event.mapping)) return;
-  const Mapping& mapping = event.mapping;
+  const process::Mapping& mapping = event.mapping;
   const bool is_new =
       known_mappings_.emplace(event.pid, mapping.identity, mapping.offset.value, mapping.path)
           .second;
@@ -250,14 +251,15 @@ void ProcessHistory::forget_ended(pid_t pid) {
 
 std::optional<std::string> ProcessHistory::find_name(pid_t pid) const {
   if (!records_names_) return std::nullopt;
-  if (auto now = read_comm(pid)) return now;
+  if (auto now = process::read_comm(pid)) return now;
   const auto known = names_.find(pid);
   if (known == names_.end()) return std::nullopt;
   return known->second;
 }
 
-std::vector<MappingSurvey> ProcessHistory::surveys(std::span<const pid_t> pids, bool others) const {
-  MappingSurveyor survey(files_);
+std::vector<process::MappingSurvey> ProcessHistory::surveys(std::span<const pid_t> pids,
+                                                            bool others) const {
+  process::MappingSurveyor survey(files_);
   for (const auto& [pid, mappings] : mapped_) {
     const bool is_one = std::ranges::find(pids, pid) != pids.end();
     if (is_one != others) survey.add(pid, mappings);
@@ -271,7 +273,7 @@ std::optional<std::uint32_t> NamespacePids::find(std::uint32_t pid, std::uint64_
   if (found != known_.end() && time_ns < found->second.read_ns + pid_trust_ns)
     return found->second.own;
   if (known_.size() >= max_pids) known_.clear();
-  const auto own = pid_in_namespace(static_cast<pid_t>(pid));
+  const auto own = process::pid_in_namespace(static_cast<pid_t>(pid));
   CachedPid& known = known_[pid];
   known.read_ns = time_ns;
   // Keep the known pid if the process has ended since.
@@ -279,29 +281,30 @@ std::optional<std::uint32_t> NamespacePids::find(std::uint32_t pid, std::uint64_
   return known.own;
 }
 
-std::vector<MappingSurvey> survey_points(std::span<const ProbePoint> points,
-                                         std::span<const pid_t> pids) {
-  std::vector<ProbedFile> files;
+std::vector<process::MappingSurvey> survey_points(std::span<const resolve::ProbePoint> points,
+                                                  std::span<const pid_t> pids) {
+  std::vector<process::ProbedFile> files;
   files.reserve(points.size());
-  for (const ProbePoint& point : points) files.push_back(probed_file(point));
+  for (const resolve::ProbePoint& point : points) files.push_back(probed_file(point));
   return survey_mappings(files, pids);
 }
 
-std::vector<MappingSurvey> survey_probes(std::span<const Probe> probes,
-                                         std::span<const pid_t> pids) {
+std::vector<process::MappingSurvey> survey_probes(std::span<const Probe> probes,
+                                                  std::span<const pid_t> pids) {
   return survey_mappings(probed_files(probes), pids);
 }
 
-void add_earlier_surveys(std::vector<MappingSurvey>& now, std::span<const MappingSurvey> earlier) {
+void add_earlier_surveys(std::vector<process::MappingSurvey>& now,
+                         std::span<const process::MappingSurvey> earlier) {
   for (std::size_t i = 0; i < now.size() && i < earlier.size(); ++i) add_survey(now[i], earlier[i]);
 }
 
-void add_surveys(std::span<Probe> probes, std::span<const MappingSurvey> surveys) {
+void add_surveys(std::span<Probe> probes, std::span<const process::MappingSurvey> surveys) {
   for (std::size_t i = 0; i < probes.size() && i < surveys.size(); ++i)
     add_survey(probes[i].survey, surveys[i]);
 }
 
-std::string diagnose(const MappingSurvey& survey, std::span<const pid_t> pids,
+std::string diagnose(const process::MappingSurvey& survey, std::span<const pid_t> pids,
                      const UnhitFacts& facts) {
   std::string text;
   if (!facts.without_breakpoint.empty())
@@ -309,7 +312,7 @@ std::string diagnose(const MappingSurvey& survey, std::span<const pid_t> pids,
   else if (!survey.executable.empty())
     text = fmt::format("mapped by {}, but not called while it was probed",
                        survey.executable.size() == 1
-                           ? describe_process(survey.executable.front())
+                           ? process::describe_process(survey.executable.front())
                            : counted(survey.executable.size(), "process", "processes")) +
            mention_inlined(facts);
   else if (facts.file_was_hit)
@@ -325,16 +328,16 @@ std::string diagnose(const MappingSurvey& survey, std::span<const pid_t> pids,
 
 void find_unprobed_children(std::span<Probe> probes, std::span<const pid_t> pids) {
   std::vector<pid_t> children;
-  for (const pid_t pid : pids) merge_sorted(children, find_descendants(pid));
+  for (const pid_t pid : pids) merge_sorted(children, process::find_descendants(pid));
   std::erase_if(children, [&](pid_t pid) { return contains(pids, pid); });
   if (children.empty()) return;
-  const std::vector<MappingSurvey> surveys = survey_probes(probes, children);
+  const std::vector<process::MappingSurvey> surveys = survey_probes(probes, children);
   for (std::size_t i = 0; i < surveys.size(); ++i)
     merge_sorted(probes[i].facts.children, surveys[i].executable);
 }
 
 void find_inlined(std::span<Probe* const> probes, BinaryCache& binaries) {
-  std::map<std::shared_ptr<const ProbedBinary>, std::vector<Probe*>> by_binary;
+  std::map<std::shared_ptr<const resolve::ProbedBinary>, std::vector<Probe*>> by_binary;
   for (Probe* const probe : probes)
     if (source_name(probe->point)) by_binary[probe->point.binary].push_back(probe);
 
@@ -352,11 +355,11 @@ void find_inlined(std::span<Probe* const> probes, BinaryCache& binaries) {
   }
 }
 
-std::uint64_t shown_hits(const ProbeCounts& counts, const CaptureSpec& capture) {
+std::uint64_t shown_hits(const bpf::ProbeCounts& counts, const events::CaptureSpec& capture) {
   return capture.pair_calls ? counts.returns : counts.entries + counts.returns;
 }
 
-std::string explain_hidden_hits(const ProbeCounts& counts, const CaptureSpec& capture,
+std::string explain_hidden_hits(const bpf::ProbeCounts& counts, const events::CaptureSpec& capture,
                                 std::uint64_t undecided) {
   if (shown_hits(counts, capture) > 0) return {};
   if (counts.excluded > 0) {
@@ -387,7 +390,8 @@ std::string explain_hidden_hits(const ProbeCounts& counts, const CaptureSpec& ca
 }
 
 void warn_about_shared_libraries(std::span<const Probe> probes,
-                                 std::span<const MappingSurvey> surveys, Output& output) {
+                                 std::span<const process::MappingSurvey> surveys,
+                                 output::Output& output) {
   // The probe that most processes map, by file path.
   std::map<std::string_view, std::size_t> most;
   for (std::size_t i = 0; i < probes.size() && i < surveys.size(); ++i) {
@@ -397,7 +401,7 @@ void warn_about_shared_libraries(std::span<const Probe> probes,
   }
   for (const auto& [path, i] : most) {
     if (surveys[i].executable.size() < many_processes) continue;
-    const ProbedBinary& binary = *probes[i].point.binary;
+    const resolve::ProbedBinary& binary = *probes[i].point.binary;
     const std::size_t users = count_users(binary, surveys[i].executable);
     if (users >= many_processes)
       output.gathered_warning(
@@ -409,7 +413,7 @@ void warn_about_shared_libraries(std::span<const Probe> probes,
 }
 
 UnhitReporter::UnhitReporter(std::span<Probe> probes, const ProbeProgram& program,
-                             const FilteredProcesses& processes, Output& output, Time start)
+                             const FilteredProcesses& processes, output::Output& output, Time start)
     : probes_(probes), program_(program), processes_(processes), output_(output),
       next_(start + first_report_delay) {}
 
@@ -431,7 +435,7 @@ std::map<std::size_t, std::string> UnhitReporter::explain_unhit_probes() const {
       result[probe->number] = processes_.explain_no_process();
     return result;
   }
-  std::vector<ProbedFile> files;
+  std::vector<process::ProbedFile> files;
   for (const Probe* const probe : unexplained) files.push_back(probed_file(probe->point));
   const auto surveys = survey_mappings(files, pids);
   for (std::size_t i = 0; i < unexplained.size(); ++i)
@@ -453,4 +457,4 @@ void UnhitReporter::report(Time now) {
   next_ = end + std::max<Time::duration>(report_interval, (end - now) * max_share);
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::trace

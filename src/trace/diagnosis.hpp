@@ -20,14 +20,14 @@
 #include <set>
 #include <unordered_map>
 
-namespace uprobectl {
+namespace uprobectl::trace {
 
 // "has its code in writable memory, where …", to follow the process.
-std::string_view describe_obstacle(MappingObstacle obstacle);
+std::string_view describe_obstacle(process::MappingObstacle obstacle);
 
 // The file of the probe, as MappingSurveyor takes it.
-ProbedFile probed_file(const ProbePoint& point);
-std::vector<ProbedFile> probed_files(std::span<const Probe> probes);
+process::ProbedFile probed_file(const resolve::ProbePoint& point);
+std::vector<process::ProbedFile> probed_files(std::span<const Probe> probes);
 
 // Records the mappings and names of processes during a run, because many of them have ended when
 // the run ends.
@@ -55,18 +55,18 @@ public:
   bool is_replaced(pid_t pid) const; // whether take_replaced() would return it
   // Returns for each probe the recorded mappings of `pids` or, with `others`, of all other recorded
   // processes.
-  std::vector<MappingSurvey> surveys(std::span<const pid_t> pids, bool others) const;
+  std::vector<process::MappingSurvey> surveys(std::span<const pid_t> pids, bool others) const;
 
 private:
-  void add(const MappingEvent& event);
-  void record_mapping(const MappingEvent& event);
+  void add(const process::MappingEvent& event);
+  void record_mapping(const process::MappingEvent& event);
   void forget_ended(pid_t pid);
 
   bool records_names_ = false;
-  std::vector<ProbedFile> files_;
-  std::optional<MappingSurveyor> probed_; // if mappings are recorded
-  std::optional<MappingWatch> watch_;
-  std::map<pid_t, std::vector<Mapping>> mapped_; // mappings of probed files
+  std::vector<process::ProbedFile> files_;
+  std::optional<process::MappingSurveyor> probed_; // if mappings are recorded
+  std::optional<process::MappingWatch> watch_;
+  std::map<pid_t, std::vector<process::Mapping>> mapped_; // mappings of probed files
   std::set<std::tuple<pid_t, FileIdentity, std::uint64_t, std::string>> known_mappings_;
   std::set<pid_t> has_new_code_;
   std::unordered_map<pid_t, std::string> names_;
@@ -92,19 +92,20 @@ private:
 
 // Returns what the processes map, for each point or probe. Without pids, all processes are
 // examined.
-std::vector<MappingSurvey> survey_points(std::span<const ProbePoint> points,
-                                         std::span<const pid_t> pids);
-std::vector<MappingSurvey> survey_probes(std::span<const Probe> probes,
-                                         std::span<const pid_t> pids);
+std::vector<process::MappingSurvey> survey_points(std::span<const resolve::ProbePoint> points,
+                                                  std::span<const pid_t> pids);
+std::vector<process::MappingSurvey> survey_probes(std::span<const Probe> probes,
+                                                  std::span<const pid_t> pids);
 
 // Adds what an earlier survey saw of processes that have ended since.
-void add_earlier_surveys(std::vector<MappingSurvey>& now, std::span<const MappingSurvey> earlier);
+void add_earlier_surveys(std::vector<process::MappingSurvey>& now,
+                         std::span<const process::MappingSurvey> earlier);
 // Adds surveys to Probe::survey, by probe number.
-void add_surveys(std::span<Probe> probes, std::span<const MappingSurvey> surveys);
+void add_surveys(std::span<Probe> probes, std::span<const process::MappingSurvey> surveys);
 
 // Explains an unhit probe in one line, without subject: "no process maps this file executable". The
 // survey is over `pids`, or over all processes if that is empty.
-std::string diagnose(const MappingSurvey& survey, std::span<const pid_t> pids,
+std::string diagnose(const process::MappingSurvey& survey, std::span<const pid_t> pids,
                      const UnhitFacts& facts = {});
 
 // Adds to UnhitFacts::children the descendants of `pids` that map a probe executable.
@@ -117,7 +118,8 @@ void find_inlined(std::span<Probe* const> probes, BinaryCache& binaries);
 // pays for system-wide probes. `surveys` are over all processes.
 constexpr std::size_t many_processes = 10;
 void warn_about_shared_libraries(std::span<const Probe> probes,
-                                 std::span<const MappingSurvey> surveys, Output& output);
+                                 std::span<const process::MappingSurvey> surveys,
+                                 output::Output& output);
 
 // Reports during a run which probes were not hit so far, and why (--verbose).
 class UnhitReporter {
@@ -126,7 +128,7 @@ public:
 
   // Borrows the arguments.
   UnhitReporter(std::span<Probe> probes, const ProbeProgram& program,
-                const FilteredProcesses& processes, Output& output, Time start);
+                const FilteredProcesses& processes, output::Output& output, Time start);
 
   // Reports new explanations from time to time. Does nothing without --verbose.
   void report(Time now);
@@ -137,7 +139,7 @@ private:
   std::span<Probe> probes_;
   const ProbeProgram& program_;
   const FilteredProcesses& processes_;
-  Output& output_;
+  output::Output& output_;
   Time next_;
   std::map<std::size_t, std::string> reported_;
 };
@@ -146,12 +148,12 @@ private:
 std::string mention_children(std::span<const pid_t> children);
 
 // The hits that filters have let through. Of calls, those that have returned.
-std::uint64_t shown_hits(const ProbeCounts& counts, const CaptureSpec& capture);
+std::uint64_t shown_hits(const bpf::ProbeCounts& counts, const events::CaptureSpec& capture);
 
 // Explains in one line, without subject, why a probe that was hit has shown nothing: "called 3
 // times, but --if held for none of them". Returns an empty string if it was not hit, or if hits
 // were shown. `undecided`: hits of the run for which a filter could not be decided.
-std::string explain_hidden_hits(const ProbeCounts& counts, const CaptureSpec& capture,
+std::string explain_hidden_hits(const bpf::ProbeCounts& counts, const events::CaptureSpec& capture,
                                 std::uint64_t undecided = 0);
 
-} // namespace uprobectl
+} // namespace uprobectl::trace

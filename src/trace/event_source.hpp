@@ -11,7 +11,7 @@
 #include <functional>
 #include <poll.h>
 
-namespace uprobectl {
+namespace uprobectl::trace {
 
 // Events of a run that were not written, with the reason.
 struct Loss {
@@ -24,7 +24,7 @@ namespace loss_reasons {
 constexpr std::string_view buffer_full = "ring buffer full";
 constexpr std::string_view corrupt = "record could not be decoded";
 constexpr std::string_view unsubmitted = "reserved in the ring buffer and never written";
-constexpr std::string_view over_max_events = over_max_events_reason;
+constexpr std::string_view over_max_events = output::over_max_events_reason;
 constexpr std::string_view output_blocked = "output is blocked: nothing reads it";
 constexpr std::string_view output_closed = "the reader of the output has gone";
 constexpr std::string_view output_failed = "the output could not be written";
@@ -65,7 +65,7 @@ struct SourceState {
 // Sends the events of a run, and reports what was lost.
 class EventSource {
 public:
-  using Visit = std::function<bool(const Event&)>;
+  using Visit = std::function<bool(const events::Event&)>;
 
   EventSource() = default;
   EventSource(const EventSource&) = delete;
@@ -87,4 +87,4 @@ public:
   virtual void report_aggregates(std::chrono::steady_clock::time_point /*now*/) {}
 };
 
-} // namespace uprobectl
+} // namespace uprobectl::trace

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 
-namespace uprobectl {
+namespace uprobectl::trace {
 
 namespace {
 
@@ -18,23 +18,25 @@ constexpr std::uint64_t max_empty_intervals = 1U << 20U;
 
 // Whether nobody has set a process, thread or name: that of a record is known of its sender at
 // most.
-bool is_unset(const Value& value) {
+bool is_unset(const values::Value& value) {
   const auto* const text = std::get_if<std::string>(&value.value);
   return text != nullptr ? text->empty() : number_of(value) == 0;
 }
 
 } // namespace
 
-Result<void> check_record_totals(const TotalsSpec& totals, std::span<const ValueType> records) {
+Result<void> check_record_totals(const TotalsSpec& totals,
+                                 std::span<const values::ValueType> records) {
   if (auto checked = check_record_groups(totals.groups, records); !checked) return checked;
   if (totals.measured) return check_record_sum("--measure", *totals.measured, records);
   return {};
 }
 
-const ProbePoint* EventTotals::first_point(const ProbePoint& point, std::uint32_t probe) {
+const resolve::ProbePoint* EventTotals::first_point(const resolve::ProbePoint& point,
+                                                    std::uint32_t probe) {
   if (const auto known = first_points_.find(&point); known != first_points_.end())
     return known->second;
-  const ProbePoint* first = &point;
+  const resolve::ProbePoint* first = &point;
   if (point.static_probe)
     for (const auto& [other, known_first] : first_points_)
       if (known_first->binary == point.binary && known_first->symbol == point.symbol)
@@ -48,12 +50,12 @@ const ProbePoint* EventTotals::first_point(const ProbePoint& point, std::uint32_
 }
 
 // Spans of a name are counted together, wherever they begin.
-const ProbePoint* EventTotals::point_of_span(const Event& event) {
-  const ProbePoint* const first = first_point(*event.point, event.probe);
+const resolve::ProbePoint* EventTotals::point_of_span(const events::Event& event) {
+  const resolve::ProbePoint* const first = first_point(*event.point, event.probe);
   return span_points_.try_emplace(std::string(event.span->name), first).first->second;
 }
 
-void EventTotals::add_point(const ProbePoint& point, std::uint32_t probe) {
+void EventTotals::add_point(const resolve::ProbePoint& point, std::uint32_t probe) {
   first_point(point, probe);
 }
 
@@ -74,23 +76,25 @@ CountedTime EventTotals::time_of(std::uint64_t interval) const {
 }
 
 // A hit whose stack was not unwound has one without frames; a record without a stack has none.
-EventTotals::CountedStack EventTotals::find_stack(const Event& event,
-                                                  StackCompleteness completeness) {
+EventTotals::CountedStack EventTotals::find_stack(const events::Event& event,
+                                                  output::StackCompleteness completeness) {
   const bool is_counted = spec_.by_stack || spec_.groups.has(BY_STACK);
   if (!is_counted || (event.stack == nullptr && event.record != nullptr)) return {};
   unwind::Stack stack = event.stack != nullptr ? *event.stack : unwind::Stack();
-  if (event.left_by != ExitKind::unknown && event.point != nullptr) fold_exit(stack, *event.point);
+  if (event.left_by != events::ExitKind::unknown && event.point != nullptr)
+    fold_exit(stack, *event.point);
   CountedStack counted{stacks_.keep(stack)};
   if (!counted.stack->stack.frames.empty()) counted.completeness = completeness;
   return counted;
 }
 
-void EventTotals::count(const Event& event, bool on_return, StackCompleteness completeness) {
+void EventTotals::count(const events::Event& event, bool on_return,
+                        output::StackCompleteness completeness) {
   if (!spec_.aggregates.counts || event.point == nullptr) return;
   has_events_ = true;
   const bool is_span = event.span != nullptr;
   const bool by_stack = spec_.by_stack || spec_.groups.has(BY_STACK);
-  const ProbePoint* const first =
+  const resolve::ProbePoint* const first =
       is_span && !by_stack ? point_of_span(event) : first_point(*event.point, event.probe);
   CountedStack counted = find_stack(event, completeness);
   if (!spec_.groups.by.empty()) return count_values(first, event, on_return, counted);
@@ -108,19 +112,19 @@ void EventTotals::count(const Event& event, bool on_return, StackCompleteness co
 
 // The run makes one event of an entry and its return if it counts by arguments. In a run that did
 // not, only one of both is counted.
-bool EventTotals::is_counted_elsewhere(const Event& event) {
+bool EventTotals::is_counted_elsewhere(const events::Event& event) {
   if (!counts_arguments_ || event.latency_ns) return false;
   const auto has_value = [&](const std::string& name) {
     return values_.find(name, event).has_value();
   };
   if (std::ranges::any_of(names_, has_value)) return false;
   if (values_.has_other_event(names_, event)) return true;
-  return has_entries_ && event.kind == EventKind::on_return; // neither has a value
+  return has_entries_ && event.kind == events::EventKind::on_return; // neither has a value
 }
 
-void EventTotals::count_values(const ProbePoint* point, const Event& event, bool on_return,
-                               const CountedStack& stack) {
-  const GroupSpec& groups = spec_.groups;
+void EventTotals::count_values(const resolve::ProbePoint* point, const events::Event& event,
+                               bool on_return, const CountedStack& stack) {
+  const events::GroupSpec& groups = spec_.groups;
   std::erase_if(missing_,
                 [&](const std::string& name) { return values_.find(name, event).has_value(); });
   std::optional<std::int64_t> measured;
@@ -129,15 +133,15 @@ void EventTotals::count_values(const ProbePoint* point, const Event& event, bool
   else if (groups.measured)
     measured = values_.find_number(*groups.measured, event);
   // As in the run: an argument comes before the built-in variable of this name.
-  std::vector<ArgumentValue> values = group_values(groups, event, values_);
+  std::vector<events::ArgumentValue> values = group_values(groups, event, values_);
   auto value = values.begin();
-  for (const GroupValue& asked : groups.by) {
+  for (const events::GroupValue& asked : groups.by) {
     if (asked.built_in == BY_STACK) continue;
-    ArgumentValue& counted = *value++;
+    events::ArgumentValue& counted = *value++;
     if (!asked.built_in) continue;
     auto argument = find_value(asked.text, event);
     if (!argument && event.record != nullptr && is_unset(counted.value))
-      argument = {.value = {Value::Unreadable{"not in the record"}}};
+      argument = {.value = {values::Value::Unreadable{"not in the record"}}};
     if (!argument) continue;
     argument->name = asked.text; // which outlives the event
     counted = std::move(*argument);
@@ -156,58 +160,59 @@ void EventTotals::count_values(const ProbePoint* point, const Event& event, bool
                  .span = std::string(event.span != nullptr ? event.span->name : "")});
 }
 
-void EventTotals::measure_call(const OpenCall& call, std::uint64_t end_ns) {
+void EventTotals::measure_call(const events::OpenCall& call, std::uint64_t end_ns) {
   if (!spec_.aggregates.histograms || spec_.measured) return;
-  const ProbePoint* const first = first_point(*call.point, call.probe);
+  const resolve::ProbePoint* const first = first_point(*call.point, call.probe);
   std::optional<std::uint64_t> time = call.waiting_ns;
   if (spec_.measured_time == TIME_LATENCY) time = duration_of(call, end_ns);
   if (spec_.measured_time == TIME_ON_CPU) time = on_cpu_ns(call, end_ns);
-  if (needs_causes(spec_.measured_time)) {
+  if (events::needs_causes(spec_.measured_time)) {
     time.reset();
     if (call.caused_ns) time = (*call.caused_ns)[spec_.measured_time - TIME_PREEMPTED];
   }
-  if (time) add_duration(interval_at(end_ns).histograms[{first, {}}], *time);
+  if (time) events::add_duration(interval_at(end_ns).histograms[{first, {}}], *time);
 }
 
-EventTotals::Measured EventTotals::measured_of(const Event& event) {
+EventTotals::Measured EventTotals::measured_of(const events::Event& event) {
   if (event.record != nullptr) return {nullptr, event.record->map};
   if (event.span != nullptr) return {point_of_span(event), std::string(event.span->name)};
   return {first_point(*event.point, event.probe), {}};
 }
 
-void EventTotals::measure(const Event& event) {
+void EventTotals::measure(const events::Event& event) {
   if (!spec_.aggregates.histograms) return;
   has_events_ = true;
-  const auto histogram = [&]() -> Histogram& {
+  const auto histogram = [&]() -> bpf::Histogram& {
     return interval_at(event.time_ns).histograms[measured_of(event)];
   };
   if (!spec_.measured) {
-    if (const auto time = time_in(event, spec_.measured_time)) add_duration(histogram(), *time);
+    if (const auto time = time_in(event, spec_.measured_time))
+      events::add_duration(histogram(), *time);
     return;
   }
   std::erase_if(missing_,
                 [&](const std::string& name) { return values_.find(name, event).has_value(); });
   if (const auto number = values_.find_number(*spec_.measured, event))
-    add_number(histogram(), *number);
+    events::add_number(histogram(), *number);
 }
 
-void EventTotals::add(const Event& event, StackCompleteness completeness) {
+void EventTotals::add(const events::Event& event, output::StackCompleteness completeness) {
   if (event.record != nullptr) {
     has_events_ = true;
     if (spec_.aggregates.counts)
       count_values(nullptr, event, false, find_stack(event, completeness));
     return measure(event);
   }
-  if (event.point == nullptr || event.kind == EventKind::wait) return; // calls are counted
-  has_entries_ |= event.kind == EventKind::entry;
+  if (event.point == nullptr || event.kind == events::EventKind::wait) return; // calls are counted
+  has_entries_ |= event.kind == events::EventKind::entry;
   // A paired call is one event, at its return.
   if (!is_counted_elsewhere(event))
-    count(event, event.kind == EventKind::on_return && !event.latency_ns, completeness);
+    count(event, event.kind == events::EventKind::on_return && !event.latency_ns, completeness);
   measure(event);
 }
 
 void EventTotals::write_tallies(const Interval& interval, const CountedTime& time,
-                                Output& output) const {
+                                output::Output& output) const {
   std::vector<CountRow> counts;
   std::vector<std::string> names; // of processes
   names.reserve(interval.tallies.size());
@@ -232,7 +237,8 @@ void EventTotals::write_tallies(const Interval& interval, const CountedTime& tim
   write_counts(std::move(counts), spec_.aggregates, time, output);
 }
 
-void EventTotals::write(const Interval& interval, const CountedTime& time, Output& output) const {
+void EventTotals::write(const Interval& interval, const CountedTime& time,
+                        output::Output& output) const {
   const AggregateSpec& spec = spec_.aggregates;
   if (stacks_.were_too_many())
     output.warn_once("too many different stacks: further ones are counted together, without "
@@ -243,8 +249,9 @@ void EventTotals::write(const Interval& interval, const CountedTime& time, Outpu
   else if (spec.counts)
     write_tallies(interval, time, output);
   if (!spec.histograms) return;
-  std::vector<HistogramRecord> histograms;
-  const auto add = [&](const ProbePoint* point, std::string_view map, const Histogram& histogram) {
+  std::vector<output::HistogramRecord> histograms;
+  const auto add = [&](const resolve::ProbePoint* point, std::string_view map,
+                       const bpf::Histogram& histogram) {
     histograms.push_back(
         {.point = point, .map = map, .in_nanoseconds = !spec_.measured, .histogram = histogram});
   };
@@ -258,7 +265,7 @@ void EventTotals::write(const Interval& interval, const CountedTime& time, Outpu
   for (const auto& [number, point] : by_number_) {
     if (!span_points_.empty()) break; // all events are spans
     const auto measured = interval.histograms.find({point, {}});
-    add(point, {}, measured != interval.histograms.end() ? measured->second : Histogram());
+    add(point, {}, measured != interval.histograms.end() ? measured->second : bpf::Histogram());
   }
   for (const auto& [measured, histogram] : interval.histograms)
     if (measured.first == nullptr) add(nullptr, measured.second, histogram);
@@ -266,7 +273,7 @@ void EventTotals::write(const Interval& interval, const CountedTime& time, Outpu
 }
 
 // Writes the intervals before the given one.
-void EventTotals::write_until(std::uint64_t end, Output& output) {
+void EventTotals::write_until(std::uint64_t end, output::Output& output) {
   while (next_ < end) {
     const auto first = intervals_.begin();
     const std::uint64_t with_events = first != intervals_.end() ? std::min(first->first, end) : end;
@@ -280,7 +287,7 @@ void EventTotals::write_until(std::uint64_t end, Output& output) {
   }
 }
 
-void EventTotals::advance(std::uint64_t now_ns, Output& output) {
+void EventTotals::advance(std::uint64_t now_ns, output::Output& output) {
   if (!spec_.aggregates.interval || now_ns < begin_ns_ + max_disorder_ns) return;
   write_until(interval_number(now_ns - max_disorder_ns), output);
 }
@@ -291,7 +298,7 @@ Result<void> EventTotals::check_missing() const {
   return fail(ErrorKind::not_found, fmt::format("no event has the value '{}'", missing_.front()));
 }
 
-Result<void> EventTotals::end_interval(std::uint64_t now_ns, Output& output) {
+Result<void> EventTotals::end_interval(std::uint64_t now_ns, output::Output& output) {
   if (auto checked = check_missing(); !checked) return checked;
   write(intervals_[0], {.since_ns = begin_ns_, .until_ns = now_ns}, output);
   intervals_.clear();
@@ -299,7 +306,7 @@ Result<void> EventTotals::end_interval(std::uint64_t now_ns, Output& output) {
   return {};
 }
 
-Result<void> EventTotals::finish(std::uint64_t end_ns, Output& output) {
+Result<void> EventTotals::finish(std::uint64_t end_ns, output::Output& output) {
   if (!spec_.aggregates.interval) return end_interval(end_ns, output);
   if (auto checked = check_missing(); !checked) return checked;
   write_until(interval_number(end_ns), output);
@@ -312,4 +319,4 @@ Result<void> EventTotals::finish(std::uint64_t end_ns, Output& output) {
   return {};
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::trace

@@ -11,27 +11,29 @@
 
 #include <map>
 
-namespace uprobectl {
+namespace uprobectl::trace {
 
 // What is counted.
 struct TotalsSpec {
   AggregateSpec aggregates = {};
-  bool by_process = false;                  // counts each process separately
-  bool by_stack = false;                    // counts each stack separately
-  GroupSpec groups = {};                    // counts by these values instead
-  std::optional<SummedValue> measured = {}; // the value of histograms
-  call_time measured_time = TIME_LATENCY;   // or, without it, this time of calls
+  bool by_process = false;                          // counts each process separately
+  bool by_stack = false;                            // counts each stack separately
+  events::GroupSpec groups = {};                    // counts by these values instead
+  std::optional<events::SummedValue> measured = {}; // the value of histograms
+  call_time measured_time = TIME_LATENCY;           // or, without it, this time of calls
   bool by_arrival = false; // intervals end with end_interval(), not by the times of events
 };
 
 // Fails if none of the types that the records may have has what is counted and measured. Without
 // types nothing is known before.
-Result<void> check_record_totals(const TotalsSpec& totals, std::span<const ValueType> records);
+Result<void> check_record_totals(const TotalsSpec& totals,
+                                 std::span<const values::ValueType> records);
 
 class EventTotals {
 public:
   // Borrows the arguments but `find_process_name`.
-  EventTotals(const TotalsSpec& spec, EventValues& values, ProcessNameLookup find_process_name)
+  EventTotals(const TotalsSpec& spec, events::EventValues& values,
+              ProcessNameLookup find_process_name)
       : spec_(spec), values_(values), find_process_name_(std::move(find_process_name)),
         missing_(spec.groups.names()), names_(missing_),
         counts_arguments_(!spec.groups.by.empty() && spec.groups.reads_arguments()) {
@@ -40,32 +42,33 @@ public:
   }
 
   // A point that the run records: it has a histogram, even without events.
-  void add_point(const ProbePoint& point, std::uint32_t probe);
+  void add_point(const resolve::ProbePoint& point, std::uint32_t probe);
   // Counting begins. The times are CLOCK_MONOTONIC.
   void begin(std::uint64_t time_ns) { begin_ns_ = time_ns; }
 
   // Records of users' programs belong to no probe: they are counted by their maps. `completeness`:
   // of the stack of the event.
-  void add(const Event& event, StackCompleteness completeness = StackCompleteness::complete);
+  void add(const events::Event& event,
+           output::StackCompleteness completeness = output::StackCompleteness::complete);
   // For calls that were nested: one call, by its entry or exit; how long a call took.
-  void count_call(const Event& event) { count(event, false); }
-  void measure_call(const OpenCall& call, std::uint64_t end_ns);
+  void count_call(const events::Event& event) { count(event, false); }
+  void measure_call(const events::OpenCall& call, std::uint64_t end_ns);
   // A value of an event, or its latency.
-  void measure(const Event& event);
+  void measure(const events::Event& event);
   // Writes the intervals that are over: later events are not of them.
-  void advance(std::uint64_t now_ns, Output& output);
+  void advance(std::uint64_t now_ns, output::Output& output);
   // Writes what was counted since the last interval or the beginning. Fails as finish().
-  Result<void> end_interval(std::uint64_t now_ns, Output& output);
+  Result<void> end_interval(std::uint64_t now_ns, output::Output& output);
   // Writes the rest. Fails with `not_found` if events were counted by a value that none of them
   // has.
-  Result<void> finish(std::uint64_t end_ns, Output& output);
+  Result<void> finish(std::uint64_t end_ns, output::Output& output);
 
 private:
   struct Key {
-    const ProbePoint* point = nullptr; // borrowed
+    const resolve::ProbePoint* point = nullptr; // borrowed
     bool on_return = false;
     std::uint32_t pid = 0; // if processes are counted separately
-    StackCompleteness completeness = StackCompleteness::complete;
+    output::StackCompleteness completeness = output::StackCompleteness::complete;
     std::size_t stack = 0; // its number, if stacks are counted separately
     std::string span = {}; // the spans of this name are counted
     auto operator<=>(const Key&) const = default;
@@ -76,39 +79,40 @@ private:
     std::shared_ptr<const KeptStack> stack = {};
   };
   // A point, the map of records, or a point and the name of the spans that begin there.
-  using Measured = std::pair<const ProbePoint*, std::string>;
+  using Measured = std::pair<const resolve::ProbePoint*, std::string>;
   struct Interval {
     GroupRows rows; // if it counts by values
     std::map<Key, Tally> tallies;
-    std::map<Measured, Histogram> histograms;
+    std::map<Measured, bpf::Histogram> histograms;
   };
   // A stack by which an event is counted; null: none.
   struct CountedStack {
     std::shared_ptr<const KeptStack> stack = {};
-    StackCompleteness completeness = StackCompleteness::complete;
+    output::StackCompleteness completeness = output::StackCompleteness::complete;
   };
 
   std::uint64_t interval_number(std::uint64_t time_ns) const;
   Interval& interval_at(std::uint64_t time_ns);
   CountedTime time_of(std::uint64_t interval) const;
-  const ProbePoint* first_point(const ProbePoint& point, std::uint32_t probe);
-  const ProbePoint* point_of_span(const Event& event);
+  const resolve::ProbePoint* first_point(const resolve::ProbePoint& point, std::uint32_t probe);
+  const resolve::ProbePoint* point_of_span(const events::Event& event);
   Result<void> check_missing() const;
-  CountedStack find_stack(const Event& event, StackCompleteness completeness);
-  void count(const Event& event, bool on_return,
-             StackCompleteness completeness = StackCompleteness::complete);
+  CountedStack find_stack(const events::Event& event, output::StackCompleteness completeness);
+  void count(const events::Event& event, bool on_return,
+             output::StackCompleteness completeness = output::StackCompleteness::complete);
   // Whether the other event of the call is counted instead.
-  bool is_counted_elsewhere(const Event& event);
+  bool is_counted_elsewhere(const events::Event& event);
   // `point`: null for a record of a user's program.
-  void count_values(const ProbePoint* point, const Event& event, bool on_return,
+  void count_values(const resolve::ProbePoint* point, const events::Event& event, bool on_return,
                     const CountedStack& stack);
-  Measured measured_of(const Event& event);
-  void write_tallies(const Interval& interval, const CountedTime& time, Output& output) const;
-  void write(const Interval& interval, const CountedTime& time, Output& output) const;
-  void write_until(std::uint64_t end, Output& output);
+  Measured measured_of(const events::Event& event);
+  void write_tallies(const Interval& interval, const CountedTime& time,
+                     output::Output& output) const;
+  void write(const Interval& interval, const CountedTime& time, output::Output& output) const;
+  void write_until(std::uint64_t end, output::Output& output);
 
   const TotalsSpec& spec_;
-  EventValues& values_;
+  events::EventValues& values_;
   ProcessNameLookup find_process_name_;
   std::vector<std::string> missing_; // values that no event had
   std::uint64_t begin_ns_ = 0;
@@ -121,10 +125,11 @@ private:
   std::uint64_t next_ = 0;                      // the first that was not written
   // The numbers of points, and the points in their order. The locations of a static probe are
   // counted as one.
-  std::map<const ProbePoint*, std::uint32_t> numbers_;
-  std::map<std::uint32_t, const ProbePoint*> by_number_;
-  std::map<const ProbePoint*, const ProbePoint*> first_points_;
-  std::map<std::string, const ProbePoint*, std::less<>> span_points_; // that began the first one
+  std::map<const resolve::ProbePoint*, std::uint32_t> numbers_;
+  std::map<std::uint32_t, const resolve::ProbePoint*> by_number_;
+  std::map<const resolve::ProbePoint*, const resolve::ProbePoint*> first_points_;
+  std::map<std::string, const resolve::ProbePoint*, std::less<>>
+      span_points_; // that began the first one
 };
 
-} // namespace uprobectl
+} // namespace uprobectl::trace

@@ -6,31 +6,35 @@
 
 #include <algorithm>
 
-namespace uprobectl {
+namespace uprobectl::trace {
 
 namespace {
 
-std::size_t bytes_of(const Value& value);
+std::size_t bytes_of(const values::Value& value);
 
-std::size_t bytes_of(const DataMember& member) {
+std::size_t bytes_of(const values::DataMember& member) {
   return sizeof(member) + member.name.size() + bytes_of(member.value);
 }
 
 // What a value has on the heap, about.
-std::size_t bytes_of(const Value& value) {
+std::size_t bytes_of(const values::Value& value) {
   const auto sum = [](const auto& parts) {
     std::size_t bytes = 0;
     for (const auto& part : parts) bytes += sizeof(part) + bytes_of(part);
     return bytes;
   };
   if (const auto* const text = std::get_if<std::string>(&value.value)) return text->size();
-  if (const auto* const cut = std::get_if<Value::Cut>(&value.value)) return cut->text.size();
-  if (const auto* const raw = std::get_if<Value::Raw>(&value.value)) return raw->bytes.size();
-  if (const auto* const members = std::get_if<Value::Struct>(&value.value)) return sum(*members);
-  if (const auto* const elements = std::get_if<Value::Array>(&value.value)) return sum(*elements);
-  if (const auto* const dynamic = std::get_if<Value::Dynamic>(&value.value))
+  if (const auto* const cut = std::get_if<values::Value::Cut>(&value.value))
+    return cut->text.size();
+  if (const auto* const raw = std::get_if<values::Value::Raw>(&value.value))
+    return raw->bytes.size();
+  if (const auto* const members = std::get_if<values::Value::Struct>(&value.value))
+    return sum(*members);
+  if (const auto* const elements = std::get_if<values::Value::Array>(&value.value))
+    return sum(*elements);
+  if (const auto* const dynamic = std::get_if<values::Value::Dynamic>(&value.value))
     return sum(dynamic->words) + sum(dynamic->content);
-  if (const auto* const frames = std::get_if<Value::Frames>(&value.value)) {
+  if (const auto* const frames = std::get_if<values::Value::Frames>(&value.value)) {
     std::size_t bytes = 0;
     for (const std::string& name : frames->names) bytes += sizeof(name) + name.size();
     return bytes;
@@ -38,14 +42,14 @@ std::size_t bytes_of(const Value& value) {
   return 0;
 }
 
-std::size_t bytes_of(const Event& event) {
+std::size_t bytes_of(const events::Event& event) {
   std::size_t bytes = event.registers.size() * sizeof(std::uint64_t);
   if (event.typed_arguments)
-    for (const ArgumentValue& each : *event.typed_arguments)
+    for (const events::ArgumentValue& each : *event.typed_arguments)
       bytes += sizeof(each) + bytes_of(each.value);
   if (event.typed_return) bytes += bytes_of(event.typed_return->value);
   if (event.record != nullptr) {
-    bytes += sizeof(UserRecord) + event.record->raw.size();
+    bytes += sizeof(events::UserRecord) + event.record->raw.size();
     if (event.record->value) bytes += bytes_of(*event.record->value);
   }
   return bytes;
@@ -64,7 +68,7 @@ bool EventWindow::is_near_trigger(std::uint64_t time_ns) const {
   });
 }
 
-void EventWindow::take(const Event& event) {
+void EventWindow::take(const events::Event& event) {
   // Records of users' programs may have no time.
   const std::uint64_t time_ns = event.time_ns != 0 ? event.time_ns : clock_ns(CLOCK_MONOTONIC);
   newest_ns_ = std::max(newest_ns_, time_ns);
@@ -84,7 +88,7 @@ void EventWindow::take(const Event& event) {
   }
 }
 
-void EventWindow::trigger(const Event& event, std::uint64_t time_ns) {
+void EventWindow::trigger(const events::Event& event, std::uint64_t time_ns) {
   ++totals_.triggers;
   const std::uint64_t written = write_kept(time_ns);
   write_trigger_({.until = *event.trigger,
@@ -154,12 +158,12 @@ void EventWindow::write(Kept& kept) {
   pass_on(kept.event);
 }
 
-void EventWindow::pass_on(const Event& event) {
+void EventWindow::pass_on(const events::Event& event) {
   ++totals_.written;
   write_(event);
 }
 
-void EventWindow::keep(const Event& event, std::uint64_t time_ns) {
+void EventWindow::keep(const events::Event& event, std::uint64_t time_ns) {
   if (kept_.empty()) mapping_names_.clear();
   newest_kept_ns_ = std::max(newest_kept_ns_, time_ns);
   Kept& kept = kept_.emplace_back(Kept{.event = event, .time_ns = time_ns});
@@ -203,4 +207,4 @@ void EventWindow::finish() {
   bytes_ = 0;
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::trace

@@ -9,7 +9,7 @@
 #include <functional>
 #include <set>
 
-namespace uprobectl {
+namespace uprobectl::trace {
 
 // What has become of the events of a window: all = written + too_old + no_room + beyond_max + those
 // that it still keeps.
@@ -28,14 +28,14 @@ struct WindowTotals {
 // late by `max_delay`.
 class EventWindow {
 public:
-  using Write = std::function<void(const Event&)>;
-  using WriteTrigger = std::function<void(const TriggerRecord&)>;
+  using Write = std::function<void(const events::Event&)>;
+  using WriteTrigger = std::function<void(const output::TriggerRecord&)>;
   static constexpr std::chrono::nanoseconds max_delay = std::chrono::milliseconds(200);
 
   EventWindow(const KeepSpec& spec, Write write, WriteTrigger write_trigger)
       : spec_(spec), write_(std::move(write)), write_trigger_(std::move(write_trigger)) {}
 
-  void take(const Event& event);
+  void take(const events::Event& event);
   // The run is over: nothing comes any more that would need the events that are kept.
   void finish();
 
@@ -44,11 +44,11 @@ public:
 private:
   // A copy of an event and of what it borrows.
   struct Kept {
-    Event event;
+    events::Event event;
     std::uint64_t time_ns = 0;
     std::size_t bytes = 0; // about
     unwind::Stack stack = {};
-    std::optional<StackSample> sample = {};
+    std::optional<output::StackSample> sample = {};
     std::optional<unwind::Frame> caller = {};
   };
   struct Interval {
@@ -58,12 +58,12 @@ private:
 
   std::uint64_t period_ns() const { return static_cast<std::uint64_t>(spec_.time->count()); }
   bool is_near_trigger(std::uint64_t time_ns) const;
-  void trigger(const Event& event, std::uint64_t time_ns);
+  void trigger(const events::Event& event, std::uint64_t time_ns);
   std::uint64_t write_kept(std::uint64_t time_ns); // returns how many
   bool is_incomplete(std::uint64_t time_ns, std::uint64_t written) const;
   void write(Kept& kept);
-  void pass_on(const Event& event);
-  void keep(const Event& event, std::uint64_t time_ns);
+  void pass_on(const events::Event& event);
+  void keep(const events::Event& event, std::uint64_t time_ns);
   void drop_oldest();
   void make_room();
 
@@ -84,4 +84,4 @@ private:
   WindowTotals totals_;
 };
 
-} // namespace uprobectl
+} // namespace uprobectl::trace

@@ -3,13 +3,13 @@
 #include "events/built_in_variables.hpp"
 #include "trace/trace.hpp"
 
-namespace uprobectl {
+namespace uprobectl::trace {
 
 namespace {
 
 // Returns the unit of the values that stacks weigh.
 std::optional<std::string> value_unit(const AttachRequest& request) {
-  const GroupSpec& groups = request.capture.groups;
+  const events::GroupSpec& groups = request.capture.groups;
   const auto& value = groups.measured ? groups.measured : request.stacks.weight;
   if (groups.measured_time || find_time(value)) return "ns";
   return value ? std::optional(value->text) : std::nullopt;
@@ -17,12 +17,12 @@ std::optional<std::string> value_unit(const AttachRequest& request) {
 
 } // namespace
 
-ExportedRun describe_exported_run(const AttachRequest& request) {
-  const CaptureSpec& capture = request.capture;
-  const GroupSpec& groups = capture.groups;
+output::ExportedRun describe_exported_run(const AttachRequest& request) {
+  const events::CaptureSpec& capture = request.capture;
+  const events::GroupSpec& groups = capture.groups;
   // Kernel counts are numbers of hits, even if latencies are measured.
   return {.title = request.title,
-          .system = describe_system(),
+          .system = output::describe_system(),
           .start = {},
           .timed = (capture.pair_calls && !capture.count_stacks && groups.by.empty()) ||
                    request.graph || !request.spans.empty(),
@@ -30,9 +30,9 @@ ExportedRun describe_exported_run(const AttachRequest& request) {
           .view = request.stacks.view,
           .sends_calls = request.graph.has_value(),
           .sends_stacks = capture.asks_for_stacks(),
-          .only_callers = capture.stack == StackWalk::caller,
+          .only_callers = capture.stack == events::StackWalk::caller,
           .sends_events = capture.send_events,
           .sends_latencies = request.aggregates.histograms && capture.measured_time};
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::trace

@@ -8,26 +8,27 @@
 
 #include <fmt/format.h>
 
-namespace uprobectl {
+namespace uprobectl::trace {
 
 namespace {
 
 bool is_running(std::uint32_t pid, std::uint32_t tid) {
-  return !has_thread_ended(static_cast<pid_t>(pid), static_cast<pid_t>(tid));
+  return !process::has_thread_ended(static_cast<pid_t>(pid), static_cast<pid_t>(tid));
 }
 
 std::optional<std::uint32_t> find_parent(std::uint32_t pid) {
-  const auto stat = try_read_pseudo_file(fmt::format("/proc/{}/stat", pid));
-  const auto parent = stat ? parse_parent(*stat) : std::nullopt;
+  const auto stat = process::try_read_pseudo_file(fmt::format("/proc/{}/stat", pid));
+  const auto parent = stat ? process::parse_parent(*stat) : std::nullopt;
   return parent ? std::optional(static_cast<std::uint32_t>(*parent)) : std::nullopt;
 }
 
 } // namespace
 
-RootTrees::Decision decide_root(const EventFilter& condition, const Event& entry, const Event* exit,
+RootTrees::Decision decide_root(const events::EventFilter& condition, const events::Event& entry,
+                                const events::Event* exit,
                                 std::optional<std::uint64_t> latency_ns) {
   // The event of a paired call.
-  Event call = exit != nullptr ? *exit : entry;
+  events::Event call = exit != nullptr ? *exit : entry;
   if (exit != nullptr) {
     call.has_arguments = entry.has_arguments;
     call.arguments = entry.arguments;
@@ -46,7 +47,8 @@ RootTrees::Decision decide_root(const EventFilter& condition, const Event& entry
 }
 
 GraphRun::GraphRun(const GraphSpec& spec, std::set<std::uint32_t> roots,
-                   const EventFilter* root_condition, bool by_uretprobe, bool json, Output& output)
+                   const events::EventFilter* root_condition, bool by_uretprobe, bool json,
+                   output::Output& output)
     : spec_(spec), output_(output), json_(json), recorder_(output),
       filter_(std::move(roots), spec.depth) {
   tree_.add(recorder_);
@@ -61,7 +63,7 @@ GraphRun::GraphRun(const GraphSpec& spec, std::set<std::uint32_t> roots,
   if (spec.roots_decide()) {
     RootTrees::Condition condition;
     if (root_condition != nullptr)
-      condition = [root_condition](const Event& entry, const Event* exit,
+      condition = [root_condition](const events::Event& entry, const events::Event* exit,
                                    std::optional<std::uint64_t> latency_ns) {
         return decide_root(*root_condition, entry, exit, latency_ns);
       };
@@ -69,32 +71,32 @@ GraphRun::GraphRun(const GraphSpec& spec, std::set<std::uint32_t> roots,
     trees_->set_write_some([this] { write_some(); });
   }
   if (spec.shows_calls)
-    add(writer_.emplace(
-        output, CallGraphWriter::Options{.min_latency = spec.min_latency, .joins_leaves = !json}));
+    add(writer_.emplace(output, output::CallGraphWriter::Options{.min_latency = spec.min_latency,
+                                                                 .joins_leaves = !json}));
   if (spec.reports) add(report_.emplace());
 }
 
-void GraphRun::write(const Record& record) {
-  if (const auto* const event = record.find<Event>())
+void GraphRun::write(const output::Record& record) {
+  if (const auto* const event = record.find<events::Event>())
     take(*event);
-  else if (const auto* const lost = record.find<LostRecord>())
+  else if (const auto* const lost = record.find<output::LostRecord>())
     take(*lost);
 }
 
-void GraphRun::take(const Event& event) {
+void GraphRun::take(const events::Event& event) {
   const bool is_known = tree_.take(event);
   leaves_out_ = spec_.entry_decides && !is_known;
 }
 
 // Records that the BPF program could not send are counted by thread (Event::lost_before).
-void GraphRun::take(const LostRecord& lost) {
+void GraphRun::take(const output::LostRecord& lost) {
   if (lost.reason != loss_reasons::corrupt) return;
   tree_.lose_all(clock_ns(CLOCK_MONOTONIC));
 }
 
 void GraphRun::advance(std::uint64_t now_ns) {
   if (!writer_) return;
-  output_.record(CallChange{.kind = CallChange::Kind::time, .time_ns = now_ns});
+  output_.record(output::CallChange{.kind = output::CallChange::Kind::time, .time_ns = now_ns});
   writer_->advance(now_ns);
 }
 
@@ -103,7 +105,7 @@ void GraphRun::advance(std::uint64_t now_ns) {
 void GraphRun::write_some() {
   constexpr std::size_t max_pending = std::size_t{16} << 20;
   constexpr std::chrono::seconds max_wait{1};
-  OutputBuffer& buffer = output_.buffer();
+  output::OutputBuffer& buffer = output_.buffer();
   buffer.flush_some();
   if (buffer.pending() <= max_pending) {
     has_waited_in_vain_ = false;
@@ -112,38 +114,39 @@ void GraphRun::write_some() {
   }
 }
 
-void GraphRun::replay(const CallChange& change, const Event* event) {
+void GraphRun::replay(const output::CallChange& change, const events::Event* event) {
   switch (change.kind) {
-  case CallChange::Kind::root: // given to the constructor
+  case output::CallChange::Kind::root: // given to the constructor
     return;
-  case CallChange::Kind::opened:
+  case output::CallChange::Kind::opened:
     return filter_.opened(change.call, *event);
-  case CallChange::Kind::closed:
+  case output::CallChange::Kind::closed:
     return filter_.closed(change.call, change.end, change.time_ns, event);
-  case CallChange::Kind::unmatched:
+  case output::CallChange::Kind::unmatched:
     return filter_.unmatched(*event, change.depth);
-  case CallChange::Kind::time:
+  case output::CallChange::Kind::time:
     if (writer_) writer_->advance(change.time_ns);
     return;
   }
 }
 
-void GraphRun::CallRecorder::opened(const OpenCall& call, const Event& /*entry*/) {
-  output_.record(CallChange{.kind = CallChange::Kind::opened, .call = call, .has_event = true});
+void GraphRun::CallRecorder::opened(const events::OpenCall& call, const events::Event& /*entry*/) {
+  output_.record(output::CallChange{
+      .kind = output::CallChange::Kind::opened, .call = call, .has_event = true});
 }
 
-void GraphRun::CallRecorder::closed(const OpenCall& call, CallEnd end, std::uint64_t end_ns,
-                                    const Event* exit) {
-  output_.record(CallChange{.kind = CallChange::Kind::closed,
-                            .call = call,
-                            .end = end,
-                            .time_ns = end_ns,
-                            .has_event = exit != nullptr});
+void GraphRun::CallRecorder::closed(const events::OpenCall& call, events::CallEnd end,
+                                    std::uint64_t end_ns, const events::Event* exit) {
+  output_.record(output::CallChange{.kind = output::CallChange::Kind::closed,
+                                    .call = call,
+                                    .end = end,
+                                    .time_ns = end_ns,
+                                    .has_event = exit != nullptr});
 }
 
-void GraphRun::CallRecorder::unmatched(const Event& /*exit*/, std::uint32_t depth) {
-  output_.record(
-      CallChange{.kind = CallChange::Kind::unmatched, .depth = depth, .has_event = true});
+void GraphRun::CallRecorder::unmatched(const events::Event& /*exit*/, std::uint32_t depth) {
+  output_.record(output::CallChange{
+      .kind = output::CallChange::Kind::unmatched, .depth = depth, .has_event = true});
 }
 
 void GraphRun::finish(std::uint64_t now_ns) {
@@ -157,11 +160,11 @@ void GraphRun::finish(std::uint64_t now_ns) {
 void GraphRun::write_totals() {
   if (!trees_) return;
   const RootTotals totals = trees_->totals();
-  output_.write(GraphTreesRecord{.shown = totals.shown,
-                                 .dropped = totals.dropped,
-                                 .unknown = totals.unknown,
-                                 .cut = totals.cut,
-                                 .cut_calls = totals.cut_calls});
+  output_.write(output::GraphTreesRecord{.shown = totals.shown,
+                                         .dropped = totals.dropped,
+                                         .unknown = totals.unknown,
+                                         .cut = totals.cut,
+                                         .cut_calls = totals.cut_calls});
   std::string text = fmt::format("graph: {} shown, {} left out",
                                  counted(totals.shown, "tree", "trees"), totals.dropped);
   if (totals.unknown > 0)
@@ -176,8 +179,8 @@ void GraphRun::write_totals() {
 void GraphRun::write_report() {
   write_totals();
   if (!report_) return;
-  const auto written = uprobectl::write_report(*report_, spec_.report, json_, output_);
+  const auto written = output::write_report(*report_, spec_.report, json_, output_);
   if (!written) output_.fail_unrecorded(written.error());
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::trace

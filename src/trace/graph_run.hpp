@@ -10,25 +10,26 @@
 #include "trace/stack_areas.hpp"
 #include "trace/trace.hpp"
 
-namespace uprobectl {
+namespace uprobectl::trace {
 
 // Decides by the condition of a root whether its tree is shown. The filter's points were added with
 // PointDescription::pairs_calls: a root is decided when its entry and its return are known.
 inline constexpr std::string_view roots_without_values =
     "no tree is shown whose root is one of {}"; // for EventFilter::check()
-RootTrees::Decision decide_root(const EventFilter& condition, const Event& entry, const Event* exit,
-                                std::optional<std::uint64_t> latency_ns);
+RootTrees::Decision decide_root(const events::EventFilter& condition, const events::Event& entry,
+                                const events::Event* exit, std::optional<std::uint64_t> latency_ns);
 
-class GraphRun final : public Recorder {
+class GraphRun final : public output::Recorder {
 public:
   // `roots`: numbers of probes. `root_condition`: of GraphSpec::root_filter, if it has expressions.
   // Borrows all but the roots. Gives the recorder what replay() needs.
-  GraphRun(const GraphSpec& spec, std::set<std::uint32_t> roots, const EventFilter* root_condition,
-           bool by_uretprobe, bool json, Output& output);
-  void set_jumps_to(CallTree::JumpsTo jumps_to) { tree_.set_jumps_to(std::move(jumps_to)); }
+  GraphRun(const GraphSpec& spec, std::set<std::uint32_t> roots,
+           const events::EventFilter* root_condition, bool by_uretprobe, bool json,
+           output::Output& output);
+  void set_jumps_to(events::CallTree::JumpsTo jumps_to) { tree_.set_jumps_to(std::move(jumps_to)); }
 
   // Borrowed. It receives the calls that the options select.
-  void add(CallVisitor& visitor) {
+  void add(events::CallVisitor& visitor) {
     if (trees_)
       trees_->add(visitor);
     else
@@ -36,15 +37,15 @@ public:
   }
 
   // Shows only the calls whose entry fulfils the condition, and those below them: for replay().
-  void set_condition(CallFilter::Condition condition) {
+  void set_condition(events::CallFilter::Condition condition) {
     filter_.set_condition(std::move(condition));
   }
 
   // Does what a saved run did, instead of taking events. `event`: the next one, if the change has
   // one, otherwise null.
-  void replay(const CallChange& change, const Event* event);
+  void replay(const output::CallChange& change, const events::Event* event);
 
-  void write(const Record& record) override;
+  void write(const output::Record& record) override;
   bool leaves_out() const override { return leaves_out_; }
   void advance(std::uint64_t now_ns) override;
   // Closes the calls that are open. Call it after the last event.
@@ -53,36 +54,36 @@ public:
   void write_report();
 
 private:
-  void take(const Event& event);
-  void take(const LostRecord& lost);
+  void take(const events::Event& event);
+  void take(const output::LostRecord& lost);
   void write_totals();
   void write_some();
 
   // Records the changes before they are filtered.
-  class CallRecorder final : public CallVisitor {
+  class CallRecorder final : public events::CallVisitor {
   public:
-    explicit CallRecorder(Output& output) : output_(output) {}
-    void opened(const OpenCall& call, const Event& entry) override;
-    void closed(const OpenCall& call, CallEnd end, std::uint64_t end_ns,
-                const Event* exit) override;
-    void unmatched(const Event& exit, std::uint32_t depth) override;
+    explicit CallRecorder(output::Output& output) : output_(output) {}
+    void opened(const events::OpenCall& call, const events::Event& entry) override;
+    void closed(const events::OpenCall& call, events::CallEnd end, std::uint64_t end_ns,
+                const events::Event* exit) override;
+    void unmatched(const events::Event& exit, std::uint32_t depth) override;
 
   private:
-    Output& output_;
+    output::Output& output_;
   };
 
   const GraphSpec& spec_;
   bool leaves_out_ = false;         // the last event
   bool has_waited_in_vain_ = false; // for a reader of the output
-  Output& output_;
+  output::Output& output_;
   bool json_;
   StackAreas areas_;
   CallRecorder recorder_;
-  CallTree tree_;
-  CallFilter filter_;
+  events::CallTree tree_;
+  events::CallFilter filter_;
   std::optional<RootTrees> trees_; // if roots decide
-  std::optional<CallGraphWriter> writer_;
-  std::optional<CallReport> report_;
+  std::optional<output::CallGraphWriter> writer_;
+  std::optional<events::CallReport> report_;
 };
 
-} // namespace uprobectl
+} // namespace uprobectl::trace

@@ -3,12 +3,12 @@
 
 #include "util/clock.hpp"
 
-namespace uprobectl {
+namespace uprobectl::trace {
 
-GroupCounts::GroupCounts(const AggregateSpec& spec, const CaptureSpec& capture,
-                         const TargetOptions& where, bool at_exits, const BuiltinProgram& program,
-                         std::span<const Probe> probes, Exports& exports, Decode decode,
-                         Output& output)
+GroupCounts::GroupCounts(const AggregateSpec& spec, const events::CaptureSpec& capture,
+                         const resolve::TargetOptions& where, bool at_exits,
+                         const bpf::BuiltinProgram& program, std::span<const Probe> probes,
+                         output::Exports& exports, Decode decode, output::Output& output)
     : spec_(spec), capture_(capture), at_exits_(at_exits), program_(program), probes_(probes),
       exports_(exports), decode_(std::move(decode)), since_ns_(to_monotonic_ns(Time::clock::now())),
       processes_({.paths = where.debug_paths}, where.dex), output_(output) {
@@ -17,10 +17,10 @@ GroupCounts::GroupCounts(const AggregateSpec& spec, const CaptureSpec& capture,
 }
 
 // Adds the symbolized stack.
-void GroupCounts::add_stack(GroupRows::Row& row, const GroupCount& group) {
+void GroupCounts::add_stack(GroupRows::Row& row, const bpf::GroupCount& group) {
   row.stack = make_kept_stack(make_probe_stack(processes_, static_cast<pid_t>(group.pid),
                                                group.frames, probes_[row.probe], at_exits_));
-  if (group.frames.size() >= MAX_FRAMES) row.completeness = StackCompleteness::truncated;
+  if (group.frames.size() >= MAX_FRAMES) row.completeness = output::StackCompleteness::truncated;
 }
 
 GroupRows GroupCounts::take_new_rows() {
@@ -30,7 +30,7 @@ GroupRows GroupCounts::take_new_rows() {
     const auto known = reported_.find(key);
     return known == reported_.end() || known->second.count != sums.count;
   };
-  for (const GroupCount& group : program_.group_counts(is_fresh)) {
+  for (const bpf::GroupCount& group : program_.group_counts(is_fresh)) {
     group_sums& before = reported_[group.key];
     const group_sums fresh{.count = group.sums.count - before.count,
                            .measured = group.sums.measured - before.measured,
@@ -41,16 +41,18 @@ GroupRows GroupCounts::take_new_rows() {
     const std::size_t probe = probes_[event->probe].first;
     GroupRows::Row row{.point = &probes_[probe].point,
                        .probe = probe,
-                       .on_return = event->kind == EventKind::on_return && !capture_.pair_calls,
+                       .on_return =
+                           event->kind == events::EventKind::on_return && !capture_.pair_calls,
                        .values = group_values(capture_.groups, *event, values_),
                        .sums = fresh};
     if (capture_.groups.has(BY_STACK)) {
       add_stack(row, group);
       if (group.frames.empty()) without_stack_ += fresh.count;
-      const StackSample sample{.stack = &row.stack->stack,
-                               .completeness = row.completeness,
-                               .hits = fresh.count,
-                               .value = static_cast<std::int64_t>(fresh.sum) < 0 ? 0 : fresh.sum};
+      const output::StackSample sample{
+          .stack = &row.stack->stack,
+          .completeness = row.completeness,
+          .hits = fresh.count,
+          .value = static_cast<std::int64_t>(fresh.sum) < 0 ? 0 : fresh.sum};
       exports_.write(sample);
       output_.record(sample);
     }
@@ -68,4 +70,4 @@ void GroupCounts::report(Time now) {
   since_ns_ = now_ns;
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::trace

@@ -7,18 +7,19 @@
 
 #include <unordered_map>
 
-namespace uprobectl {
+namespace uprobectl::trace {
 
 class GroupCounts final : public RunPart {
 public:
   // Decodes the key of a group.
-  using Decode = std::function<Result<Event>(Bytes record)>;
+  using Decode = std::function<Result<events::Event>(Bytes record)>;
 
   // Borrows the arguments but `decode`. Counting begins now. `where` gives the debug info and DEX
   // files. `at_exits`: returns are probed there.
-  GroupCounts(const AggregateSpec& spec, const CaptureSpec& capture, const TargetOptions& where,
-              bool at_exits, const BuiltinProgram& program, std::span<const Probe> probes,
-              Exports& exports, Decode decode, Output& output);
+  GroupCounts(const AggregateSpec& spec, const events::CaptureSpec& capture,
+              const resolve::TargetOptions& where, bool at_exits,
+              const bpf::BuiltinProgram& program, std::span<const Probe> probes,
+              output::Exports& exports, Decode decode, output::Output& output);
 
   // Reads the mappings of a process that sent a new stack.
   void add_process(pid_t pid) override { processes_.read_process(pid); }
@@ -28,21 +29,21 @@ public:
 
 private:
   GroupRows take_new_rows();
-  void add_stack(GroupRows::Row& row, const GroupCount& group);
+  void add_stack(GroupRows::Row& row, const bpf::GroupCount& group);
 
   const AggregateSpec& spec_;
-  const CaptureSpec& capture_;
+  const events::CaptureSpec& capture_;
   bool at_exits_;
-  const BuiltinProgram& program_;
+  const bpf::BuiltinProgram& program_;
   std::span<const Probe> probes_;
-  Exports& exports_; // receives the stacks
+  output::Exports& exports_; // receives the stacks
   Decode decode_;
-  EventValues values_;
+  events::EventValues values_;
   std::uint64_t since_ns_ = 0;
   std::unordered_map<std::string, group_sums> reported_; // the sums at the last report, by key
   std::uint64_t without_stack_ = 0;                      // reported hits
   unwind::LiveProcesses processes_;
-  Output& output_;
+  output::Output& output_;
 };
 
-} // namespace uprobectl
+} // namespace uprobectl::trace

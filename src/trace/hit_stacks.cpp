@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-namespace uprobectl {
+namespace uprobectl::trace {
 
 namespace {
 
@@ -24,8 +24,9 @@ constexpr std::size_t max_waiting = 16384; // events of mappings, some 200 bytes
 // Minimum time between two rereads of the maps of all processes; an app has thousands of mappings.
 constexpr std::uint64_t min_reread_interval_ns = 250'000'000; // ns
 
-bool starts_program(const MappingEvent& event) {
-  return event.kind == MappingEvent::Kind::executed || event.kind == MappingEvent::Kind::forked;
+bool starts_program(const process::MappingEvent& event) {
+  return event.kind == process::MappingEvent::Kind::executed ||
+         event.kind == process::MappingEvent::Kind::forked;
 }
 
 // Returns true if the innermost frame is at the first byte of a function.
@@ -51,7 +52,7 @@ bool has_stack_suffix(std::string_view name) {
 // Gives what another machine needs to unwind a stack to the recorders of an output.
 class RawStackRecorder final : public unwind::RawStackSink {
 public:
-  explicit RawStackRecorder(Output& output) : output_(output) {}
+  explicit RawStackRecorder(output::Output& output) : output_(output) {}
   void write(const unwind::ProcessMappings& mappings) override { output_.record(mappings); }
   void write(const unwind::FileParts& parts) override { output_.record(parts); }
   bool keeps_parts() const override { return output_.workstation().serves<PartsRequest>(); }
@@ -65,16 +66,16 @@ public:
   void warn(const std::string& text) override { output_.warn_once(text); }
 
 private:
-  Output& output_;
+  output::Output& output_;
 };
 
-std::uint64_t read_register(const SenderContext& from, std::size_t index) {
+std::uint64_t read_register(const bpf::SenderContext& from, std::size_t index) {
   return index < from.registers.size() ? from.registers[index] : 0;
 }
 
 // Returns the caller's address if the thread is at a function's entry: from the link register, or
 // from the top of the stack.
-std::uint64_t caller_at_entry(const SenderContext& from) {
+std::uint64_t caller_at_entry(const bpf::SenderContext& from) {
   if (from.registers_abi != PERF_SAMPLE_REGS_ABI_64) return 0;
   const ArchInfo& arch = host_arch_info();
   const std::uint8_t link = arch.unwind->link_register;
@@ -84,11 +85,11 @@ std::uint64_t caller_at_entry(const SenderContext& from) {
 }
 
 // How long the thread had the stack, or the call lasted.
-std::optional<std::uint64_t> time_of_stack(const Event& event) {
+std::optional<std::uint64_t> time_of_stack(const events::Event& event) {
   return event.wait ? event.wait->duration_ns : event.latency_ns;
 }
 
-std::uint64_t read_stack_pointer(const SenderContext& from) {
+std::uint64_t read_stack_pointer(const bpf::SenderContext& from) {
   return read_register(from, host_arch_info().stack_pointer);
 }
 
@@ -120,18 +121,18 @@ bool has_source_lines(const unwind::Stack& stack) {
   });
 }
 
-HitStacks::HitStacks(const CaptureSpec& capture, const StackOutputs& outputs,
-                     const TargetOptions& where, const HitProcesses& who, Exports& exports,
-                     Output& output)
+HitStacks::HitStacks(const events::CaptureSpec& capture, const StackOutputs& outputs,
+                     const resolve::TargetOptions& where, const HitProcesses& who,
+                     output::Exports& exports, output::Output& output)
     : capture_(capture), outputs_(outputs), exports_(exports), output_(output),
       processes_(
           {.paths = where.debug_paths}, where.dex,
           [this](pid_t pid) { return has_newer_program(pid); },
           [this](pid_t pid) { return find_later_mappings(pid); }) {
-  raise_descriptor_limit();
+  bpf::raise_descriptor_limit();
   if (capture.source_lines) processes_.use_source_lines();
   const std::vector<pid_t> first = who.include_others ? std::vector<pid_t>() : who.running();
-  auto watch = MappingWatch::start(first);
+  auto watch = process::MappingWatch::start(first);
   if (watch)
     watch_ = std::move(*watch);
   else
@@ -159,11 +160,11 @@ void HitStacks::finish(ProgramResults& results) {
 void HitStacks::queue_mapping_events() {
   events_read_ns_ = clock_ns(CLOCK_MONOTONIC);
   if (!watch_) return;
-  watch_->drain([this](const MappingEvent& event) {
-    if (event.kind == MappingEvent::Kind::renamed) return;
+  watch_->drain([this](const process::MappingEvent& event) {
+    if (event.kind == process::MappingEvent::Kind::renamed) return;
     if (starts_program(event)) ++program_starts_[event.pid];
     const auto after =
-        std::ranges::upper_bound(waiting_, event.time_ns, {}, &MappingEvent::time_ns);
+        std::ranges::upper_bound(waiting_, event.time_ns, {}, &process::MappingEvent::time_ns);
     waiting_.insert(after, event);
   });
 }
@@ -192,7 +193,7 @@ void HitStacks::reread_after_loss() {
 // Removes the event before applying it: LiveProcesses::add() may call has_newer_program(), which
 // queues further events.
 void HitStacks::apply_first_event() {
-  const MappingEvent event = std::move(waiting_.front());
+  const process::MappingEvent event = std::move(waiting_.front());
   waiting_.pop_front();
   if (starts_program(event))
     if (const auto begins = program_starts_.find(event.pid); begins != program_starts_.end())
@@ -211,16 +212,16 @@ bool HitStacks::has_newer_program(pid_t pid) {
   return program_starts_.contains(pid);
 }
 
-std::vector<Mapping> HitStacks::find_later_mappings(pid_t pid) {
+std::vector<process::Mapping> HitStacks::find_later_mappings(pid_t pid) {
   queue_mapping_events();
-  std::vector<Mapping> mappings;
-  for (const MappingEvent& event : waiting_)
-    if (event.pid == pid && event.kind == MappingEvent::Kind::mapped)
+  std::vector<process::Mapping> mappings;
+  for (const process::MappingEvent& event : waiting_)
+    if (event.pid == pid && event.kind == process::MappingEvent::Kind::mapped)
       mappings.push_back(event.mapping);
   return mappings;
 }
 
-unwind::Registers HitStacks::make_registers(const CapturedStack& captured) const {
+unwind::Registers HitStacks::make_registers(const events::CapturedStack& captured) const {
   unwind::Registers registers(host_arch);
   const auto known = host_arch_info().registers;
   for (std::size_t i = 0; i < known.size() && i < captured.registers.size(); ++i)
@@ -228,7 +229,8 @@ unwind::Registers HitStacks::make_registers(const CapturedStack& captured) const
   return registers;
 }
 
-const unwind::Stack* HitStacks::find(const Event& event, const CapturedStack& captured) {
+const unwind::Stack* HitStacks::find(const events::Event& event,
+                                     const events::CapturedStack& captured) {
   const auto pid = static_cast<pid_t>(event.pid);
   if (event.time_ns >= events_read_ns_) read_mapping_events();
   apply_events_until(event.time_ns);
@@ -237,7 +239,8 @@ const unwind::Stack* HitStacks::find(const Event& event, const CapturedStack& ca
     stack_ = symbolize_walked(pid, event.time_ns, captured);
     // The kernel does not report whether a stack with the maximum number of frames is complete.
     const bool is_full = captured.frames.size() >= MAX_FRAMES;
-    completeness_ = is_full ? StackCompleteness::truncated : StackCompleteness::complete;
+    completeness_ =
+        is_full ? output::StackCompleteness::truncated : output::StackCompleteness::complete;
     if (is_full) ++totals_.truncated;
   } else {
     known_returns_.clear();
@@ -270,21 +273,21 @@ const unwind::Stack* HitStacks::find(const Event& event, const CapturedStack& ca
   return &stack_;
 }
 
-void HitStacks::write_raw(const Event& event, const unwind::Sample& sample) {
+void HitStacks::write_raw(const events::Event& event, const unwind::Sample& sample) {
   RawStackRecorder recorder(output_);
   const unwind::RawStack stack = processes_.collect(sample, recorder);
-  RawStackSample raw{.stack = &stack, .latency_ns = time_of_stack(event)};
+  output::RawStackSample raw{.stack = &stack, .latency_ns = time_of_stack(event)};
   if (outputs_.weight) raw.value = values_.find_weight(*outputs_.weight, event);
   output_.record(raw);
 }
 
 unwind::Stack HitStacks::symbolize_walked(pid_t pid, std::uint64_t time_ns,
-                                          const CapturedStack& captured) {
+                                          const events::CapturedStack& captured) {
   const std::span<const std::uint64_t> frames = captured.frames;
   const bool lacks_caller = captured.caller_at_entry != 0 && !frames.empty() &&
                             is_at_entry(processes_.make_stack(pid, time_ns, frames.first(1)));
   if (!lacks_caller) return processes_.make_stack(pid, time_ns, frames);
-  return processes_.make_stack(pid, time_ns, walked_frames(frames, captured.caller_at_entry));
+  return processes_.make_stack(pid, time_ns, bpf::walked_frames(frames, captured.caller_at_entry));
 }
 
 unwind::Stack HitStacks::symbolize(pid_t pid, std::span<const std::uint64_t> addresses) {
@@ -298,13 +301,13 @@ const StackTotals& HitStacks::totals() {
   return totals_;
 }
 
-void HitStacks::count_end(const CapturedStack& captured, const unwind::Sample& sample) {
-  const StackCopy copy{.address = captured.address,
-                       .size = captured.bytes.size(),
-                       .requested = capture_.stack_bytes};
+void HitStacks::count_end(const events::CapturedStack& captured, const unwind::Sample& sample) {
+  const output::StackCopy copy{.address = captured.address,
+                               .size = captured.bytes.size(),
+                               .requested = capture_.stack_bytes};
   completeness_ = classify(stack_, copy);
-  if (completeness_ == StackCompleteness::complete) return;
-  if (completeness_ == StackCompleteness::truncated) {
+  if (completeness_ == output::StackCompleteness::complete) return;
+  if (completeness_ == output::StackCompleteness::truncated) {
     ++totals_.truncated;
   } else {
     stack_.explanation = explain_incomplete(stack_, copy);
@@ -340,21 +343,23 @@ void HitStacks::report_not_saved(const Error& why) const {
   output_.repeated_warning("not saved", "a stack cannot be saved: " + why.message);
 }
 
-Result<std::vector<StackRequest>> choose_stream_stacks(std::span<const UserMap> maps,
-                                                       const CaptureSpec& capture, Output& output) {
+Result<std::vector<bpf::StackRequest>> choose_stream_stacks(std::span<const bpf::UserMap> maps,
+                                                            const events::CaptureSpec& capture,
+                                                            output::Output& output) {
   const bool requested = capture.asks_for_stacks();
-  const StackRequest usual = capture.stack == StackWalk::frame_pointers || capture.count_stacks
-                                 ? StackRequest{.bytes = 0, .frame_pointers = true}
-                                 : StackRequest{.bytes = capture.stack_bytes};
-  std::vector<StackRequest> stacks;
+  const bpf::StackRequest usual =
+      capture.stack == events::StackWalk::frame_pointers || capture.count_stacks
+          ? bpf::StackRequest{.bytes = 0, .frame_pointers = true}
+          : bpf::StackRequest{.bytes = capture.stack_bytes};
+  std::vector<bpf::StackRequest> stacks;
   std::vector<std::string> without;
   bool any = false;
-  for (const UserMap& map : maps) {
-    const bool can = map.use == MapUse::perf_buffer;
+  for (const bpf::UserMap& map : maps) {
+    const bool can = map.use == bpf::MapUse::perf_buffer;
     const bool carries_stacks = can && (requested || has_stack_suffix(map.name));
-    if (map.use == MapUse::ring_buffer && (requested || has_stack_suffix(map.name)))
+    if (map.use == bpf::MapUse::ring_buffer && (requested || has_stack_suffix(map.name)))
       without.push_back(map.name);
-    stacks.push_back(carries_stacks ? usual : StackRequest());
+    stacks.push_back(carries_stacks ? usual : bpf::StackRequest());
     any = any || carries_stacks;
   }
   if (requested && !any) {
@@ -373,21 +378,21 @@ Result<std::vector<StackRequest>> choose_stream_stacks(std::span<const UserMap> 
   return stacks;
 }
 
-void set_sender(Event& event, const SenderContext& from) {
+void set_sender(events::Event& event, const bpf::SenderContext& from) {
   event.time_ns = from.time_ns;
   event.pid = from.pid;
   event.tid = from.tid;
   event.cpu = from.cpu;
 }
 
-bool is_32bit_process(const SenderContext& from) {
+bool is_32bit_process(const bpf::SenderContext& from) {
   return from.registers_abi == PERF_SAMPLE_REGS_ABI_32;
 }
 
-std::optional<CapturedStack> make_captured_stack(const SenderContext& from) {
-  CapturedStack captured;
+std::optional<events::CapturedStack> make_captured_stack(const bpf::SenderContext& from) {
+  events::CapturedStack captured;
   if (from.walked) {
-    captured.frames = walked_frames(from.addresses, 0);
+    captured.frames = bpf::walked_frames(from.addresses, 0);
     captured.caller_at_entry = caller_at_entry(from);
     return captured.frames.empty() ? std::nullopt : std::optional(std::move(captured));
   }
@@ -398,4 +403,4 @@ std::optional<CapturedStack> make_captured_stack(const SenderContext& from) {
   return captured;
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::trace

@@ -14,7 +14,7 @@
 #include <set>
 #include <unordered_map>
 
-namespace uprobectl {
+namespace uprobectl::trace {
 
 // Totals of the stacks of a run. The kernel does not report whether a stack that it walked is
 // complete; one with the maximum number of frames counts as truncated.
@@ -47,8 +47,9 @@ class HitStacks final : public RunPart {
 public:
   // Borrows the arguments but `who`. Watches mappings from now on. `where` gives the debug info and
   // DEX files.
-  HitStacks(const CaptureSpec& capture, const StackOutputs& outputs, const TargetOptions& where,
-            const HitProcesses& who, Exports& exports, Output& output);
+  HitStacks(const events::CaptureSpec& capture, const StackOutputs& outputs,
+            const resolve::TargetOptions& where, const HitProcesses& who, output::Exports& exports,
+            output::Output& output);
 
   // The run has no stacks of hits, only addresses: nothing is said of stacks.
   void only_symbolize() { has_stacks_ = false; }
@@ -62,11 +63,11 @@ public:
   // Returns the stack of the event, valid until the next call. Call it with increasing event times,
   // so that each stack is resolved with what was mapped then. Returns null with
   // CaptureSpec::raw_stacks: the recorders of the output get the stack.
-  const unwind::Stack* find(const Event& event, const CapturedStack& captured);
-  StackCompleteness completeness() const { return completeness_; } // of the last stack
+  const unwind::Stack* find(const events::Event& event, const events::CapturedStack& captured);
+  output::StackCompleteness completeness() const { return completeness_; } // of the last stack
   // From now on find() does not pass stacks to the exports and recorders: sample() has the last.
   void hold_samples() { holds_samples_ = true; }
-  const StackSample* sample() const { return holds_samples_ ? &sample_ : nullptr; }
+  const output::StackSample* sample() const { return holds_samples_ ? &sample_ : nullptr; }
 
   // Symbolizes addresses with what the process has mapped now, or had when it ended. All
   // but the first are return addresses.
@@ -82,34 +83,35 @@ private:
   void apply_first_event();
   void apply_events_until(std::uint64_t time_ns);
   bool has_newer_program(pid_t pid);
-  std::vector<Mapping> find_later_mappings(pid_t pid);
-  unwind::Registers make_registers(const CapturedStack& captured) const;
-  unwind::Stack symbolize_walked(pid_t pid, std::uint64_t time_ns, const CapturedStack& captured);
-  void count_end(const CapturedStack& captured, const unwind::Sample& sample);
-  void write_raw(const Event& event, const unwind::Sample& sample);
+  std::vector<process::Mapping> find_later_mappings(pid_t pid);
+  unwind::Registers make_registers(const events::CapturedStack& captured) const;
+  unwind::Stack symbolize_walked(pid_t pid, std::uint64_t time_ns,
+                                 const events::CapturedStack& captured);
+  void count_end(const events::CapturedStack& captured, const unwind::Sample& sample);
+  void write_raw(const events::Event& event, const unwind::Sample& sample);
   void save(const unwind::Sample& sample);
   void report_not_saved(const Error& why) const;
 
-  const CaptureSpec& capture_;
+  const events::CaptureSpec& capture_;
   const StackOutputs& outputs_;
-  Exports& exports_;
-  Output& output_;
+  output::Exports& exports_;
+  output::Output& output_;
   bool has_stacks_ = true;
-  std::optional<MappingWatch> watch_;
-  std::uint64_t events_read_ns_ = 0; // CLOCK_MONOTONIC
-  std::uint64_t handled_losses_ = 0; // number of lost records at the last reread
-  std::uint64_t next_reread_ns_ = 0; // CLOCK_MONOTONIC
-  std::deque<MappingEvent> waiting_; // mapping events by time, to apply before later hits
+  std::optional<process::MappingWatch> watch_;
+  std::uint64_t events_read_ns_ = 0;          // CLOCK_MONOTONIC
+  std::uint64_t handled_losses_ = 0;          // number of lost records at the last reread
+  std::uint64_t next_reread_ns_ = 0;          // CLOCK_MONOTONIC
+  std::deque<process::MappingEvent> waiting_; // mapping events by time, to apply before later hits
   // Number of forks and execs in waiting_, by pid.
   std::unordered_map<pid_t, std::size_t> program_starts_;
   unwind::LiveProcesses processes_;
-  std::vector<unwind::KnownReturn> known_returns_;               // of the last hit
-  unwind::Stack stack_;                                          // of the last hit
-  StackCompleteness completeness_ = StackCompleteness::complete; // of the last hit
+  std::vector<unwind::KnownReturn> known_returns_;                               // of the last hit
+  unwind::Stack stack_;                                                          // of the last hit
+  output::StackCompleteness completeness_ = output::StackCompleteness::complete; // of the last hit
   bool holds_samples_ = false;
-  StackSample sample_; // of the last hit
+  output::StackSample sample_; // of the last hit
   StackTotals totals_;
-  EventValues values_;
+  events::EventValues values_;
   // Reasons of saved stacks, with the address in the module where the stack ended.
   std::set<std::pair<unwind::End, std::uint64_t>> saved_;
   std::size_t next_folder_ = 1;
@@ -129,14 +131,15 @@ bool has_source_lines(const unwind::Stack& stack);
 // Returns for each map what its records carry of stacks. Perf event arrays carry them if --stack is
 // given, or if their name ends in "_with_stack". Fails with unsupported if --stack is given and no
 // map can carry them; warns of other buffers.
-Result<std::vector<StackRequest>> choose_stream_stacks(std::span<const UserMap> maps,
-                                                       const CaptureSpec& capture, Output& output);
+Result<std::vector<bpf::StackRequest>> choose_stream_stacks(std::span<const bpf::UserMap> maps,
+                                                            const events::CaptureSpec& capture,
+                                                            output::Output& output);
 
 // Sets the time, process, thread and CPU of the event.
-void set_sender(Event& event, const SenderContext& from);
+void set_sender(events::Event& event, const bpf::SenderContext& from);
 
 // Returns nullopt for 32-bit processes and kernel threads, whose stacks are not unwound.
-std::optional<CapturedStack> make_captured_stack(const SenderContext& from);
-bool is_32bit_process(const SenderContext& from);
+std::optional<events::CapturedStack> make_captured_stack(const bpf::SenderContext& from);
+bool is_32bit_process(const bpf::SenderContext& from);
 
-} // namespace uprobectl
+} // namespace uprobectl::trace

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <tuple>
 
-namespace uprobectl {
+namespace uprobectl::trace {
 
 namespace {
 
@@ -24,7 +24,7 @@ code_of(const unwind::Frame& frame) {
 
 } // namespace
 
-void fold_exit(unwind::Stack& stack, const ProbePoint& point) {
+void fold_exit(unwind::Stack& stack, const resolve::ProbePoint& point) {
   std::vector<unwind::Frame>& frames = stack.frames;
   // Functions that were inlined at the exit precede it.
   const auto function = std::ranges::find(frames, 0, &unwind::Frame::inline_depth);
@@ -42,7 +42,7 @@ void fold_exit(unwind::Stack& stack, const ProbePoint& point) {
 unwind::Stack make_probe_stack(unwind::LiveProcesses& processes, pid_t pid,
                                std::span<const std::uint64_t> addresses, const Probe& probe,
                                bool at_exits) {
-  const ProbePoint& point = probe.point;
+  const resolve::ProbePoint& point = probe.point;
   std::optional<FileOffset> offset;       // of the instruction that was hit
   const auto add = [&](FileOffset each) { // pages of files are mapped to pages
     constexpr std::uint64_t within_page = (std::uint64_t{1} << BITS_WITHIN_PAGE) - 1;
@@ -68,7 +68,8 @@ unwind::Stack make_probe_stack(unwind::LiveProcesses& processes, pid_t pid,
 
 std::shared_ptr<const KeptStack> make_kept_stack(unwind::Stack stack, std::size_t number) {
   auto made = std::make_shared<KeptStack>(KeptStack{.stack = std::move(stack), .number = number});
-  for (const unwind::Frame& frame : made->stack.frames) made->text += display_frame(frame) + "\n";
+  for (const unwind::Frame& frame : made->stack.frames)
+    made->text += output::display_frame(frame) + "\n";
   return made;
 }
 
@@ -98,4 +99,4 @@ std::shared_ptr<const KeptStack> KeptStacks::keep(const unwind::Stack& stack) {
   return *stacks_.insert(make_kept_stack(std::move(copy), stacks_.size())).first;
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::trace

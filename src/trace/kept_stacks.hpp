@@ -10,7 +10,7 @@
 #include <set>
 #include <string>
 
-namespace uprobectl {
+namespace uprobectl::trace {
 
 struct KeptStack {
   unwind::Stack stack;
@@ -20,7 +20,7 @@ struct KeptStack {
 
 // Of a stack at an exit of the probed function: the innermost frame is the function as a whole, so
 // that stacks which differ only in the instruction that leaves it are equal.
-void fold_exit(unwind::Stack& stack, const ProbePoint& point);
+void fold_exit(unwind::Stack& stack, const resolve::ProbePoint& point);
 // Symbolizes the stack of a hit, which the kernel walked. `at_exits`: the probe is also hit there,
 // and such stacks are folded.
 unwind::Stack make_probe_stack(unwind::LiveProcesses& processes, pid_t pid,
@@ -60,4 +60,4 @@ private:
   bool were_too_many_ = false;
 };
 
-} // namespace uprobectl
+} // namespace uprobectl::trace

@@ -5,19 +5,20 @@
 #include <array>
 #include <set>
 
-namespace uprobectl {
+namespace uprobectl::trace {
 
 namespace {
 
 // The names that the library of a table may be: that of the file, and as it was asked for.
-std::array<std::string_view, 2> file_names(const ProbedBinary& binary) {
+std::array<std::string_view, 2> file_names(const resolve::ProbedBinary& binary) {
   const auto name = [](std::string_view path) { return path.substr(path.rfind('/') + 1); };
   return {name(binary.path.entry ? *binary.path.entry : binary.real_path), name(binary.target)};
 }
 
 // Whether the arguments of the function are where the calling convention has them.
-bool is_plain_function(const CapturePoint& probed) {
-  return probed.code.kind == CodeKind::native && probed.point->binary->machine.arch == host_arch;
+bool is_plain_function(const events::CapturePoint& probed) {
+  return probed.code.kind == events::CodeKind::native &&
+         probed.point->binary->machine.arch == host_arch;
 }
 
 // The distance of the thread pointer from what thread_layout has. The layout of struct pthread,
@@ -33,21 +34,22 @@ std::optional<std::int64_t> thread_pointer_offset(const elf::Image& libc) {
 }
 
 // Not with --args none.
-bool uses_prototypes(const CaptureSpec& capture) {
+bool uses_prototypes(const events::CaptureSpec& capture) {
   return capture.typed || !capture.arguments.empty();
 }
 
 } // namespace
 
-Result<void> add_embedded_prototypes(CaptureSpec& capture, std::span<const Probe> probes) {
+Result<void> add_embedded_prototypes(events::CaptureSpec& capture, std::span<const Probe> probes) {
   const bool only_names = !capture.typed && !capture.names_values();
   if (!capture.uses_values() || !uses_prototypes(capture) || only_names) return {};
   std::set<std::string_view> files;
   for (const Probe& each : probes)
     for (const std::string_view name : file_names(*each.point.binary)) files.insert(name);
-  for (const EmbeddedPrototypes& each : embedded_prototypes()) {
+  for (const events::EmbeddedPrototypes& each : events::embedded_prototypes()) {
     // Parsing all of them takes some milliseconds.
-    if (std::ranges::none_of(files, [&](auto file) { return may_describe(each.text, file); }))
+    if (std::ranges::none_of(files,
+                             [&](auto file) { return events::may_describe(each.text, file); }))
       continue;
     if (auto added = capture.prototypes.add(each.text); !added)
       return fail(std::move(added).error().within(std::string(each.name)));
@@ -55,40 +57,41 @@ Result<void> add_embedded_prototypes(CaptureSpec& capture, std::span<const Probe
   return {};
 }
 
-const Prototype* find_prototype(const PrototypeTable& table, const ProbePoint& point) {
+const events::Prototype* find_prototype(const events::PrototypeTable& table,
+                                        const resolve::ProbePoint& point) {
   if (!point.symbol || point.symbol_offset != 0 || point.inlined_into != nullptr ||
-      point.static_probe || point.java != nullptr || point.kind == SymbolKind::plt ||
-      point.kind == SymbolKind::ifunc)
+      point.static_probe || point.java != nullptr || point.kind == symbols::SymbolKind::plt ||
+      point.kind == symbols::SymbolKind::ifunc)
     return nullptr;
   for (const std::string_view file : file_names(*point.binary))
     if (const auto* const found = table.find(file, *point.symbol)) return found;
   return nullptr;
 }
 
-const Prototype* KnownFunctions::find(const CapturePoint& probed) const {
+const events::Prototype* KnownFunctions::find(const events::CapturePoint& probed) const {
   if (!capture_.uses_values() || !uses_prototypes(capture_) || !is_plain_function(probed))
     return nullptr;
   return find_prototype(capture_.prototypes, *probed.point);
 }
 
 // Whether the prototype decides what is shown, not a list of the user.
-bool KnownFunctions::decides(const CapturePoint& probed) const {
+bool KnownFunctions::decides(const events::CapturePoint& probed) const {
   return capture_.typed && lists_.find(*probed.point) == capture_.arguments.size();
 }
 
-bool KnownFunctions::reads_errno(const CapturePoint& probed) const {
+bool KnownFunctions::reads_errno(const events::CapturePoint& probed) const {
   return decides(probed) || capture_.asks_for_errno();
 }
 
-bool KnownFunctions::can_pair(std::span<const CapturePoint> points) const {
+bool KnownFunctions::can_pair(std::span<const events::CapturePoint> points) const {
   // A debug file has names of internal functions, which a pattern also matches.
   std::size_t internal = 0;
   std::size_t known = 0;
   bool has_result = false;
   bool knows_exported = false;
-  for (const CapturePoint& each : points) {
+  for (const events::CapturePoint& each : points) {
     const bool is_exported = each.point->table == elf::Table::dynsym;
-    const Prototype* const prototype = decides(each) ? find(each) : nullptr;
+    const events::Prototype* const prototype = decides(each) ? find(each) : nullptr;
     if (prototype == nullptr) {
       internal += is_exported ? 0 : 1;
       continue;
@@ -102,15 +105,15 @@ bool KnownFunctions::can_pair(std::span<const CapturePoint> points) const {
   return has_result && 2 * known >= counted;
 }
 
-bool KnownFunctions::needs_thread_pointer(std::span<const CapturePoint> points) const {
-  return std::ranges::any_of(points, [&](const CapturePoint& each) {
-    const Prototype* const prototype = reads_errno(each) ? find(each) : nullptr;
+bool KnownFunctions::needs_thread_pointer(std::span<const events::CapturePoint> points) const {
+  return std::ranges::any_of(points, [&](const events::CapturePoint& each) {
+    const events::Prototype* const prototype = reads_errno(each) ? find(each) : nullptr;
     return prototype != nullptr && prototype->sets_errno;
   });
 }
 
 std::optional<KnownFunctions::LibraryErrno>
-KnownFunctions::find_errno_of_library(const ProbePoint& point) {
+KnownFunctions::find_errno_of_library(const resolve::ProbePoint& point) {
   const auto image = binaries_.of(point).image();
   if (!image) return std::nullopt;
   const auto slot = (*image)->thread_offset_slot("errno");
@@ -119,24 +122,24 @@ KnownFunctions::find_errno_of_library(const ProbePoint& point) {
   return LibraryErrno{.slot = *slot, .thread_pointer_offset = *offset};
 }
 
-std::optional<ErrnoLocation> KnownFunctions::find_errno(const ProbePoint& point) {
+std::optional<events::ErrnoLocation> KnownFunctions::find_errno(const resolve::ProbePoint& point) {
   const auto [known, is_new] = errno_of_.try_emplace(point.binary.get());
   if (is_new) known->second = find_errno_of_library(point);
   if (!known->second) return std::nullopt;
-  return ErrnoLocation{
+  return events::ErrnoLocation{
       .slot = static_cast<std::int64_t>(known->second->slot.value - uprobe_address(point).value),
       .thread_pointer_offset = known->second->thread_pointer_offset};
 }
 
-void KnownFunctions::add_to(std::span<CapturePoint> points, bool finds_errno) {
-  for (CapturePoint& each : points) {
-    const Prototype* const prototype = find(each);
+void KnownFunctions::add_to(std::span<events::CapturePoint> points, bool finds_errno) {
+  for (events::CapturePoint& each : points) {
+    const events::Prototype* const prototype = find(each);
     if (prototype == nullptr) continue;
     const bool has_errno = prototype->sets_errno && finds_errno && reads_errno(each);
-    each.known = std::make_shared<const KnownCall>(
+    each.known = std::make_shared<const events::KnownCall>(
         make_known_call(*prototype, *each.point->symbol, capture_, phases_of(capture_, each),
                         scalars_only_, has_errno ? find_errno(*each.point) : std::nullopt));
   }
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::trace

@@ -11,48 +11,49 @@
 
 #include <map>
 
-namespace uprobectl {
+namespace uprobectl::trace {
 
 // Adds the embedded tables that describe libraries among the probed files, behind those of the
 // user. Does nothing if the run shows no arguments. Fails if an embedded table is invalid.
-Result<void> add_embedded_prototypes(CaptureSpec& capture, std::span<const Probe> probes);
+Result<void> add_embedded_prototypes(events::CaptureSpec& capture, std::span<const Probe> probes);
 
 // Returns null if the function is not known. Its arguments are where the calling convention of its
 // machine has them, which need not be this one.
-const Prototype* find_prototype(const PrototypeTable& table, const ProbePoint& point);
+const events::Prototype* find_prototype(const events::PrototypeTable& table,
+                                        const resolve::ProbePoint& point);
 
 class KnownFunctions {
 public:
   // Borrows `capture`, with the prototypes of add_embedded_prototypes(), and `binaries`.
   // `functions`: how many are probed.
-  KnownFunctions(const CaptureSpec& capture, std::size_t functions, BinaryCache& binaries)
+  KnownFunctions(const events::CaptureSpec& capture, std::size_t functions, BinaryCache& binaries)
       : capture_(capture), lists_(capture.arguments),
-        scalars_only_(functions > max_whole_functions), binaries_(binaries) {}
+        scalars_only_(functions > events::max_whole_functions), binaries_(binaries) {}
 
   // Whether half of the exported functions among the points are known, one has a result, and all
   // of the known ones return. Of a file without exported functions, half of all.
-  bool can_pair(std::span<const CapturePoint> points) const;
+  bool can_pair(std::span<const events::CapturePoint> points) const;
   // Whether any of the points is a known function that sets errno.
-  bool needs_thread_pointer(std::span<const CapturePoint> points) const;
+  bool needs_thread_pointer(std::span<const events::CapturePoint> points) const;
   // Sets CapturePoint::known. `finds_errno`: the kernel tells where the thread pointer is.
-  void add_to(std::span<CapturePoint> points, bool finds_errno);
+  void add_to(std::span<events::CapturePoint> points, bool finds_errno);
 
 private:
-  const Prototype* find(const CapturePoint& probed) const;
-  bool decides(const CapturePoint& probed) const;
-  bool reads_errno(const CapturePoint& probed) const;
-  std::optional<ErrnoLocation> find_errno(const ProbePoint& point);
+  const events::Prototype* find(const events::CapturePoint& probed) const;
+  bool decides(const events::CapturePoint& probed) const;
+  bool reads_errno(const events::CapturePoint& probed) const;
+  std::optional<events::ErrnoLocation> find_errno(const resolve::ProbePoint& point);
 
-  const CaptureSpec& capture_;
-  ArgumentListIndex lists_;
+  const events::CaptureSpec& capture_;
+  events::ArgumentListIndex lists_;
   bool scalars_only_;
   struct LibraryErrno {
     VirtualAddress slot; // the GOT entry with the offset of errno
     std::int64_t thread_pointer_offset = 0;
   };
-  std::optional<LibraryErrno> find_errno_of_library(const ProbePoint& point);
+  std::optional<LibraryErrno> find_errno_of_library(const resolve::ProbePoint& point);
   BinaryCache& binaries_;
-  std::map<const ProbedBinary*, std::optional<LibraryErrno>> errno_of_;
+  std::map<const resolve::ProbedBinary*, std::optional<LibraryErrno>> errno_of_;
 };
 
-} // namespace uprobectl
+} // namespace uprobectl::trace

@@ -9,11 +9,11 @@
 #include <span>
 #include <sys/types.h>
 
-namespace uprobectl {
+namespace uprobectl::trace {
 
 // Sets UnhitFacts::other_definition of the probes. `pids`: the processes that are searched; those
 // that have ended, and all beyond the first few, are not.
 void find_other_definitions(std::span<Probe* const> probes, std::span<const pid_t> pids,
                             BinaryCache& binaries);
 
-} // namespace uprobectl
+} // namespace uprobectl::trace

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <chrono>
 
-namespace uprobectl {
+namespace uprobectl::trace {
 
 class PacedLook {
 public:
@@ -30,4 +30,4 @@ private:
   Time next_urgent_;
 };
 
-} // namespace uprobectl
+} // namespace uprobectl::trace

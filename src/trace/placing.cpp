@@ -8,7 +8,7 @@
 #include <set>
 #include <tuple>
 
-namespace uprobectl {
+namespace uprobectl::trace {
 
 namespace {
 
@@ -16,29 +16,29 @@ namespace {
 // Linux 6.8, up to 0.5 s on 6.12; they are detached one after the other.
 constexpr std::size_t many_perf_events = 50;
 
-std::vector<ProbeSite> collect_sites(const Probes& probes) {
+std::vector<probe::ProbeSite> collect_sites(const Probes& probes) {
   // The kernel runs programs at one offset in the order opposite to that of attaching (Linux
   // kernel/events/uprobes.c, consumer_add()). Where several calls end, because of tail calls, the
   // outer ones come first, so that they end last.
   using Position = std::tuple<std::size_t, std::size_t, std::size_t>;
-  std::vector<std::pair<Position, ProbeSite>> ordered;
+  std::vector<std::pair<Position, probe::ProbeSite>> ordered;
   for (const Probe& probe : probes) {
-    const ProbePoint& point = probe.point;
+    const resolve::ProbePoint& point = probe.point;
     for (const PlannedSite& site : probe.sites)
       ordered.emplace_back(
           Position{site.exit ? site.exit->depth : 0, probe.callees.size(), ~ordered.size()},
-          ProbeSite{.file = point.binary->file->fd(),
-                    // resolve_requests() rejects points without an offset
-                    .offset = site.exit ? site.exit->offset : *uprobe_offset(point),
-                    .semaphore = point.semaphore,
-                    .on_return = site.on_return && !site.exit,
-                    .program = site.loaded,
-                    .cookie = site.cookie,
-                    .label = to_string(point.binary->path) + ": " + name_in_file(point),
-                    .probe = probe.number});
+          probe::ProbeSite{.file = point.binary->file->fd(),
+                           // resolve_requests() rejects points without an offset
+                           .offset = site.exit ? site.exit->offset : *uprobe_offset(point),
+                           .semaphore = point.semaphore,
+                           .on_return = site.on_return && !site.exit,
+                           .program = site.loaded,
+                           .cookie = site.cookie,
+                           .label = to_string(point.binary->path) + ": " + name_in_file(point),
+                           .probe = probe.number});
   }
-  std::ranges::sort(ordered, std::greater(), &std::pair<Position, ProbeSite>::first);
-  std::vector<ProbeSite> sites;
+  std::ranges::sort(ordered, std::greater(), &std::pair<Position, probe::ProbeSite>::first);
+  std::vector<probe::ProbeSite> sites;
   sites.reserve(ordered.size());
   for (auto& [position, site] : ordered) sites.push_back(std::move(site));
   return sites;
@@ -57,12 +57,12 @@ bool concerns_one_site(const Error& error) {
 
 class ProbeAttacher {
 public:
-  ProbeAttacher(std::span<const pid_t> pids, Mechanism mechanism, SignalWatch& signals,
-                Output& output)
+  ProbeAttacher(std::span<const pid_t> pids, probe::Mechanism mechanism, SignalWatch& signals,
+                output::Output& output)
       : pids_(pids), mechanism_(mechanism), signals_(signals), output_(output) {}
 
   // Attaches all sites, and prints the expected time if it is long.
-  Result<Attachment> attach_all(std::span<const ProbeSite> sites) const {
+  Result<probe::Attachment> attach_all(std::span<const probe::ProbeSite> sites) const {
     DurationEstimate time(probes(sites), DurationEstimate::Clock::now());
     // One link attaches many sites at once.
     const bool one_by_one = count_perf_events(mechanism_, sites, pids_.size()) > 0;
@@ -76,7 +76,8 @@ public:
   }
 
   // Finds by bisection the sites that the kernel rejects. Attaches the others for a short time.
-  void find_refused(std::span<const ProbeSite> sites, std::vector<RefusedSite>& refused) const {
+  void find_refused(std::span<const probe::ProbeSite> sites,
+                    std::vector<RefusedSite>& refused) const {
     const auto tried = attach(sites, [](std::size_t) {});
     if (tried) return;
     if (sites.size() == 1 || !concerns_one_site(tried.error())) {
@@ -89,15 +90,15 @@ public:
   }
 
 private:
-  std::size_t probes(std::span<const ProbeSite> sites) const {
+  std::size_t probes(std::span<const probe::ProbeSite> sites) const {
     return sites.size() * std::max<std::size_t>(pids_.size(), 1);
   }
 
-  Result<Attachment> attach(std::span<const ProbeSite> sites,
-                            const std::function<void(std::size_t)>& report) const {
-    Progress progress(output_, "attaching probes", probes(sites));
+  Result<probe::Attachment> attach(std::span<const probe::ProbeSite> sites,
+                                   const std::function<void(std::size_t)>& report) const {
+    output::Progress progress(output_, "attaching probes", probes(sites));
     std::size_t attached = 0;
-    return Attachment::attach(mechanism_, sites, pids_, [&] {
+    return probe::Attachment::attach(mechanism_, sites, pids_, [&] {
       report(attached);
       progress.report(attached++);
       return signals_.arrived();
@@ -105,19 +106,19 @@ private:
   }
 
   std::span<const pid_t> pids_;
-  Mechanism mechanism_;
+  probe::Mechanism mechanism_;
   SignalWatch& signals_;
-  Output& output_;
+  output::Output& output_;
 };
 
 // Reports the rejected sites and removes their probes; of static probes all locations.
 void remove_refused(std::span<const RefusedSite> refused, ResolvedProbes& resolved,
-                    Output& output) {
+                    output::Output& output) {
   std::set<std::size_t> reported; // by Probe::first
   for (const RefusedSite& refused_site : refused) {
     const Probe& probe = resolved.probes[refused_site.probe];
     if (!reported.insert(probe.first).second) continue;
-    const ProbePoint& point = probe.point;
+    const resolve::ProbePoint& point = probe.point;
     const std::string& target = point.binary->target;
     output.fail(refused_site.error, target, point.request);
     resolved.failures.push_back(
@@ -126,7 +127,7 @@ void remove_refused(std::span<const RefusedSite> refused, ResolvedProbes& resolv
   resolved.probes.remove_if([&](const Probe& probe) { return reported.contains(probe.first); });
 }
 
-void warn_about_slow_detach(std::size_t events, Output& output) {
+void warn_about_slow_detach(std::size_t events, output::Output& output) {
   if (events <= many_perf_events) return;
   output.warn(fmt::format("detaching {} perf events may take {} to {} s and cannot be interrupted",
                           events, events / 25, events / 2));
@@ -144,8 +145,8 @@ std::vector<const MappedFile*> collect_files(std::span<const Probe> probes) {
 }
 
 Result<void> load_programs(ProbeProgram& program, const LoadRequest& load, ResolvedProbes& resolved,
-                           Output& output) {
-  const Progress progress(output, "loading the programs");
+                           output::Output& output) {
+  const output::Progress progress(output, "loading the programs");
   return program.load(load, resolved);
 }
 
@@ -163,19 +164,19 @@ std::optional<DurationEstimate::Clock::duration> DurationEstimate::estimate(std:
   return expected;
 }
 
-void detach_probes(AttachedProbes& attached, Output& output) {
+void detach_probes(AttachedProbes& attached, output::Output& output) {
   if (!attached.attachment) return;
-  Progress progress(output, "detaching probes", attached.attachment->detach_steps());
+  output::Progress progress(output, "detaching probes", attached.attachment->detach_steps());
   attached.attachment->detach([&](std::size_t done) { progress.report(done); });
   attached.attachment.reset();
 }
 
 // The former links are removed first: the programs of both would run.
-Result<void> attach_again(std::span<const pid_t> pids, Mechanism mechanism, const Probes& probes,
-                          SignalWatch& signals, AttachedProbes& attached) {
+Result<void> attach_again(std::span<const pid_t> pids, probe::Mechanism mechanism,
+                          const Probes& probes, SignalWatch& signals, AttachedProbes& attached) {
   attached.attachment.reset();
-  auto attachment =
-      Attachment::attach(mechanism, collect_sites(probes), pids, [&] { return signals.arrived(); });
+  auto attachment = probe::Attachment::attach(mechanism, collect_sites(probes), pids,
+                                              [&] { return signals.arrived(); });
   if (!attachment) return fail(std::move(attachment).error());
   attached.attachment.emplace(std::move(*attachment));
   return {};
@@ -184,12 +185,12 @@ Result<void> attach_again(std::span<const pid_t> pids, Mechanism mechanism, cons
 Result<AttachedProbes> attach_probes(std::span<const pid_t> pids, bool keep_going,
                                      const LoadRequest& load, ProbeProgram& program,
                                      ResolvedProbes& resolved, SignalWatch& signals,
-                                     Output& output) {
-  const Mechanism mechanism = load.mechanism;
+                                     output::Output& output) {
+  const probe::Mechanism mechanism = load.mechanism;
   for (;;) {
     auto loaded = load_programs(program, load, resolved, output);
     if (!loaded) return fail(std::move(loaded).error());
-    const std::vector<ProbeSite> sites = collect_sites(resolved.probes);
+    const std::vector<probe::ProbeSite> sites = collect_sites(resolved.probes);
     if (sites.empty()) return AttachedProbes{};
     const std::size_t probes = sites.size() * std::max<std::size_t>(pids.size(), 1);
     warn_about_slow_detach(count_perf_events(mechanism, sites, pids.size()), output);
@@ -225,7 +226,7 @@ Result<void> check_unmodified(std::span<const Probe> probes) {
   return {};
 }
 
-void warn_about_replaced_files(std::span<const Probe> probes, Output& output) {
+void warn_about_replaced_files(std::span<const Probe> probes, output::Output& output) {
   for (const MappedFile* file : collect_files(probes))
     if (file->change() == FileChange::replaced)
       output.gathered_warning("replaced",
@@ -234,4 +235,4 @@ void warn_about_replaced_files(std::span<const Probe> probes, Output& output) {
                                   "old file, which only running processes map");
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::trace

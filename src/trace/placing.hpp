@@ -8,7 +8,7 @@
 
 #include <chrono>
 
-namespace uprobectl {
+namespace uprobectl::trace {
 
 // Estimates how long many equal operations take, from the time that the first ones took.
 class DurationEstimate {
@@ -30,7 +30,7 @@ private:
 
 // The attached probes of a run. Detaches them when destroyed.
 struct AttachedProbes {
-  std::optional<Attachment> attachment; // nullopt if there are no sites
+  std::optional<probe::Attachment> attachment; // nullopt if there are no sites
   std::size_t probes = 0; // sites, times the number of processes if processes are given
 };
 
@@ -41,14 +41,14 @@ struct AttachedProbes {
 Result<AttachedProbes> attach_probes(std::span<const pid_t> pids, bool keep_going,
                                      const LoadRequest& load, ProbeProgram& program,
                                      ResolvedProbes& resolved, SignalWatch& signals,
-                                     Output& output);
+                                     output::Output& output);
 
 // Attaches the probes anew, to other tasks, with the programs that attach_probes() has loaded.
-Result<void> attach_again(std::span<const pid_t> pids, Mechanism mechanism, const Probes& probes,
-                          SignalWatch& signals, AttachedProbes& attached);
+Result<void> attach_again(std::span<const pid_t> pids, probe::Mechanism mechanism,
+                          const Probes& probes, SignalWatch& signals, AttachedProbes& attached);
 
 // Detaches the probes. This takes long for many perf events, so progress is shown on a terminal.
-void detach_probes(AttachedProbes& attached, Output& output);
+void detach_probes(AttachedProbes& attached, output::Output& output);
 
 // Checks that no file was written to since it was opened: its offsets may be wrong by now. The
 // error is io.
@@ -56,6 +56,6 @@ Result<void> check_unmodified(std::span<const Probe> probes);
 Result<void> check_unmodified(const MappedFile& file);
 
 // Warns about files that were replaced since they were opened. The probes are in the opened file.
-void warn_about_replaced_files(std::span<const Probe> probes, Output& output);
+void warn_about_replaced_files(std::span<const Probe> probes, output::Output& output);
 
-} // namespace uprobectl
+} // namespace uprobectl::trace

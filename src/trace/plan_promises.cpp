@@ -9,7 +9,7 @@
 #include <fmt/format.h>
 #include <set>
 
-namespace uprobectl {
+namespace uprobectl::trace {
 
 namespace {
 
@@ -26,8 +26,8 @@ const ArchInfo* find_arch(const PlannedFile& file) {
   return found != archs.end() ? *found : nullptr;
 }
 
-DetailParameter detail_of(const std::string& name, const dwarf::Variable& variable,
-                          const ArchInfo* arch) {
+output::DetailParameter detail_of(const std::string& name, const dwarf::Variable& variable,
+                                  const ArchInfo* arch) {
   return {.name = name,
           .type = variable.type->name(),
           .location =
@@ -40,7 +40,7 @@ constexpr std::size_t max_followed = 16;
 // Sets what a plan knows of values: types, locations, and the structures that they lead to when
 // members are followed `depth` times. Returns how often they were.
 std::size_t add_values(const dwarf::FunctionInfo& function, const ArchInfo* arch, std::size_t depth,
-                       TypeDetails& types, PointDetails& details) {
+                       verify::TypeDetails& types, output::PointDetails& details) {
   types.describe(function, details);
   details.structures.clear();
   std::size_t parameters = 0;
@@ -48,7 +48,7 @@ std::size_t add_values(const dwarf::FunctionInfo& function, const ArchInfo* arch
   for (const dwarf::Variable& variable : function.variables) {
     if (!variable.inlined_function.empty()) continue;
     followed = std::max(followed, types.add_reachable(*variable.type, depth, details));
-    DetailParameter detail = detail_of(variable.name, variable, arch);
+    output::DetailParameter detail = detail_of(variable.name, variable, arch);
     if (variable.is_parameter)
       (*details.parameters)[parameters++].location = std::move(detail.location);
     else if (variable.location.is_readable())
@@ -69,10 +69,11 @@ std::vector<std::int64_t> distances_of(const plans::PlannedExits& exits, Virtual
 }
 
 // `depth`: raised to how often members were followed.
-std::shared_ptr<const PointDetails> details_of(const PlannedProbe& probe, VirtualAddress begin,
-                                               const ArchInfo* arch, TypeDetails& types,
-                                               std::size_t& depth) {
-  PointDetails details;
+std::shared_ptr<const output::PointDetails> details_of(const PlannedProbe& probe,
+                                                       VirtualAddress begin, const ArchInfo* arch,
+                                                       verify::TypeDetails& types,
+                                                       std::size_t& depth) {
+  output::PointDetails details;
   if (probe.values) {
     depth = std::max(depth, add_values(probe.values->function, arch, max_followed, types, details));
     for (const plans::PlannedGlobal& global : probe.values->globals) {
@@ -81,16 +82,16 @@ std::shared_ptr<const PointDetails> details_of(const PlannedProbe& probe, Virtua
     }
   }
   if (probe.exits) details.exits = distances_of(*probe.exits, begin);
-  return std::make_shared<const PointDetails>(std::move(details));
+  return std::make_shared<const output::PointDetails>(std::move(details));
 }
 
-ResolveOptions::Clones clones_of(const AttachPlan& plan) {
+resolve::ResolveOptions::Clones clones_of(const AttachPlan& plan) {
   const auto has = [&](std::string_view option) {
     return std::ranges::find(plan.options, option) != plan.options.end();
   };
-  return has("--clones")      ? ResolveOptions::Clones::all
-         : has("--no-clones") ? ResolveOptions::Clones::none
-                              : ResolveOptions::Clones::bodies;
+  return has("--clones")      ? resolve::ResolveOptions::Clones::all
+         : has("--no-clones") ? resolve::ResolveOptions::Clones::none
+                              : resolve::ResolveOptions::Clones::bodies;
 }
 
 std::optional<std::string> entry_of(const std::string& target) {
@@ -99,9 +100,9 @@ std::optional<std::string> entry_of(const std::string& target) {
   return std::nullopt;
 }
 
-RecordedMatch match_of(const PlannedFile& file, const PlannedProbe& probe,
-                       const std::string& target) {
-  const NamedAddress& named = probe.named;
+output::RecordedMatch match_of(const PlannedFile& file, const PlannedProbe& probe,
+                               const std::string& target) {
+  const resolve::NamedAddress& named = probe.named;
   return {.target = target,
           .request = named.request,
           .entry = entry_of(target),
@@ -120,7 +121,8 @@ RecordedMatch match_of(const PlannedFile& file, const PlannedProbe& probe,
 class PromiseReader {
 public:
   // `depth`: how often members are followed in the plan.
-  PromiseReader(std::span<const PromisedFile> files, const TargetOptions& where, std::size_t depth)
+  PromiseReader(std::span<const PromisedFile> files, const resolve::TargetOptions& where,
+                std::size_t depth)
       : binaries_(where.debug_paths), depth_(depth) {
     for (const PromisedFile& file : files)
       for (const PlannedProbe& probe : file.planned->probes)
@@ -129,8 +131,8 @@ public:
             globals_.insert(global.name);
   }
 
-  void read(ProbePoint& point) {
-    PointDetails details;
+  void read(resolve::ProbePoint& point) {
+    output::PointDetails details;
     const ArchInfo* const arch = &point.binary->machine.info();
     if (const auto typed = types_.describe_for_plan(point)) {
       add_values(*(*typed)->function, arch, depth_, structures_, details);
@@ -143,21 +145,22 @@ public:
     if (const auto returns = binaries_.of(point).returns(point))
       if (const auto image = binaries_.of(point).image())
         details.exits = distances_of(plans::to_planned_exits(*returns, **image), point.address);
-    point.details = std::make_shared<const PointDetails>(std::move(details));
+    point.details = std::make_shared<const output::PointDetails>(std::move(details));
   }
 
 private:
   BinaryCache binaries_;
-  CaptureSpec capture_; // none: all that is known of the functions is read
+  events::CaptureSpec capture_; // none: all that is known of the functions is read
   TypedProbes types_{binaries_, capture_};
-  TypeDetails structures_;
+  verify::TypeDetails structures_;
   std::size_t depth_;
   std::set<std::string> globals_;
 };
 
 // Nullopt if it cannot be read, which verify_matches() reports.
-std::optional<plans::BuildIdentity> identify(const PromisedFile& file, const TargetOptions& where) {
-  const auto target = Target::open(file.target, where);
+std::optional<plans::BuildIdentity> identify(const PromisedFile& file,
+                                             const resolve::TargetOptions& where) {
+  const auto target = resolve::Target::open(file.target, where);
   if (!target || target->image() == nullptr) return std::nullopt;
   return plans::identify(*target->image());
 }
@@ -166,14 +169,14 @@ std::optional<plans::BuildIdentity> identify(const PromisedFile& file, const Tar
 
 Result<std::vector<PromisedFile>> find_promised(const AttachPlan& plan,
                                                 std::span<const std::string> targets,
-                                                const TargetOptions& where) {
-  std::vector<RecordedMatch> matches;
+                                                const resolve::TargetOptions& where) {
+  std::vector<output::RecordedMatch> matches;
   matches.reserve(plan.files.size());
   for (const PlannedFile& file : plan.files)
     matches.push_back(match_of(file, PlannedProbe{}, file.target));
-  const auto replacements = replace_targets(matches, targets);
+  const auto replacements = verify::replace_targets(matches, targets);
   if (!replacements) return fail(replacements.error());
-  retarget(matches, *replacements);
+  verify::retarget(matches, *replacements);
   std::vector<PromisedFile> files;
   for (std::size_t i = 0; i < plan.files.size(); ++i) {
     files.push_back({.planned = &plan.files[i], .target = std::move(matches[i].target)});
@@ -182,7 +185,7 @@ Result<std::vector<PromisedFile>> find_promised(const AttachPlan& plan,
     if (!found || !found->several) continue;
     // Only the machine tells which of the files it is.
     std::vector<std::string> same_machine;
-    const auto visited = visit_targets(*found, where, [&](const Target& each) {
+    const auto visited = visit_targets(*found, where, [&](const resolve::Target& each) {
       if (each.image() != nullptr &&
           elf::to_string(each.image()->machine()) == plan.files[i].build.machine)
         same_machine.push_back(to_string(each.display_path()));
@@ -198,48 +201,49 @@ Result<std::vector<PromisedFile>> find_promised(const AttachPlan& plan,
   return files;
 }
 
-Verdict check_promises(const AttachPlan& plan, std::span<const PromisedFile> files,
-                       const TargetOptions& where, Output& output) {
-  VerifyRequest request{.target_options = where, .with_added = false};
+output::Verdict check_promises(const AttachPlan& plan, std::span<const PromisedFile> files,
+                               const resolve::TargetOptions& where, output::Output& output) {
+  verify::VerifyRequest request{.target_options = where, .with_added = false};
   request.target_options.extracted = true; // a plan has no file offsets
-  std::vector<Finding> of_files;
-  TypeDetails structures;
+  std::vector<output::Finding> of_files;
+  verify::TypeDetails structures;
   std::size_t depth = 0;
   const std::string clones{to_string(clones_of(plan))};
   for (const PromisedFile& file : files) {
     const plans::BuildIdentity& planned = file.planned->build;
     const auto found = identify(file, request.target_options);
     if (found && found->machine != planned.machine) {
-      const Finding other_machine{.change = Change::not_checked,
-                                  .target = file.target,
-                                  .entry = entry_of(file.target),
-                                  .reason = fmt::format("the plan is for {}, the file is for {}",
-                                                        planned.machine, found->machine)};
+      const output::Finding other_machine{.change = output::Change::not_checked,
+                                          .target = file.target,
+                                          .entry = entry_of(file.target),
+                                          .reason =
+                                              fmt::format("the plan is for {}, the file is for {}",
+                                                          planned.machine, found->machine)};
       of_files.insert(of_files.end(), file.planned->probes.size(), other_machine);
       continue;
     }
     // Build ids are compared with the functions.
     if (found && !planned.build_id && !found->build_id && planned != *found)
-      of_files.push_back({.change = Change::build_id,
+      of_files.push_back({.change = output::Change::build_id,
                           .target = file.target,
                           .recorded = planned.sha256,
                           .found = found->sha256,
                           .entry = entry_of(file.target)});
     const ArchInfo* const arch = find_arch(*file.planned);
     for (const PlannedProbe& probe : file.planned->probes) {
-      RecordedMatch match = match_of(*file.planned, probe, file.target);
+      output::RecordedMatch match = match_of(*file.planned, probe, file.target);
       match.clones = clones;
       match.details = details_of(probe, {*match.address}, arch, structures, depth);
       request.recorded.push_back(std::move(match));
     }
   }
   PromiseReader reader(files, request.target_options, depth);
-  request.read_details = [&](ProbePoint& point) { reader.read(point); };
-  Verdict verdict = verify_matches(request, output).verdict;
-  for (Finding& finding : of_files)
-    finding.change == Change::build_id ? verdict.add(std::move(finding))
-                                       : verdict.add_to_library(std::move(finding));
+  request.read_details = [&](resolve::ProbePoint& point) { reader.read(point); };
+  output::Verdict verdict = verify_matches(request, output).verdict;
+  for (output::Finding& finding : of_files)
+    finding.change == output::Change::build_id ? verdict.add(std::move(finding))
+                                               : verdict.add_to_library(std::move(finding));
   return verdict;
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::trace

@@ -6,7 +6,7 @@
 #include "plans/attach_plan.hpp"
 #include "verify/verify.hpp"
 
-namespace uprobectl {
+namespace uprobectl::trace {
 
 // A file of a plan, and the file that is compared with it: a path, or the entry of an archive.
 struct PromisedFile {
@@ -18,12 +18,12 @@ struct PromisedFile {
 // `resolve --verify` do. Fails with usage if it is not clear which one is which.
 Result<std::vector<PromisedFile>> find_promised(const plans::AttachPlan& plan,
                                                 std::span<const std::string> targets,
-                                                const TargetOptions& where);
+                                                const resolve::TargetOptions& where);
 
 // Compares the plan's functions with those of the files by name: their addresses, exits, and what
 // the plan knows of values: types, members, locations. Functions that the plan does not have are
 // not findings. Reports what cannot be read.
-Verdict check_promises(const plans::AttachPlan& plan, std::span<const PromisedFile> files,
-                       const TargetOptions& where, Output& output);
+output::Verdict check_promises(const plans::AttachPlan& plan, std::span<const PromisedFile> files,
+                               const resolve::TargetOptions& where, output::Output& output);
 
-} // namespace uprobectl
+} // namespace uprobectl::trace

@@ -18,7 +18,7 @@
 #include <fmt/format.h>
 #include <map>
 
-namespace uprobectl {
+namespace uprobectl::trace {
 
 namespace {
 
@@ -26,63 +26,64 @@ using plans::AttachPlan;
 using plans::PlannedFile;
 using plans::PlannedProbe;
 
-bool is_declared(const CaptureSpec& capture, std::string_view name) {
-  return std::ranges::any_of(capture.arguments, [&](const ArgumentList& list) {
+bool is_declared(const events::CaptureSpec& capture, std::string_view name) {
+  return std::ranges::any_of(capture.arguments, [&](const events::ArgumentList& list) {
     return find_argument(list.arguments, name) != nullptr;
   });
 }
 
 // Whether debug information is needed to know what a name stands for, unless the function has a
 // known prototype.
-bool needs_debug_info(const CaptureSpec& capture, const ValuePath& path) {
+bool needs_debug_info(const events::CaptureSpec& capture, const events::ValuePath& path) {
   if (!path.steps.empty()) return true;
-  return !is_declared(capture, path.variable) && !parse_source_name(path.variable);
+  return !is_declared(capture, path.variable) && !events::parse_source_name(path.variable);
 }
-bool needs_debug_info(const CaptureSpec& capture, const ConditionSpec& term) {
+bool needs_debug_info(const events::CaptureSpec& capture, const events::ConditionSpec& term) {
   if (!term.path || term.built_in || is_declared(capture, term.name())) return false;
   return term.needs_types() || needs_debug_info(capture, *term.path);
 }
 
 // A name of a value that is not declared, and the option that has it.
 struct NeededName {
-  ValuePath path;
+  events::ValuePath path;
   std::string option;
-  const ArgumentList* list = nullptr; // whose functions need it; null: all
+  const events::ArgumentList* list = nullptr; // whose functions need it; null: all
 };
 
-std::vector<NeededName> needed_names(const CaptureSpec& capture) {
+std::vector<NeededName> needed_names(const events::CaptureSpec& capture) {
   std::vector<NeededName> needed;
-  const auto add = [&](const ValuePath& path, std::string option) {
+  const auto add = [&](const events::ValuePath& path, std::string option) {
     if (needs_debug_info(capture, path)) needed.push_back({path, std::move(option)});
   };
   for (const std::string& name : capture.groups.names())
-    if (const auto path = parse_value_path(name)) add(*path, "--by");
+    if (const auto path = events::parse_value_path(name)) add(*path, "--by");
   if (capture.measured)
-    for (const ValuePath& each : capture.measured->operands) add(each, "--measure");
+    for (const events::ValuePath& each : capture.measured->operands) add(each, "--measure");
   if (capture.weight)
-    for (const ValuePath& each : capture.weight->operands)
+    for (const events::ValuePath& each : capture.weight->operands)
       if (!find_built_in(each)) add(each, "--weight");
-  for (const ConditionSpec& term : capture.filter.terms)
+  for (const events::ConditionSpec& term : capture.filter.terms)
     if (needs_debug_info(capture, term))
       needed.push_back({*term.path, fmt::format("--if '{}'", term.text)});
-  for (const ArgumentList& list : capture.arguments)
-    for (const ValuePath& path : list.paths) needed.push_back({path, "--args", &list});
+  for (const events::ArgumentList& list : capture.arguments)
+    for (const events::ValuePath& path : list.paths) needed.push_back({path, "--args", &list});
   return needed;
 }
 
-bool has_parameter(const Prototype& prototype, const ValuePath& path) {
+bool has_parameter(const events::Prototype& prototype, const events::ValuePath& path) {
   return path.steps.empty() &&
-         std::ranges::any_of(prototype.parameters, [&](const Prototype::Parameter& each) {
+         std::ranges::any_of(prototype.parameters, [&](const events::Prototype::Parameter& each) {
            return each.spec.name == path.variable;
          });
 }
 
 // How many pointers and references are followed for the types of a plan: as many as values that are
 // shown need, and one more than the names in the options.
-int type_depth(const CaptureSpec& capture, std::span<const NeededName> needed, std::size_t points) {
+int type_depth(const events::CaptureSpec& capture, std::span<const NeededName> needed,
+               std::size_t points) {
   constexpr std::size_t most = 16;
   std::size_t depth =
-      points > max_whole_functions ? 1 : static_cast<std::size_t>(capture.typed_depth) + 1;
+      points > events::max_whole_functions ? 1 : static_cast<std::size_t>(capture.typed_depth) + 1;
   for (const NeededName& each : needed) depth = std::max(depth, each.path.steps.size() + 1);
   return static_cast<int>(std::min(depth, most));
 }
@@ -101,17 +102,17 @@ public:
   Result<AttachPlan> make(const ResolvedProbes& resolved) {
     const ProbeSelection& selection = request_.probes;
     plan_.target = selection.target;
-    CaptureSpec capture = request_.capture;
+    events::CaptureSpec capture = request_.capture;
     if (auto added = add_embedded_prototypes(capture, resolved.probes); !added)
       return fail(std::move(added).error());
     prototypes_ = std::move(capture.prototypes);
-    const auto has_failed = [&](const TargetedFunction& named) {
+    const auto has_failed = [&](const resolve::TargetedFunction& named) {
       return std::ranges::any_of(resolved.failures, [&](const ProbeFailure& failure) {
         return !failure.is_required && failure.function == named.function &&
                failure.target == named.target;
       });
     };
-    for (const TargetedFunction& each : selection.functions)
+    for (const resolve::TargetedFunction& each : selection.functions)
       if (!has_failed(each)) plan_.functions.push_back(word_of(each, selection.target));
     type_depth_ = type_depth(request_.capture, needed_, resolved.probes.size());
     for (const Probe& probe : resolved.probes)
@@ -123,14 +124,14 @@ public:
 
 private:
   Result<void> add(const Probe& probe) {
-    const ProbePoint& point = probe.point;
-    if (point.java || point.kind == SymbolKind::method)
+    const resolve::ProbePoint& point = probe.point;
+    if (point.java || point.kind == symbols::SymbolKind::method)
       return fail(Error{ErrorKind::unsupported,
                         display_name(point) + ": compiled Java code cannot be in a plan"}
                       .hint("the device compiles it itself: resolve it there, without --plan"));
     File& file = open(point.binary);
     if (!file.image) return fail(file.image.error());
-    PlannedProbe planned{.named = static_cast<const NamedAddress&>(point)};
+    PlannedProbe planned{.named = static_cast<const resolve::NamedAddress&>(point)};
     if (has_values_ && probe.is_recorded) planned.values = describe_values(point);
     const bool at_exits = std::ranges::any_of(
         probe.sites, [](const PlannedSite& site) { return site.on_return && site.exit; });
@@ -144,13 +145,13 @@ private:
   }
 
   // Types are still those of the debug information. Null if that does not have the function.
-  std::shared_ptr<const plans::PlannedValues> describe_values(const ProbePoint& point) {
+  std::shared_ptr<const plans::PlannedValues> describe_values(const resolve::ProbePoint& point) {
     const auto found = types_.describe_for_plan(point);
     std::shared_ptr<plans::PlannedValues> values;
     if (found)
       values = std::make_shared<plans::PlannedValues>(
           plans::PlannedValues{.function = *(*found)->function});
-    const Prototype* const prototype = find_prototype(prototypes_, point);
+    const events::Prototype* const prototype = find_prototype(prototypes_, point);
     for (const NeededName& each : needed_) {
       if (each.list != nullptr && !applies_to(*each.list, point)) continue;
       std::optional<Error> problem;
@@ -174,24 +175,24 @@ private:
     return values;
   }
 
-  static const std::string& parameter_name(const Prototype::Parameter& parameter) {
+  static const std::string& parameter_name(const events::Prototype::Parameter& parameter) {
     return parameter.spec.name;
   }
 
-  static Error needs_debug_info_error(const ProbePoint& point, const ValuePath& path,
-                                      const Error& reason) {
+  static Error needs_debug_info_error(const resolve::ProbePoint& point,
+                                      const events::ValuePath& path, const Error& reason) {
     Error error = Error(reason).within(
         fmt::format("{}: '{}' needs debug information", display_name(point), path.text));
     return std::move(error).hint("or give values as NAME:TYPE@ARG+OFF, such as count:s32@arg0+16");
   }
 
   // Whether a path begins at something that every run finds, or at a variable of the function.
-  static bool is_known(const TypedPoint& typed, const ValuePath& path) {
-    return parse_source_name(path.variable) || names_variable(typed, path) ||
+  static bool is_known(const events::TypedPoint& typed, const events::ValuePath& path) {
+    return events::parse_source_name(path.variable) || names_variable(typed, path) ||
            names_member(typed, path);
   }
 
-  static bool add_global(const TypedPoint& typed, const ValuePath& path,
+  static bool add_global(const events::TypedPoint& typed, const events::ValuePath& path,
                          plans::PlannedValues& values) {
     if (std::ranges::find(values.globals, path.variable, &plans::PlannedGlobal::name) !=
         values.globals.end())
@@ -221,7 +222,7 @@ private:
     }
   }
 
-  File& open(const std::shared_ptr<const ProbedBinary>& binary) {
+  File& open(const std::shared_ptr<const resolve::ProbedBinary>& binary) {
     if (const auto known = files_.find(binary); known != files_.end()) return known->second;
     File file{.image = binaries_.of(binary).image(), .number = plan_.files.size()};
     if (file.image) {
@@ -244,22 +245,22 @@ private:
   const AttachRequest& request_;
   BinaryCache& binaries_;
   std::vector<NeededName> needed_;
-  PrototypeTable prototypes_;
+  events::PrototypeTable prototypes_;
   bool has_values_;
   int type_depth_ = 0;
-  NameProblems problems_;
+  events::NameProblems problems_;
   std::vector<PlannedTypes> collected_; // by the number of the file
   TypedProbes types_;
   AttachPlan plan_;
-  std::map<std::shared_ptr<const ProbedBinary>, File> files_;
+  std::map<std::shared_ptr<const resolve::ProbedBinary>, File> files_;
 };
 
 // Finds the locations of one TARGET of a plan.
 class PlanFinder {
 public:
   PlanFinder(const AttachPlan& plan, const std::string& target,
-             std::span<const std::string> functions, const TargetOptions& where,
-             const ResolveOptions& how, BinaryCache& binaries, Output& output)
+             std::span<const std::string> functions, const resolve::TargetOptions& where,
+             const resolve::ResolveOptions& how, BinaryCache& binaries, output::Output& output)
       : plan_(plan), target_(target), where_(where), how_(how), binaries_(binaries),
         output_(output) {
     for (const PlannedFile& file : plan.files)
@@ -282,7 +283,7 @@ public:
 
 private:
   // The path of another machine may not exist here.
-  Result<Targets> find_files() const {
+  Result<resolve::Targets> find_files() const {
     auto targets = find_targets(target_, where_);
     if (targets || targets.error().kind != ErrorKind::not_found || !target_.contains('/'))
       return targets;
@@ -291,8 +292,8 @@ private:
         "name the file of this machine: uprobectl attach --plan FILE TARGET"));
   }
 
-  Result<void> find_in_one(const Targets& targets) {
-    const auto target = Target::open(targets.files.front(), target_, where_);
+  Result<void> find_in_one(const resolve::Targets& targets) {
+    const auto target = resolve::Target::open(targets.files.front(), target_, where_);
     if (!target) return fail(target.error());
     if (target->architecture_mismatch()) return fail(*target->architecture_mismatch());
     const elf::Image* const image = target->image();
@@ -318,18 +319,19 @@ private:
     const PlannedFile& file = same_machine != files_.end() ? **same_machine : *files_.front();
     if (same_machine != files_.end()) {
       const PromisedFile promised{.planned = &file, .target = path};
-      const Verdict verdict = check_promises(plan_, {&promised, 1}, where_, output_);
-      write_verdict(verdict,
-                    {.format = output_.is_json() ? VerdictFormat::json : VerdictFormat::text},
-                    output_);
+      const output::Verdict verdict = check_promises(plan_, {&promised, 1}, where_, output_);
+      write_verdict(
+          verdict,
+          {.format = output_.is_json() ? output::VerdictFormat::json : output::VerdictFormat::text},
+          output_);
     }
     return plans::check_build(file.build, image, path);
   }
 
   // Uses the files that the plan is for.
-  Result<void> find_in_several(const Targets& targets) {
+  Result<void> find_in_several(const resolve::Targets& targets) {
     std::size_t used = 0;
-    const auto visited = visit_targets(targets, where_, [&](const Target& target) {
+    const auto visited = visit_targets(targets, where_, [&](const resolve::Target& target) {
       const elf::Image* const image = target.image();
       const PlannedFile* const file = image == nullptr ? nullptr : find_build(*image);
       if (file == nullptr) return;
@@ -352,15 +354,15 @@ private:
     return found == files_.end() ? nullptr : *found;
   }
 
-  void add(const Target& target, const PlannedFile& file) {
-    const auto binary = std::make_shared<const ProbedBinary>(target.binary());
+  void add(const resolve::Target& target, const PlannedFile& file) {
+    const auto binary = std::make_shared<const resolve::ProbedBinary>(target.binary());
     binaries_.of(binary).set_strings(file.strings);
-    CodeIndex code(*target.binary().opened);
+    resolve::CodeIndex code(*target.binary().opened);
     for (const PlannedProbe& probe : file.probes) {
       const auto function = numbers_.find(probe.named.request);
       if (function == numbers_.end()) continue;
       const std::size_t index = function->second;
-      auto point = find_point(binary, code, probe.named, how_);
+      auto point = plans::find_point(binary, code, probe.named, how_);
       if (!point) {
         add_error(index, std::move(point).error());
         continue;
@@ -382,9 +384,10 @@ private:
     if (!found_.errors[function]) found_.errors[function] = std::move(error);
   }
 
-  Result<FunctionReturns> find_exits(const Target& target,
-                                     const std::shared_ptr<const ProbedBinary>& binary,
-                                     CodeIndex& code, const plans::PlannedExits& exits) const {
+  Result<resolve::FunctionReturns>
+  find_exits(const resolve::Target& target,
+             const std::shared_ptr<const resolve::ProbedBinary>& binary, resolve::CodeIndex& code,
+             const plans::PlannedExits& exits) const {
     if (auto wrong = find_wrong_exit(binary, code, exits)) return fail(std::move(*wrong));
     auto returns = plans::to_returns(exits, *target.image());
     if (!returns) return fail(std::move(returns).error().within(to_string(target.display_path())));
@@ -392,12 +395,13 @@ private:
   }
 
   // Returns why one of the exits cannot be probed.
-  std::optional<Error> find_wrong_exit(const std::shared_ptr<const ProbedBinary>& binary,
-                                       CodeIndex& code, const plans::PlannedExits& exits) const {
+  std::optional<Error> find_wrong_exit(const std::shared_ptr<const resolve::ProbedBinary>& binary,
+                                       resolve::CodeIndex& code,
+                                       const plans::PlannedExits& exits) const {
     for (const VirtualAddress address : exits.returns)
-      if (auto wrong = exit_error(binary, code, address, how_)) return wrong;
+      if (auto wrong = plans::exit_error(binary, code, address, how_)) return wrong;
     for (const plans::PlannedExits::TailCall& call : exits.tail_calls)
-      if (auto wrong = exit_error(binary, code, call.address, how_)) return wrong;
+      if (auto wrong = plans::exit_error(binary, code, call.address, how_)) return wrong;
     return std::nullopt;
   }
 
@@ -408,10 +412,10 @@ private:
   const AttachPlan& plan_;
   const std::string& target_;
   std::map<std::string_view, std::size_t> numbers_; // of the functions
-  const TargetOptions& where_;
-  const ResolveOptions& how_;
+  const resolve::TargetOptions& where_;
+  const resolve::ResolveOptions& how_;
   BinaryCache& binaries_;
-  Output& output_;
+  output::Output& output_;
   std::vector<const PlannedFile*> files_;
   PlannedPoints found_;
 };
@@ -424,8 +428,8 @@ Result<AttachPlan> make_plan(const AttachRequest& request, const ResolvedProbes&
 }
 
 Result<AttachPlan> plan_target(const AttachRequest& request, const std::string& target,
-                               const std::string& file, Output& output) {
-  const TargetOptions where{.debug_paths = request.probes.target_options.debug_paths};
+                               const std::string& file, output::Output& output) {
+  const resolve::TargetOptions where{.debug_paths = request.probes.target_options.debug_paths};
   BinaryCache binaries(where.debug_paths);
   std::vector<ProbeRequest> asked = builtin_probe_requests(request);
   std::erase_if(asked, [&](const ProbeRequest& each) { return each.target != target; });
@@ -466,9 +470,10 @@ Result<std::optional<AttachPlan>> request_plan(const elf::Image& image, const st
 
 Result<PlannedPoints> find_planned(const AttachPlan& plan, const std::string& target,
                                    std::span<const std::string> functions,
-                                   const TargetOptions& where, const ResolveOptions& how,
-                                   BinaryCache& binaries, Output& output) {
+                                   const resolve::TargetOptions& where,
+                                   const resolve::ResolveOptions& how, BinaryCache& binaries,
+                                   output::Output& output) {
   return PlanFinder(plan, target, functions, where, how, binaries, output).find();
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::trace

@@ -5,7 +5,7 @@
 #include "trace/probes.hpp"
 #include "trace/returns.hpp"
 
-namespace uprobectl {
+namespace uprobectl::trace {
 
 // Makes a plan of the probes of a request. Fails with unsupported if something cannot be in a plan.
 Result<plans::AttachPlan> make_plan(const AttachRequest& request, const ResolvedProbes& resolved,
@@ -14,7 +14,7 @@ Result<plans::AttachPlan> make_plan(const AttachRequest& request, const Resolved
 // The points of a TARGET's FUNCTIONs, as a plan has them.
 struct PlannedPoints {
   // By the index of the FUNCTION. Empty: no file here has a point of it.
-  std::vector<std::vector<ProbePoint>> points;
+  std::vector<std::vector<resolve::ProbePoint>> points;
   std::vector<std::optional<Error>> errors; // the first of each FUNCTION
   std::vector<std::string> warnings;
 };
@@ -25,17 +25,18 @@ struct PlannedPoints {
 // another build, writes which promises of the plan it breaks.
 Result<PlannedPoints> find_planned(const plans::AttachPlan& plan, const std::string& target,
                                    std::span<const std::string> functions,
-                                   const TargetOptions& where, const ResolveOptions& how,
-                                   BinaryCache& binaries, Output& output);
+                                   const resolve::TargetOptions& where,
+                                   const resolve::ResolveOptions& how, BinaryCache& binaries,
+                                   output::Output& output);
 
 // Makes a plan of the request's functions of one TARGET, resolved in another file of this machine,
 // for a run that can get its debug information.
 Result<plans::AttachPlan> plan_target(const AttachRequest& request, const std::string& target,
-                                      const std::string& file, Output& output);
+                                      const std::string& file, output::Output& output);
 
 // Requests the plan of a file that TARGET means from the workstation. Returns nullopt if that has
 // no symbols of this build.
 Result<std::optional<plans::AttachPlan>>
 request_plan(const elf::Image& image, const std::string& target, Workstation& workstation);
 
-} // namespace uprobectl
+} // namespace uprobectl::trace

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-namespace uprobectl {
+namespace uprobectl::trace {
 
 namespace {
 
@@ -121,4 +121,4 @@ void PlannedTypes::move(plans::PlannedValues& values, const dwarf::DescribedType
   for_each_type(values, [&](const Type*& type) { type = &types.at(entries_.at(type).index); });
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::trace

@@ -7,7 +7,7 @@
 #include <map>
 #include <vector>
 
-namespace uprobectl {
+namespace uprobectl::trace {
 
 // Copies the types to which the values of one file lead. Borrows the types of debug information.
 class PlannedTypes {
@@ -41,4 +41,4 @@ private:
   std::vector<std::vector<const dwarf::Type*>> waiting_;
 };
 
-} // namespace uprobectl
+} // namespace uprobectl::trace

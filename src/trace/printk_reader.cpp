@@ -10,7 +10,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-namespace uprobectl {
+namespace uprobectl::trace {
 
 namespace {
 
@@ -20,7 +20,7 @@ constexpr std::size_t max_line_length = 8192;
 
 } // namespace
 
-Result<PrintkReader> PrintkReader::open(Output& output) {
+Result<PrintkReader> PrintkReader::open(output::Output& output) {
   PrintkReader reader(output);
   int reason = ENOENT;
   for (const char* const folder : {"/sys/kernel/tracing/", "/sys/kernel/debug/tracing/"}) {
@@ -31,11 +31,11 @@ Result<PrintkReader> PrintkReader::open(Output& output) {
     if (reader.fd_) break;
   }
   if (!reader.fd_ && reason == ENOENT)
-    return fail(
-        with_lockdown_hint(Error{ErrorKind::not_found, "--printk: trace_pipe does not exist"}.hint(
+    return fail(bpf::with_lockdown_hint(
+        Error{ErrorKind::not_found, "--printk: trace_pipe does not exist"}.hint(
             "mount -t tracefs tracefs /sys/kernel/tracing")));
   if (!reader.fd_ && (reason == EPERM || reason == EACCES))
-    return fail(with_refusal_hints(
+    return fail(bpf::with_refusal_hints(
         Error{ErrorKind::not_permitted, "--printk: this user may not read trace_pipe"}.hint(
             "needs root, or read permission for the file")));
   if (!reader.fd_) return fail(system_error(reason, "--printk: cannot read trace_pipe"));
@@ -65,7 +65,7 @@ void PrintkReader::report_silence() {
 std::optional<std::string> PrintkReader::explain_silence() const {
   for (const auto& [file, reason] : {std::pair("tracing_on", ", as after a kernel oops"),
                                      std::pair("events/bpf_trace/bpf_trace_printk/enable", "")})
-    if (is_switched_off(folder_ + file))
+    if (bpf::is_switched_off(folder_ + file))
       return fmt::format("--printk: bpf_printk prints nothing: {0}{1} is 0{2} (echo 1 >{0}{1})",
                          folder_, file, reason);
   return std::nullopt;
@@ -92,4 +92,4 @@ std::vector<std::string> PrintkReader::take_lines() {
   return lines;
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::trace

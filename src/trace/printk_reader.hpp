@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-namespace uprobectl {
+namespace uprobectl::trace {
 
 // Reads it from tracefs' trace_pipe. There is one for the whole machine, and each line can be read
 // once (Linux Documentation/trace/ftrace.rst).
@@ -18,7 +18,7 @@ class PrintkReader final : public RunPart {
 public:
   // Borrows the output. Discards earlier lines, and warns if there will be none. Fails with
   // not_permitted or not_found, with hints.
-  static Result<PrintkReader> open(Output& output);
+  static Result<PrintkReader> open(output::Output& output);
 
   void add_to(std::vector<pollfd>& polled) const override;
   // Writes the waiting lines.
@@ -27,18 +27,18 @@ public:
   void stop() override { report_silence(); }
 
 private:
-  explicit PrintkReader(Output& output) : output_(&output) {}
+  explicit PrintkReader(output::Output& output) : output_(&output) {}
   // Why there are no lines, with a command that changes it; nullopt if nothing is known.
   std::optional<std::string> explain_silence() const;
   void report_silence();
   // Returns the waiting lines of bpf_printk: "cat-4711 [000] …: bpf_trace_printk: hi".
   std::vector<std::string> take_lines();
 
-  Output* output_;
+  output::Output* output_;
   UniqueFd fd_;
   std::string folder_; // with tracefs
   std::string unfinished_;
   bool is_silent_ = false; // reported
 };
 
-} // namespace uprobectl
+} // namespace uprobectl::trace

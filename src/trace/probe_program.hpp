@@ -9,7 +9,7 @@
 #include "trace/run_part.hpp"
 #include "trace/trace.hpp"
 
-namespace uprobectl {
+namespace uprobectl::trace {
 
 class BinaryCache;
 
@@ -35,7 +35,7 @@ struct ProgramInfo {
   std::size_t other_programs = 0; // that are not attached to probes
   bool checks_exits = false;      // at a conditional jump, whether it leaves the function
   // See MechanismNeeds. Known from prepare() on.
-  std::optional<ProgramKind> kind = {};
+  std::optional<bpf::ProgramKind> kind = {};
 
   // When a program runs at a site: "entry", "return", "entry and return".
   std::string_view phase_of(const PlannedSite& site) const {
@@ -46,7 +46,7 @@ struct ProgramInfo {
 
 // What the programs are loaded for.
 struct LoadRequest {
-  Mechanism mechanism = Mechanism::multi;
+  probe::Mechanism mechanism = probe::Mechanism::multi;
   ProgramFilter filter = {};    // a user's programs ignore it
   std::vector<pid_t> pids = {}; // of the process filter and of its names
 };
@@ -63,14 +63,14 @@ public:
   const ProgramInfo& info() const { return info_; }
 
   // Called before other functions that use the kernel.
-  virtual Result<void> prepare(const KernelFeatures& features) = 0;
+  virtual Result<void> prepare(const bpf::KernelFeatures& features) = 0;
 
   // Loads the programs and sets the program and cookie of each site. May be called again with fewer
   // probes. Borrows the probes and the descriptors of the filter.
   virtual Result<void> load(const LoadRequest& request, ResolvedProbes& resolved) = 0;
 
   // What the events of a probe have; nullopt for a user's program. Valid after load().
-  virtual std::optional<PointDescription> describe(const Probe& /*probe*/) const {
+  virtual std::optional<events::PointDescription> describe(const Probe& /*probe*/) const {
     return std::nullopt;
   }
 
@@ -100,11 +100,11 @@ std::vector<ProbeRequest> builtin_probe_requests(const AttachRequest& request);
 
 // Borrows the arguments. `exports`: also receive stacks and counts.
 std::unique_ptr<ProbeProgram> make_builtin_source(const AttachRequest& request,
-                                                  BinaryCache& binaries, Exports& exports,
-                                                  Output& output);
+                                                  BinaryCache& binaries, output::Exports& exports,
+                                                  output::Output& output);
 
 // Opens the object and selects its programs, or takes a pin. Fails with not_found, ambiguous, ...
-Result<std::unique_ptr<ProbeProgram>> make_user_source(const AttachRequest& request,
-                                                       Exports& exports, Output& output);
+Result<std::unique_ptr<ProbeProgram>>
+make_user_source(const AttachRequest& request, output::Exports& exports, output::Output& output);
 
-} // namespace uprobectl
+} // namespace uprobectl::trace

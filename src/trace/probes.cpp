@@ -17,9 +17,9 @@
 #include <set>
 #include <tuple>
 
-namespace uprobectl {
+namespace uprobectl::trace {
 
-Probe& Probes::add(ProbePoint point) {
+Probe& Probes::add(resolve::ProbePoint point) {
   probes_.push_back({.point = std::move(point)});
   number(probes_.size() - 1);
   return probes_.back();
@@ -36,7 +36,7 @@ void Probes::number(std::size_t index) {
   probe.number = index;
   probe.first = index;
   if (!probe.point.static_probe) return;
-  const ProbedBinary& binary = *probe.point.binary;
+  const resolve::ProbedBinary& binary = *probe.point.binary;
   probe.first = first_points_
                     .emplace(std::tuple(binary.file->identity(), binary.entry_data.value,
                                         *probe.point.symbol),
@@ -44,17 +44,17 @@ void Probes::number(std::size_t index) {
                     .first->second;
 }
 
-std::vector<std::string> list_targets(std::span<const TargetedFunction> functions) {
+std::vector<std::string> list_targets(std::span<const resolve::TargetedFunction> functions) {
   std::vector<std::string> targets;
-  for (const TargetedFunction& each : functions)
+  for (const resolve::TargetedFunction& each : functions)
     if (std::ranges::find(targets, each.target) == targets.end()) targets.push_back(each.target);
   return targets;
 }
 
-std::vector<ProbeRequest> split_by_target(std::span<const TargetedFunction> functions,
+std::vector<ProbeRequest> split_by_target(std::span<const resolve::TargetedFunction> functions,
                                           const ProbeRequest& model) {
   std::vector<ProbeRequest> requests;
-  for (const TargetedFunction& each : functions) {
+  for (const resolve::TargetedFunction& each : functions) {
     auto request = std::ranges::find(requests, each.target, &ProbeRequest::target);
     if (request == requests.end()) {
       requests.push_back(model);
@@ -90,7 +90,7 @@ void add_up_hits(std::span<Probe> probes) {
 namespace {
 
 // `attach` never inflates files, so this is an internal safeguard.
-Error compressed_error(const ProbePoint& point) {
+Error compressed_error(const resolve::ProbePoint& point) {
   return Error{ErrorKind::compressed, to_string(point.binary->path) +
                                           ": compressed in its archive, so "
                                           "it cannot be probed"}
@@ -99,20 +99,20 @@ Error compressed_error(const ProbePoint& point) {
 
 // Checks that the points of one FUNCTION can be probed as requested.
 Result<void> check_points(const ProbeRequest& probe_request, const ProbeSelection& selection,
-                          std::span<const ProbePoint> points) {
-  for (const ProbePoint& point : points)
+                          std::span<const resolve::ProbePoint> points) {
+  for (const resolve::ProbePoint& point : points)
     if (!point.offset) return fail(compressed_error(point));
-  for (const ProbePoint& point : points)
+  for (const resolve::ProbePoint& point : points)
     if (auto error = nested_error(point)) return fail(std::move(*error));
   if (!probe_request.on_return || selection.returns_are_optional) return {};
-  for (const ProbePoint& point : points)
+  for (const resolve::ProbePoint& point : points)
     if (auto error = find_no_return(point)) return fail(std::move(*error));
   return {};
 }
 
 // Returns true for a pattern or a provider without a name.
 bool may_match_several(const std::string& static_probes) {
-  return is_pattern(static_probes) || !static_probes.contains(':');
+  return symbols::is_pattern(static_probes) || !static_probes.contains(':');
 }
 
 // Counts the TARGETs, without `with_bounds` those of recorded functions.
@@ -133,7 +133,8 @@ std::size_t count_functions(std::span<const ProbeRequest> probe_requests) {
 class RequestResolver {
 public:
   RequestResolver(std::span<const ProbeRequest> probe_requests, const ProbeSelection& selection,
-                  const TargetOptions& options, BinaryCache& binaries, Output& output)
+                  const resolve::TargetOptions& options, BinaryCache& binaries,
+                  output::Output& output)
       : selection_(selection), options_(options),
         shows_files_(count_targets(probe_requests, false) > 1),
         resolve_options_(selection.resolve_options), binaries_(binaries), output_(output) {
@@ -156,7 +157,7 @@ public:
         if (const auto& opened = found_->file->binary().opened) opened->close_debug_info();
       found_.emplace(std::move(*targets), probe_request.static_probes);
     }
-    const Targets& targets = found_->targets;
+    const resolve::Targets& targets = found_->targets;
     auto result = !targets.several              ? resolve_in_file(probe_request)
                   : probe_request.static_probes ? resolve_static_in_files(probe_request, targets)
                                                 : resolve_in_files(probe_request, targets);
@@ -201,12 +202,12 @@ public:
 private:
   // What the TARGET of the last request is: the programs of an object have a request each.
   struct FoundTargets {
-    FoundTargets(Targets&& found, bool is_for_static_probes)
+    FoundTargets(resolve::Targets&& found, bool is_for_static_probes)
         : targets(std::move(found)), for_static_probes(is_for_static_probes) {}
 
-    Targets targets;
+    resolve::Targets targets;
     bool for_static_probes;
-    std::optional<Target> file;            // the only one, once it was opened
+    std::optional<resolve::Target> file;   // the only one, once it was opened
     std::optional<plans::AttachPlan> plan; // of the workstation, for this file
     std::size_t reported_sources = 0;
   };
@@ -232,9 +233,9 @@ private:
 
   // Opens the only file of what was found.
   Result<void> open_file(FoundTargets& found) {
-    const Targets& targets = found.targets;
+    const resolve::Targets& targets = found.targets;
     warn(targets.warnings);
-    auto file = Target::open(targets.files.front(), targets.text, options_);
+    auto file = resolve::Target::open(targets.files.front(), targets.text, options_);
     if (!file) return fail(std::move(file).error());
     if (file->architecture_mismatch())
       return fail(Error(*file->architecture_mismatch())
@@ -254,7 +255,7 @@ private:
     if (!found_->file)
       if (auto opened = open_file(*found_); !opened) return opened;
     if (found_->plan) return find_in_plan(*found_->plan, probe_request);
-    const Target& target = *found_->file;
+    const resolve::Target& target = *found_->file;
     for (const std::string& text : probe_request.functions) {
       auto points = probe_request.static_probes
                         ? static_points(target, text)
@@ -271,13 +272,14 @@ private:
     return {};
   }
 
-  Result<void> resolve_in_files(const ProbeRequest& probe_request, const Targets& targets) {
+  Result<void> resolve_in_files(const ProbeRequest& probe_request,
+                                const resolve::Targets& targets) {
     auto answers =
         resolve_all(targets, probe_request.functions, options_, how_to_resolve(probe_request));
     if (!answers) return fail(std::move(answers).error());
     warn(answers->warnings);
     for (const std::string& detail : answers->details) output_.detail(detail);
-    for (FunctionResult& answer : answers->functions) {
+    for (resolve::FunctionResult& answer : answers->functions) {
       for (Error& error : answer.errors)
         add_failure(probe_request, answer.request, std::move(error));
       add_points(probe_request, answer.request, std::move(answer.points));
@@ -287,28 +289,30 @@ private:
 
   // Nobody sees what is suggested for an optional function, and it takes a pass over the debug
   // information for each of them.
-  ResolveOptions how_to_resolve(const ProbeRequest& probe_request) const {
-    ResolveOptions how = resolve_options_;
+  resolve::ResolveOptions how_to_resolve(const ProbeRequest& probe_request) const {
+    resolve::ResolveOptions how = resolve_options_;
     if (probe_request.is_optional) how.suggest = how.other_spellings = false;
     return how;
   }
 
-  static Result<std::vector<ProbePoint>>
-  function_points(const Target& target, const std::string& text, const ResolveOptions& how) {
-    const auto function = parse_function(text);
+  static Result<std::vector<resolve::ProbePoint>>
+  function_points(const resolve::Target& target, const std::string& text,
+                  const resolve::ResolveOptions& how) {
+    const auto function = resolve::parse_function(text);
     if (!function) return fail(function.error());
     return target.resolve(*function, how);
   }
 
   // Skips probes with all their locations if the kernel cannot increment their semaphore.
-  Result<std::vector<ProbePoint>> static_points(const Target& target, const std::string& text) {
+  Result<std::vector<resolve::ProbePoint>> static_points(const resolve::Target& target,
+                                                         const std::string& text) {
     auto points = target.static_probes(text, resolve_options_);
     if (!points) return points;
     std::set<std::string> skipped;
-    for (const ProbePoint& point : *points)
+    for (const resolve::ProbePoint& point : *points)
       if (point.static_probe->semaphore && !point.semaphore) skipped.insert(*point.symbol);
     if (skipped.empty()) return points;
-    const auto is_skipped = [&](const ProbePoint& point) {
+    const auto is_skipped = [&](const resolve::ProbePoint& point) {
       return skipped.contains(*point.symbol);
     };
     if (std::ranges::all_of(*points, is_skipped))
@@ -335,10 +339,11 @@ private:
   }
 
   // A static probe must be found in one of the files only.
-  Result<void> resolve_static_in_files(const ProbeRequest& probe_request, const Targets& targets) {
+  Result<void> resolve_static_in_files(const ProbeRequest& probe_request,
+                                       const resolve::Targets& targets) {
     std::vector<std::optional<Error>> reasons(probe_request.functions.size());
     std::vector<bool> found(probe_request.functions.size());
-    const auto visited = visit_targets(targets, options_, [&](const Target& target) {
+    const auto visited = visit_targets(targets, options_, [&](const resolve::Target& target) {
       warn(target.warnings());
       for (std::size_t i = 0; i < found.size(); ++i) {
         auto points = static_points(target, probe_request.functions[i]);
@@ -380,7 +385,7 @@ private:
     const bool is_missing = error.kind == ErrorKind::not_found || error.kind == ErrorKind::imported;
     if (probe_request.is_optional && is_missing) return output_.detail(error.message);
     if (probe_request.bounds == ENDS_WAITING && is_missing)
-      if (const auto example = example_condition(function))
+      if (const auto example = events::example_condition(function))
         error.hints.insert(error.hints.begin(),
                            fmt::format("'{}' is also a value: a condition compares it, for "
                                        "example: --until '{}'",
@@ -394,15 +399,16 @@ private:
     resolved_.failures.push_back(
         {.target = probe_request.target,
          .function = function,
-         .error = explain_target(std::move(error), {probe_request.target, function},
-                                 selection_.target, probe_request.static_probes),
+         .error = resolve::explain_target(std::move(error), {probe_request.target, function},
+                                          selection_.target, probe_request.static_probes),
          .is_required = probe_request.is_required()});
   }
 
   void add_points(const ProbeRequest& probe_request, const std::string& function,
-                  std::vector<ProbePoint> points) {
-    if (probe_request.is_optional && is_inner_allocator(function)) {
-      std::erase_if(points, [&](const ProbePoint& point) { return has_malloc(*point.binary); });
+                  std::vector<resolve::ProbePoint> points) {
+    if (probe_request.is_optional && events::is_inner_allocator(function)) {
+      std::erase_if(points,
+                    [&](const resolve::ProbePoint& point) { return has_malloc(*point.binary); });
       if (points.empty()) return;
     }
     if (auto checked = check_points(probe_request, selection_, points); !checked) {
@@ -410,14 +416,14 @@ private:
       return;
     }
     const std::size_t found = points.size();
-    for (const ProbePoint& point : points) note_targets(point);
+    for (const resolve::ProbePoint& point : points) note_targets(point);
     if (probe_request.bounds == 0)
-      std::erase_if(points, [&](const ProbePoint& point) { return is_excluded(point); });
+      std::erase_if(points, [&](const resolve::ProbePoint& point) { return is_excluded(point); });
     if (points.empty() && found > 0)
       add_failure(probe_request, function,
                   Error(ErrorKind::not_found, "'" + function + "': all matches are excluded"));
     output_.gather_warnings(points);
-    for (ProbePoint& point : points) {
+    for (resolve::ProbePoint& point : points) {
       point.shows_file = shows_files_;
       if (point.uprobe_distance > 0)
         output_.detail(fmt::format("'{}' is probed {} bytes later, behind a nop that this kernel "
@@ -431,7 +437,7 @@ private:
       Probe& probe = resolved_.probes[known->second];
       probe.bounds |= probe_request.bounds;
       probe.is_graph_root |= probe_request.graph_roots;
-      for (const SpanRole& role : probe_request.roles)
+      for (const events::SpanRole& role : probe_request.roles)
         if (std::ranges::find(probe.roles, role) == probe.roles.end()) probe.roles.push_back(role);
       for (const bool on_return : {false, true})
         if (on_return ? probe_request.on_return : probe_request.on_entry)
@@ -445,9 +451,9 @@ private:
     }
   }
 
-  bool has_malloc(const ProbedBinary& binary) const {
+  bool has_malloc(const resolve::ProbedBinary& binary) const {
     return std::ranges::any_of(resolved_.probes, [&](const Probe& probe) {
-      const ProbePoint& point = probe.point;
+      const resolve::ProbePoint& point = probe.point;
       return point.binary->file->identity() == binary.file->identity() &&
              point.binary->entry_data == binary.entry_data && point.function() == "malloc";
     });
@@ -455,10 +461,10 @@ private:
 
   // Returns what tells probes at one location apart: a static probe and each inlined call, whose
   // code may begin where that of its caller does, are hit on their own. Empty for functions.
-  static std::string name_at_offset(const ProbePoint& point) {
+  static std::string name_at_offset(const resolve::ProbePoint& point) {
     if (point.static_probe) return *point.symbol;
     if (point.inlined_into == nullptr) return {};
-    const InlinedInto& into = *point.inlined_into;
+    const resolve::InlinedInto& into = *point.inlined_into;
     return fmt::format("{} {}:{} {:#x}", *point.symbol, into.source, into.line,
                        into.debug_offset.value_or(0));
   }
@@ -476,9 +482,9 @@ private:
 
   // Notes which TARGETs of --exclude mean no file. The programs of an object may be for functions
   // and for static probes: "a:b" has a TARGET for the former only.
-  void note_targets(const ProbePoint& point) {
+  void note_targets(const resolve::ProbePoint& point) {
     for (const std::string& pattern : selection_.excluded) {
-      const auto split = split_target(pattern, point.static_probe != nullptr);
+      const auto split = resolve::split_target(pattern, point.static_probe != nullptr);
       if (!split || split->target.empty() || is_in_target(point, split->target))
         other_targets_.erase(pattern);
       else if (!has_points_)
@@ -487,7 +493,7 @@ private:
     has_points_ = true;
   }
 
-  bool is_excluded(const ProbePoint& point) {
+  bool is_excluded(const resolve::ProbePoint& point) {
     bool excluded = false;
     for (const std::string& pattern : selection_.excluded)
       if (selects(pattern, point, [&](const std::string& name) {
@@ -500,26 +506,26 @@ private:
   }
 
   // Whether the point is in a body of the function "f@FILE".
-  bool is_in_source_file(const ProbePoint& point, const std::string& name) {
-    const auto named = split_source_file(name);
-    if (!named || has_planned_points_ || point.static_probe || point.kind == SymbolKind::method ||
-        !is_body_of(point, std::string(named->name)))
+  bool is_in_source_file(const resolve::ProbePoint& point, const std::string& name) {
+    const auto named = resolve::split_source_file(name);
+    if (!named || has_planned_points_ || point.static_probe ||
+        point.kind == symbols::SymbolKind::method || !is_body_of(point, std::string(named->name)))
       return false;
     const auto file = binaries_.of(point).file();
     return file && is_declared_in(point, named->file, **file);
   }
 
   const ProbeSelection& selection_;
-  const TargetOptions& options_;
+  const resolve::TargetOptions& options_;
   bool shows_files_; // see ProbePoint::shows_file
-  ResolveOptions resolve_options_;
+  resolve::ResolveOptions resolve_options_;
   std::set<std::string> useful_exclusions_;
   std::map<std::string, std::string> other_targets_; // of patterns: TARGETs that no point is in
   bool has_points_ = false;
   bool has_planned_points_ = false;
   std::optional<FoundTargets> found_;
   BinaryCache& binaries_;
-  Output& output_;
+  output::Output& output_;
   ResolvedProbes resolved_;
   std::size_t without_semaphore_ = 0; // number of skipped static probes
   // The probe number by file, offset and name_at_offset(), and whether it is a trigger.
@@ -531,14 +537,14 @@ bool is_exit_only(const PlannedSite& site) { return site.on_return && site.exit;
 
 // Returns the problem of probing the instruction at the site.
 std::optional<SiteProblem> find_unprobeable(const Probe& probe, const PlannedSite& site) {
-  const ProbePoint& point = probe.point;
+  const resolve::ProbePoint& point = probe.point;
   if (!is_exit_only(site)) {
     auto error = probe_error(point);
     if (!error) return std::nullopt;
     return SiteProblem{std::move(*error), std::string(point.effect.reason)};
   }
-  const ProbeEffect& effect = site.exit->effect;
-  if (effect.kind == ProbeEffect::Kind::safe) return std::nullopt;
+  const insn::ProbeEffect& effect = site.exit->effect;
+  if (effect.kind == insn::ProbeEffect::Kind::safe) return std::nullopt;
   return SiteProblem{
       {ErrorKind::unsupported, fmt::format("{}: '{}' cannot be probed at its exit at {:#x}: {}",
                                            to_string(point.binary->path), display_name(point),
@@ -552,7 +558,8 @@ using PatternKey = std::pair<std::string, std::string>;
 // Removes the probes with a problem, and reports them.
 class UnprobeableFilter {
 public:
-  UnprobeableFilter(ResolvedProbes& resolved, const FindSiteProblem& find_problem, Output& output)
+  UnprobeableFilter(ResolvedProbes& resolved, const FindSiteProblem& find_problem,
+                    output::Output& output)
       : resolved_(resolved), find_problem_(find_problem), output_(output) {}
 
   void run() {
@@ -573,7 +580,7 @@ private:
       }
   }
 
-  static PatternKey pattern_key(const ProbePoint& point) {
+  static PatternKey pattern_key(const resolve::ProbePoint& point) {
     return {point.binary->target, point.request};
   }
 
@@ -584,11 +591,11 @@ private:
   }
 
   void report() {
-    std::map<PatternKey, std::map<std::string_view, std::vector<const ProbePoint*>>>
+    std::map<PatternKey, std::map<std::string_view, std::vector<const resolve::ProbePoint*>>>
         skipped_matches;
     std::map<PatternKey, std::size_t> total;
     for (auto& [first, skipped] : skipped_) {
-      const ProbePoint& point = resolved_.probes[first].point;
+      const resolve::ProbePoint& point = resolved_.probes[first].point;
       if (!is_pattern_match(point)) {
         resolved_.failures.push_back({.target = point.binary->target,
                                       .function = point.request,
@@ -612,7 +619,7 @@ private:
   }
 
   void warn(const PatternKey& key, std::string_view reason,
-            std::span<const ProbePoint* const> points) const {
+            std::span<const resolve::ProbePoint* const> points) const {
     const std::string which =
         points.size() == 1
             ? fmt::format("'{}' (matched by '{}') is", display_name(*points.front()), key.second)
@@ -623,7 +630,7 @@ private:
 
   ResolvedProbes& resolved_;
   const FindSiteProblem& find_problem_;
-  Output& output_;
+  output::Output& output_;
   std::map<std::size_t, SiteProblem> skipped_; // by Probe::first
   std::map<PatternKey, std::size_t> matched_;
 };
@@ -635,7 +642,7 @@ namespace {
 // Says which functions of a plan's probes nothing asks for: a plan may be damaged, and an option of
 // the command line may replace a function of the plan.
 void warn_of_unused(const plans::AttachPlan& plan, std::span<const ProbeRequest> probe_requests,
-                    Output& output) {
+                    output::Output& output) {
   std::set<std::pair<std::string_view, std::string_view>> asked;
   for (const ProbeRequest& each : probe_requests)
     for (const std::string& function : each.functions) asked.emplace(each.target, function);
@@ -660,8 +667,8 @@ void warn_of_unused(const plans::AttachPlan& plan, std::span<const ProbeRequest>
 
 Result<ResolvedProbes> resolve_requests(std::span<const ProbeRequest> probe_requests,
                                         const ProbeSelection& selection,
-                                        const TargetOptions& options, BinaryCache& binaries,
-                                        Output& output) {
+                                        const resolve::TargetOptions& options,
+                                        BinaryCache& binaries, output::Output& output) {
   const std::size_t targets = count_targets(probe_requests, true);
   RequestResolver resolver(probe_requests, selection, options, binaries, output);
   Result<void> result;
@@ -669,9 +676,9 @@ Result<ResolvedProbes> resolve_requests(std::span<const ProbeRequest> probe_requ
     result = resolver.resolve(probe_request);
     if (result) continue;
     if (targets == 1) {
-      result = fail(explain_target(std::move(result).error(),
-                                   {probe_request.target, probe_request.functions.front()},
-                                   selection.target, selection.static_probes));
+      result = fail(resolve::explain_target(std::move(result).error(),
+                                            {probe_request.target, probe_request.functions.front()},
+                                            selection.target, selection.static_probes));
       break;
     }
     resolver.add_failures(probe_request, result.error());
@@ -684,17 +691,19 @@ Result<ResolvedProbes> resolve_requests(std::span<const ProbeRequest> probe_requ
   return std::move(resolver).take_result();
 }
 
-Result<void> check_unused_target(const ProbeSelection& selection, const TargetOptions& options) {
-  const bool is_used = selection.functions.empty() || selection.plan != nullptr ||
-                       std::ranges::find(selection.functions, selection.target,
-                                         &TargetedFunction::target) != selection.functions.end();
+Result<void> check_unused_target(const ProbeSelection& selection,
+                                 const resolve::TargetOptions& options) {
+  const bool is_used =
+      selection.functions.empty() || selection.plan != nullptr ||
+      std::ranges::find(selection.functions, selection.target,
+                        &resolve::TargetedFunction::target) != selection.functions.end();
   if (is_used) return {};
   const auto found = find_targets(selection.target, options);
   return found ? Result<void>() : fail(found.error());
 }
 
 Result<void> check_failures(std::size_t functions, const ProbeSelection& selection,
-                            const ResolvedProbes& resolved, Output& output) {
+                            const ResolvedProbes& resolved, output::Output& output) {
   if (resolved.failures.empty()) return {};
   const bool goes_on = selection.keep_going &&
                        std::ranges::any_of(resolved.probes, &Probe::is_recorded) &&
@@ -721,7 +730,7 @@ Result<void> check_failures(std::size_t functions, const ProbeSelection& selecti
   return fail(std::move(error).hint("attach the others with --keep-going"));
 }
 
-std::optional<Error> find_no_return(const ProbePoint& point) {
+std::optional<Error> find_no_return(const resolve::ProbePoint& point) {
   if (point.inlined_into)
     return Error{ErrorKind::usage, "'" + display_name(point) +
                                        "' does not return: it is part of the function it is "
@@ -734,18 +743,19 @@ std::optional<Error> find_no_return(const ProbePoint& point) {
   return std::nullopt;
 }
 
-bool is_pattern_match(const ProbePoint& point) {
-  if (point.static_probe) return is_pattern(point.request) || !point.request.contains(':');
-  const auto function = parse_function(point.request);
-  return function && is_name_pattern(function->name);
+bool is_pattern_match(const resolve::ProbePoint& point) {
+  if (point.static_probe) return symbols::is_pattern(point.request) || !point.request.contains(':');
+  const auto function = resolve::parse_function(point.request);
+  return function && symbols::is_name_pattern(function->name);
 }
 
-void skip_probes(ResolvedProbes& resolved, const FindSiteProblem& find_problem, Output& output) {
+void skip_probes(ResolvedProbes& resolved, const FindSiteProblem& find_problem,
+                 output::Output& output) {
   UnprobeableFilter(resolved, find_problem, output).run();
 }
 
-void skip_unprobeable(ResolvedProbes& resolved, Output& output) {
+void skip_unprobeable(ResolvedProbes& resolved, output::Output& output) {
   skip_probes(resolved, find_unprobeable, output);
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::trace

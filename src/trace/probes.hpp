@@ -15,7 +15,7 @@
 #include <tuple>
 #include <vector>
 
-namespace uprobectl {
+namespace uprobectl::trace {
 
 class BinaryCache;
 class TypedProbes;
@@ -31,7 +31,7 @@ struct ProbeRequest {
   bool by_uretprobe = false; // by uretprobe, as the program's section says
   std::uint32_t bounds = 0;  // enum trigger_flag; if not 0, the functions are only probed for this
   bool graph_roots = false;  // the functions are those of GraphSpec::roots
-  std::vector<SpanRole> roles = {};
+  std::vector<events::SpanRole> roles = {};
   bool is_optional = false; // a FUNCTION that does not exist is not a failure
 
   // As Probe::is_required().
@@ -39,15 +39,15 @@ struct ProbeRequest {
 };
 
 // Returns a request like `model` for the functions of each TARGET, in the order of the TARGETs.
-std::vector<ProbeRequest> split_by_target(std::span<const TargetedFunction> functions,
+std::vector<ProbeRequest> split_by_target(std::span<const resolve::TargetedFunction> functions,
                                           const ProbeRequest& model);
 
 // An instruction that can leave a function.
 struct PlannedExit {
   FileOffset offset;
-  std::uint32_t rule = 0;  // index into ResolvedProbes::exit_rules
-  ProbeEffect effect = {}; // of a probe there
-  std::size_t depth = 0;   // of tail calls that lead to the function whose exit it is
+  std::uint32_t rule = 0;        // index into ResolvedProbes::exit_rules
+  insn::ProbeEffect effect = {}; // of a probe there
+  std::size_t depth = 0;         // of tail calls that lead to the function whose exit it is
 };
 
 // One uprobe of a probe.
@@ -57,7 +57,7 @@ struct PlannedSite {
   bool by_uretprobe = false;
   std::optional<PlannedExit> exit = {}; // if on_return; nullopt: a uretprobe
   // Set by ProbeProgram::load().
-  LoadedProgram loaded = {};
+  bpf::LoadedProgram loaded = {};
   std::uint64_t cookie = 0;
 };
 
@@ -102,12 +102,12 @@ struct Probe {
   std::size_t number = 0; // its index in Probes; records of the built-in program carry it
   std::size_t first =
       0; // index of the first point of the same static probe; for a function, its own number
-  ProbePoint point;
+  resolve::ProbePoint point;
   std::vector<PlannedSite> sites = {};
   std::uint32_t bounds = 0; // STARTS_RECORDING, STOPS_RECORDING, ENDS_WAITING
   bool is_graph_root = false;
-  std::vector<SpanRole> roles = {}; // in a run with spans
-  bool is_recorded = true;          // if false, it is only probed as a bound
+  std::vector<events::SpanRole> roles = {}; // in a run with spans
+  bool is_recorded = true;                  // if false, it is only probed as a bound
   // The functions in whose exits its calls may end, because they are jumped to. Ascending.
   std::vector<VirtualAddress> callees = {};
 
@@ -116,13 +116,13 @@ struct Probe {
   std::optional<std::uint64_t> total_hits = {}; // sum over all points; set at the first one only
   std::vector<ProgramHits> programs = {};       // of a user, in the order of the sites
   LeftOut left_out = {};
-  std::uint64_t excluded = 0;     // hits, by a filter
-  std::uint64_t unreturned = 0;   // paired calls that were left without a return
-  std::uint64_t passed = 0;       // hits at exits of functions that are jumped to, of no call
-  std::uint64_t invisible = 0;    // hits of processes outside of this pid namespace
-  std::uint64_t shown = 0;        // hits that are shown or counted; of calls, their returns
-  std::string hidden_reason = {}; // why hits are not shown or cannot happen; or empty
-  MappingSurvey survey = {};      // the processes that map the point, or did so during the run
+  std::uint64_t excluded = 0;         // hits, by a filter
+  std::uint64_t unreturned = 0;       // paired calls that were left without a return
+  std::uint64_t passed = 0;           // hits at exits of functions that are jumped to, of no call
+  std::uint64_t invisible = 0;        // hits of processes outside of this pid namespace
+  std::uint64_t shown = 0;            // hits that are shown or counted; of calls, their returns
+  std::string hidden_reason = {};     // why hits are not shown or cannot happen; or empty
+  process::MappingSurvey survey = {}; // the processes that map the point, or did so during the run
   UnhitFacts facts = {};
 
   bool is_first() const { return first == number; }
@@ -134,7 +134,7 @@ struct Probe {
 // A list of probes that numbers them by their order.
 class Probes {
 public:
-  Probe& add(ProbePoint point);
+  Probe& add(resolve::ProbePoint point);
   // Renumbers the probes that follow a removed one.
   void remove_if(const std::function<bool(const Probe&)>& is_removed);
 
@@ -178,7 +178,7 @@ struct ResolvedProbes {
   Probes probes;
   std::vector<exit_rule> exit_rules; // the first rule is that of return instructions
   std::vector<ProbeFailure> failures;
-  OptimizedNops replaced_nops = {}; // by this kernel
+  insn::OptimizedNops replaced_nops = {}; // by this kernel
   // What is known of the files of probes that were moved behind prologues; null: nothing.
   std::shared_ptr<const TypedProbes> types = {};
 };
@@ -190,26 +190,27 @@ struct ResolvedProbes {
 // about the functions.
 Result<ResolvedProbes> resolve_requests(std::span<const ProbeRequest> probe_requests,
                                         const ProbeSelection& selection,
-                                        const TargetOptions& options, BinaryCache& binaries,
-                                        Output& output);
+                                        const resolve::TargetOptions& options,
+                                        BinaryCache& binaries, output::Output& output);
 
 // Fails if the TARGET of the command does not exist although all FUNCTIONs have others.
-Result<void> check_unused_target(const ProbeSelection& selection, const TargetOptions& options);
+Result<void> check_unused_target(const ProbeSelection& selection,
+                                 const resolve::TargetOptions& options);
 
 // Fails if the run cannot go on: with the failure of the only FUNCTION, or with their number after
 // each was reported.
 Result<void> check_failures(std::size_t functions, const ProbeSelection& selection,
-                            const ResolvedProbes& resolved, Output& output);
+                            const ResolvedProbes& resolved, output::Output& output);
 
 // Returns true if the point was selected by a pattern or a provider, not by its own name.
-bool is_pattern_match(const ProbePoint& point);
+bool is_pattern_match(const resolve::ProbePoint& point);
 
 // Returns why the point has no return of its own: it is inlined, or inside of a function.
-std::optional<Error> find_no_return(const ProbePoint& point);
+std::optional<Error> find_no_return(const resolve::ProbePoint& point);
 
 // Removes probes (static ones as a whole) with a site at an instruction that cannot be probed.
 // This is a failure for a FUNCTION that was named. Matches of a pattern are skipped with one
 // warning for each reason; if none remains, the pattern fails.
-void skip_unprobeable(ResolvedProbes& resolved, Output& output);
+void skip_unprobeable(ResolvedProbes& resolved, output::Output& output);
 
-} // namespace uprobectl
+} // namespace uprobectl::trace

@@ -23,7 +23,7 @@
 #include <thread>
 #include <unistd.h>
 
-namespace uprobectl {
+namespace uprobectl::trace {
 
 namespace {
 
@@ -40,8 +40,8 @@ constexpr int owner_tries = 10;
 constexpr std::chrono::milliseconds owner_wait{100};
 
 // Returns "/path/of/file", or "anonymous memory".
-std::string mapping_name(std::span<const Mapping> mappings, std::uint64_t address) {
-  for (const Mapping& each : mappings)
+std::string mapping_name(std::span<const process::Mapping> mappings, std::uint64_t address) {
+  for (const process::Mapping& each : mappings)
     if (address >= each.start && address < each.end)
       return each.path.empty() ? "anonymous memory" : each.path;
   return "memory that is not mapped";
@@ -56,7 +56,7 @@ std::string hex_bytes(Bytes bytes) {
 
 // Returns the process that traces this one, as debuggers do.
 std::optional<pid_t> find_tracer(pid_t pid) {
-  const auto status = try_read_pseudo_file(proc_path(pid, "status"));
+  const auto status = process::try_read_pseudo_file(process::proc_path(pid, "status"));
   if (!status) return std::nullopt;
   std::string_view rest = *status;
   constexpr std::string_view key = "TracerPid:\t";
@@ -69,7 +69,7 @@ std::optional<pid_t> find_tracer(pid_t pid) {
 }
 
 std::string_view without_deleted(std::string_view path) {
-  take_deleted_mark(path);
+  process::take_deleted_mark(path);
   return path;
 }
 
@@ -79,7 +79,7 @@ public:
   enum class Owner { uprobe, other, unknown };
 
   // `is_there`: looks again.
-  Owner find(const ProbedFile& file, pid_t pid, const std::function<bool()>& is_there) {
+  Owner find(const process::ProbedFile& file, pid_t pid, const std::function<bool()>& is_there) {
     for (int i = 0;; ++i) {
       if (i > 0) {
         if (tries_left_ == 0) break;
@@ -88,7 +88,7 @@ public:
         if (!is_there()) return Owner::uprobe;
         inventory_.reset();
       }
-      if (!inventory_) inventory_ = read_inventory();
+      if (!inventory_) inventory_ = inventory::read_inventory();
       if (!*inventory_) break;
       if (has_probe(**inventory_, file)) return Owner::uprobe;
       if (!is_complete(**inventory_)) break;
@@ -99,10 +99,10 @@ public:
   }
 
 private:
-  static bool is_complete(const Inventory& inventory) { return inventory.is_complete; }
+  static bool is_complete(const inventory::Inventory& inventory) { return inventory.is_complete; }
 
-  static bool has_probe(const Inventory& inventory, const ProbedFile& file) {
-    return std::ranges::any_of(inventory.probes, [&](const InstalledProbe& probe) {
+  static bool has_probe(const inventory::Inventory& inventory, const process::ProbedFile& file) {
+    return std::ranges::any_of(inventory.probes, [&](const inventory::InstalledProbe& probe) {
       if (probe.offset != file.offset) return false;
       if (without_deleted(probe.file) == without_deleted(file.real_path)) return true;
       const auto status = stat_path(probe.file);
@@ -110,8 +110,8 @@ private:
     });
   }
 
-  std::optional<Result<Inventory>> inventory_; // read when first needed
-  int tries_left_ = owner_tries;               // of all sites
+  std::optional<Result<inventory::Inventory>> inventory_; // read when first needed
+  int tries_left_ = owner_tries;                          // of all sites
 };
 
 bool is_exit(const PlannedSite& site) { return site.on_return && site.exit.has_value(); }
@@ -121,27 +121,28 @@ FileOffset site_offset(const Probe& probe, const PlannedSite& site) {
 }
 
 // Returns the instruction in the file; empty if it cannot be compared.
-ProbedCode code_at(const ProbePoint& point, FileOffset offset) {
+process::ProbedCode code_at(const resolve::ProbePoint& point, FileOffset offset) {
   const auto arch = code_arch(point.binary->machine);
   if (!arch || arch_info(*arch).breakpoint.empty()) return {};
   const Bytes file = point.binary->file->bytes();
   if (offset.value >= file.size()) return {};
-  const Bytes rest = file.subspan(
-      offset.value, std::min<std::uint64_t>(max_instruction_size, file.size() - offset.value));
-  const auto size = instruction_size(*arch, rest);
+  const Bytes rest =
+      file.subspan(offset.value,
+                   std::min<std::uint64_t>(insn::max_instruction_size, file.size() - offset.value));
+  const auto size = insn::instruction_size(*arch, rest);
   if (!size || *size > rest.size()) return {};
   return {.instruction = rest.first(*size), .breakpoint = as_bytes(arch_info(*arch).breakpoint)};
 }
 
 // Describes the code in the process now.
-std::string describe_now(const ProbePoint& point, pid_t pid, std::uint64_t address) {
+std::string describe_now(const resolve::ProbePoint& point, pid_t pid, std::uint64_t address) {
   const auto arch = code_arch(point.binary->machine);
-  const ProcessMemory memory(pid);
-  std::array<std::byte, max_instruction_size> found{};
+  const process::ProcessMemory memory(pid);
+  std::array<std::byte, insn::max_instruction_size> found{};
   if (!arch || !memory.read(address, found)) return "other code";
-  const auto mappings = read_all_mappings(pid);
-  return describe_code(*arch, found, address, mappings ? *mappings : std::vector<Mapping>(),
-                       &memory);
+  const auto mappings = process::read_all_mappings(pid);
+  return describe_code(*arch, found, address,
+                       mappings ? *mappings : std::vector<process::Mapping>(), &memory);
 }
 
 } // namespace
@@ -154,7 +155,7 @@ SiteCode::SiteCode(std::span<const Probe> all) {
   }
 }
 
-void SiteCode::add(const ProbePoint& point, FileOffset offset, std::size_t probe) {
+void SiteCode::add(const resolve::ProbePoint& point, FileOffset offset, std::size_t probe) {
   files.push_back(probed_file(point));
   files.back().offset = offset;
   code.push_back(code_at(point, offset));
@@ -163,16 +164,17 @@ void SiteCode::add(const ProbePoint& point, FileOffset offset, std::size_t probe
 }
 
 std::string describe_code(Arch arch, Bytes found, std::uint64_t address,
-                          std::span<const Mapping> mappings, const ProcessMemory* memory) {
+                          std::span<const process::Mapping> mappings,
+                          const process::ProcessMemory* memory) {
   const auto read_word = [&](std::uint64_t slot) -> std::optional<std::uint64_t> {
     std::array<std::byte, sizeof(std::uint64_t)> word{};
     if (memory == nullptr || !memory->read(slot, word)) return std::nullopt;
     return read_at<std::uint64_t>(Bytes(word), 0);
   };
-  if (const auto jump = written_jump_at(arch, found, address, read_word))
+  if (const auto jump = insn::written_jump_at(arch, found, address, read_word))
     return fmt::format("{} to {:#x} in {}", jump->is_call ? "a call" : "a jump", jump->target,
                        mapping_name(mappings, jump->target));
-  if (auto text = instruction_text(arch, found, {address})) return "'" + *text + "'";
+  if (auto text = insn::instruction_text(arch, found, {address})) return "'" + *text + "'";
   return "the bytes " + hex_bytes(found);
 }
 
@@ -184,8 +186,8 @@ public:
   // `pids`: none: all processes.
   CodeComparison(const SiteCode& sites, std::span<const pid_t> pids)
       : sites_(sites), pids_(pids.begin(), pids.end()) {
-    MappingSurveyor surveyor(sites.files, sites.code, CodeState::intact);
-    for (const pid_t pid : pids_.empty() ? all_processes() : pids_)
+    process::MappingSurveyor surveyor(sites.files, sites.code, process::CodeState::intact);
+    for (const pid_t pid : pids_.empty() ? process::all_processes() : pids_)
       if (pid != ::getpid()) surveyor.add(pid);
     survey_ = surveyor.take_code();
     for (std::size_t i = 0; i < sites.files.size(); ++i) compare(i);
@@ -193,8 +195,8 @@ public:
 
   const std::map<std::size_t, SiteProblem>& problems() const { return problems_; } // by probe
 
-  void warn(Output& output) const {
-    for (const ProbePoint* const point : unowned_)
+  void warn(output::Output& output) const {
+    for (const resolve::ProbePoint* const point : unowned_)
       output.gathered_warning(
           "unknown breakpoint",
           fmt::format("{}: a breakpoint is there already, which is taken for that of another "
@@ -204,7 +206,7 @@ public:
       output.warn(fmt::format("the code of {} cannot be compared with the file: the memory is not "
                               "readable (CAP_SYS_PTRACE)",
                               survey_.unreadable.size() == 1
-                                  ? describe_process(survey_.unreadable.front())
+                                  ? process::describe_process(survey_.unreadable.front())
                                   : counted(survey_.unreadable.size(), "process", "processes")));
     if (survey_.omitted > 0)
       output.warn(fmt::format("the code of {} was not compared with the file: there are too many",
@@ -214,8 +216,8 @@ public:
 private:
   void compare(std::size_t site) {
     bool has_breakpoint = false;
-    for (const CodeFinding& each : survey_.findings[site])
-      if (each.state == CodeState::changed) {
+    for (const process::CodeFinding& each : survey_.findings[site])
+      if (each.state == process::CodeState::changed) {
         add(site, each.pid, "has changed its code in memory",
             ": there is " + describe_now(*sites_.points[site], each.pid, each.address),
             "the kernel would run the instruction of the file there, and write its first byte over "
@@ -224,7 +226,7 @@ private:
         has_breakpoint = true;
         find_owner(site, each.pid);
       }
-    const std::vector<UnprobeableMapping>& obstacles = survey_.unprobeable[site];
+    const std::vector<process::UnprobeableMapping>& obstacles = survey_.unprobeable[site];
     // A survey that was cut short has not seen all mappings.
     if (!has_breakpoint && !obstacles.empty() && !survey_.is_probeable[site] &&
         survey_.omitted == 0)
@@ -233,10 +235,10 @@ private:
 
   void find_owner(std::size_t site, pid_t pid) {
     if (problems_.contains(sites_.probes[site])) return;
-    const std::array<ProbedFile, 1> file = {sites_.files[site]};
-    const std::array<ProbedCode, 1> code = {sites_.code[site]};
+    const std::array<process::ProbedFile, 1> file = {sites_.files[site]};
+    const std::array<process::ProbedCode, 1> code = {sites_.code[site]};
     const auto is_there = [&] {
-      MappingSurveyor again(file, code, CodeState::intact);
+      process::MappingSurveyor again(file, code, process::CodeState::intact);
       again.add(pid);
       return !again.take_code().findings[0].empty();
     };
@@ -245,37 +247,39 @@ private:
     if (owner != BreakpointOwners::Owner::other) return;
     const auto tracer = find_tracer(pid);
     add(site, pid, "has a breakpoint there that is not a uprobe's",
-        tracer ? ", but that of " + describe_process(*tracer) : std::string(),
+        tracer ? ", but that of " + process::describe_process(*tracer) : std::string(),
         "its owner would not see it any more, and the kernel would remove it at the end");
   }
 
   void add(std::size_t site, pid_t pid, std::string_view what, const std::string& where,
            std::string_view effect) {
     if (problems_.contains(sites_.probes[site])) return;
-    const ProbePoint& point = *sites_.points[site];
+    const resolve::ProbePoint& point = *sites_.points[site];
     Error error{ErrorKind::unsupported,
                 fmt::format("{}: '{}' cannot be probed: {} {}{}", to_string(point.binary->path),
-                            display_name(point), describe_process(pid), what, where)};
+                            display_name(point), process::describe_process(pid), what, where)};
     if (!effect.empty()) error = std::move(error).hint(std::string(effect));
     if (pids_.empty())
       error = std::move(error).hint("probe the other processes by their pids: -p PID");
-    problems_.emplace(sites_.probes[site],
-                      SiteProblem{.error = std::move(error),
-                                  .reason = fmt::format("{} {}", describe_process(pid), what)});
+    problems_.emplace(
+        sites_.probes[site],
+        SiteProblem{.error = std::move(error),
+                    .reason = fmt::format("{} {}", process::describe_process(pid), what)});
   }
 
   const SiteCode& sites_;
   std::vector<pid_t> pids_;
-  CodeSurvey survey_;
+  process::CodeSurvey survey_;
   BreakpointOwners owners_;
   std::map<std::size_t, SiteProblem> problems_;
-  std::set<const ProbePoint*> unowned_; // points with a breakpoint of an unknown owner
+  std::set<const resolve::ProbePoint*> unowned_; // points with a breakpoint of an unknown owner
 };
 
 } // namespace
 
-void skip_changed_code(ResolvedProbes& resolved, std::span<const pid_t> pids, Output& output) {
-  if (pids.empty() && read_pid_namespace())
+void skip_changed_code(ResolvedProbes& resolved, std::span<const pid_t> pids,
+                       output::Output& output) {
+  if (pids.empty() && bpf::read_pid_namespace())
     output.warn("the code of processes outside of this container cannot be compared with the file: "
                 "one that has changed it would be harmed");
   const SiteCode sites(resolved.probes);
@@ -292,7 +296,8 @@ void skip_changed_code(ResolvedProbes& resolved, std::span<const pid_t> pids, Ou
       output);
 }
 
-std::optional<Error> find_changed_code(const ProbePoint& point, pid_t pid, Output& output) {
+std::optional<Error> find_changed_code(const resolve::ProbePoint& point, pid_t pid,
+                                       output::Output& output) {
   SiteCode sites;
   sites.add(point, *uprobe_offset(point), 0);
   const CodeComparison comparison(sites, std::span(&pid, 1));
@@ -301,17 +306,18 @@ std::optional<Error> find_changed_code(const ProbePoint& point, pid_t pid, Outpu
   return comparison.problems().begin()->second.error;
 }
 
-CodeWatch::CodeWatch(const Probes& probes, const FilteredProcesses& processes, Output& output,
-                     Time start)
+CodeWatch::CodeWatch(const Probes& probes, const FilteredProcesses& processes,
+                     output::Output& output, Time start)
     : probes_(probes), sites_(probes), processes_(processes), output_(output),
       next_(start + first_delay) {
-  for (const pid_t pid : processes.known_pids()) pidfds_.emplace_back(pid, open_pidfd(pid));
+  for (const pid_t pid : processes.known_pids())
+    pidfds_.emplace_back(pid, process::open_pidfd(pid));
 }
 
 std::vector<pid_t> CodeWatch::find_trapped() const {
   std::vector<pid_t> trapped;
   for (const auto& [pid, pidfd] : pidfds_)
-    if (pidfd && read_end_signal(pidfd.get()) == SIGTRAP) trapped.push_back(pid);
+    if (pidfd && process::read_end_signal(pidfd.get()) == SIGTRAP) trapped.push_back(pid);
   return trapped;
 }
 
@@ -319,7 +325,7 @@ std::vector<pid_t> CodeWatch::pids() const {
   if (const std::span<const pid_t> linked = processes_.link_pids(); !linked.empty())
     return {linked.begin(), linked.end()};
   std::vector<pid_t> found =
-      processes_.is_system_wide() ? all_processes() : processes_.known_pids();
+      processes_.is_system_wide() ? process::all_processes() : processes_.known_pids();
   std::erase(found, ::getpid());
   return found;
 }
@@ -357,9 +363,9 @@ void CodeWatch::look_at_end(const std::function<bool(pid_t)>& is_replaced) {
 CodeWatch::Changes CodeWatch::find_changes(std::span<const pid_t> looked_at) {
   const auto survey = [&](std::span<const pid_t> pids, std::set<pid_t>& found) {
     Changes changes;
-    MappingSurveyor surveyor(sites_.files, sites_.code, CodeState::breakpoint);
+    process::MappingSurveyor surveyor(sites_.files, sites_.code, process::CodeState::breakpoint);
     for (const pid_t pid : pids) surveyor.add(pid);
-    const CodeSurvey code = surveyor.take_code();
+    const process::CodeSurvey code = surveyor.take_code();
     const auto add = [&](Change change, std::size_t site, pid_t pid, std::string what) {
       const std::tuple key(change, sites_.probes[site], pid);
       if (reported_.contains(key)) return;
@@ -367,20 +373,23 @@ CodeWatch::Changes CodeWatch::find_changes(std::span<const pid_t> looked_at) {
       found.insert(pid);
     };
     for (std::size_t i = 0; i < sites_.files.size(); ++i) {
-      const ProbePoint& point = probes_[sites_.probes[i]].point;
-      for (const CodeFinding& each : code.findings[i])
-        if (each.state == CodeState::changed)
+      const resolve::ProbePoint& point = probes_[sites_.probes[i]].point;
+      for (const process::CodeFinding& each : code.findings[i])
+        if (each.state == process::CodeState::changed)
           add(Change::changed, i, each.pid, describe_now(point, each.pid, each.address));
         else if (each.takes_breakpoints)
           add(Change::dropped, i, each.pid, {});
       for (const auto& [pid, obstacle] : code.unprobeable[i]) {
-        if (obstacle == MappingObstacle::replaced) add(Change::replaced, i, pid, {});
+        if (obstacle == process::MappingObstacle::replaced) add(Change::replaced, i, pid, {});
         // A breakpoint stays where a process makes its code writable afterwards.
-        const auto finding = std::ranges::find_if(code.findings[i], [&](const CodeFinding& each) {
-          return each.pid == pid && each.state == CodeState::intact && !each.takes_breakpoints;
-        });
+        const auto finding =
+            std::ranges::find_if(code.findings[i], [&](const process::CodeFinding& each) {
+              return each.pid == pid && each.state == process::CodeState::intact &&
+                     !each.takes_breakpoints;
+            });
         if (finding == code.findings[i].end()) continue;
-        add(obstacle == MappingObstacle::shared ? Change::shared : Change::writable, i, pid, {});
+        add(obstacle == process::MappingObstacle::shared ? Change::shared : Change::writable, i,
+            pid, {});
       }
     }
     report_limits(code);
@@ -399,7 +408,7 @@ CodeWatch::Changes CodeWatch::find_changes(std::span<const pid_t> looked_at) {
 }
 
 std::string CodeWatch::describe(Change change, pid_t pid, const std::string& what) const {
-  const std::string process = describe_process(pid);
+  const std::string process = process::describe_process(pid);
   switch (change) {
   case Change::changed:
     return fmt::format("{} has changed the code while it was probed: there is {}; its calls are "
@@ -411,15 +420,15 @@ std::string CodeWatch::describe(Change change, pid_t pid, const std::string& wha
                        "madvise(MADV_DONTNEED), or where overlayfs has copied the file up",
                        process);
   case Change::writable:
-    return fmt::format("{} {}", process, describe_obstacle(MappingObstacle::writable));
+    return fmt::format("{} {}", process, describe_obstacle(process::MappingObstacle::writable));
   case Change::shared:
-    return fmt::format("{} {}", process, describe_obstacle(MappingObstacle::shared));
+    return fmt::format("{} {}", process, describe_obstacle(process::MappingObstacle::shared));
   case Change::replaced:
     break;
   }
   return fmt::format("{} {}, and where the copy has a breakpoint, it ends "
                      "the process by SIGTRAP",
-                     process, describe_obstacle(MappingObstacle::replaced));
+                     process, describe_obstacle(process::MappingObstacle::replaced));
 }
 
 void CodeWatch::report(const Changes& changes) {
@@ -455,7 +464,7 @@ void CodeWatch::report(const Changes& changes) {
   }
 }
 
-void CodeWatch::report_limits(const CodeSurvey& survey) {
+void CodeWatch::report_limits(const process::CodeSurvey& survey) {
   if (reported_limits_ || survey.omitted == 0) return;
   reported_limits_ = true;
   output_.warn(fmt::format("whether the breakpoints are still there is not known of {}: there are "
@@ -464,7 +473,7 @@ void CodeWatch::report_limits(const CodeSurvey& survey) {
 }
 
 void warn_about_copying_command(std::span<const std::string> command, std::span<const Probe> probes,
-                                Output& output) {
+                                output::Output& output) {
   if (command.empty()) return;
   const std::string_view program = file_name_of(command.front());
   const bool is_probed = std::ranges::any_of(probes, [&](const Probe& probe) {
@@ -495,4 +504,4 @@ void warn_about_copying_command(std::span<const std::string> command, std::span<
                           reason, program));
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::trace

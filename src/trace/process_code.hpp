@@ -16,33 +16,36 @@
 #include <map>
 #include <set>
 
-namespace uprobectl {
+namespace uprobectl::trace {
 
 // The instructions at the sites of probes, each once.
 struct SiteCode {
   SiteCode() = default;
   explicit SiteCode(std::span<const Probe> all);
-  void add(const ProbePoint& point, FileOffset offset, std::size_t probe);
+  void add(const resolve::ProbePoint& point, FileOffset offset, std::size_t probe);
 
   // By site. The points are borrowed.
-  std::vector<ProbedFile> files;
-  std::vector<ProbedCode> code;
+  std::vector<process::ProbedFile> files;
+  std::vector<process::ProbedCode> code;
   std::vector<std::size_t> probes; // numbers
-  std::vector<const ProbePoint*> points;
+  std::vector<const resolve::ProbePoint*> points;
 };
 
 // Describes the code at an address of a process that is not that of the file: "a jump to 0x7f… in
 // /usr/lib/libhook.so", "'mov $0x1,%eax'". `found`: its first bytes.
 std::string describe_code(Arch arch, Bytes found, std::uint64_t address,
-                          std::span<const Mapping> mappings, const ProcessMemory* memory);
+                          std::span<const process::Mapping> mappings,
+                          const process::ProcessMemory* memory);
 
 // Leaves out the probes that would harm one of the processes, because its memory has other code or
 // the breakpoint of a debugger there, and those that can be hit in none of them: errors as of
 // skip_probes(). `pids`: the processes that get breakpoints; none: all that map a probed file.
-void skip_changed_code(ResolvedProbes& resolved, std::span<const pid_t> pids, Output& output);
+void skip_changed_code(ResolvedProbes& resolved, std::span<const pid_t> pids,
+                       output::Output& output);
 
 // Returns the error for one point and process.
-std::optional<Error> find_changed_code(const ProbePoint& point, pid_t pid, Output& output);
+std::optional<Error> find_changed_code(const resolve::ProbePoint& point, pid_t pid,
+                                       output::Output& output);
 
 // Watches the code and the breakpoints of the probed processes during a run, and says what has
 // changed. Borrows its arguments.
@@ -50,7 +53,8 @@ class CodeWatch {
 public:
   using Time = std::chrono::steady_clock::time_point;
 
-  CodeWatch(const Probes& probes, const FilteredProcesses& processes, Output& output, Time start);
+  CodeWatch(const Probes& probes, const FilteredProcesses& processes, output::Output& output,
+            Time start);
 
   // Looks at the processes if it is time to.
   void look(Time now);
@@ -77,12 +81,12 @@ private:
   Changes find_changes(std::span<const pid_t> looked_at);
   std::string describe(Change change, pid_t pid, const std::string& what) const;
   void report(const Changes& changes);
-  void report_limits(const CodeSurvey& survey);
+  void report_limits(const process::CodeSurvey& survey);
 
   const Probes& probes_;
   SiteCode sites_;
   const FilteredProcesses& processes_;
-  Output& output_;
+  output::Output& output_;
   Time next_;
   std::set<std::tuple<Change, std::size_t, pid_t>> reported_;
   std::set<std::tuple<Change, std::size_t, pid_t>> postponed_; // at the last look
@@ -94,6 +98,6 @@ private:
 
 // Warns if the command is known to copy its code, and the breakpoints with it.
 void warn_about_copying_command(std::span<const std::string> command, std::span<const Probe> probes,
-                                Output& output);
+                                output::Output& output);
 
-} // namespace uprobectl
+} // namespace uprobectl::trace

@@ -18,7 +18,7 @@
 #include <linux/magic.h>
 #include <sys/vfs.h>
 
-namespace uprobectl {
+namespace uprobectl::trace {
 
 namespace {
 
@@ -56,7 +56,7 @@ std::string unescaped(std::string_view field) {
 }
 
 void add_pids(const std::string& file, std::vector<pid_t>& pids) {
-  const auto text = read_pseudo_file(file);
+  const auto text = process::read_pseudo_file(file);
   if (!text) return; // the group was removed meanwhile
   std::string_view rest = *text;
   while (!rest.empty()) {
@@ -68,7 +68,7 @@ void add_pids(const std::string& file, std::vector<pid_t>& pids) {
 
 Result<std::string> full_path(std::string_view path) {
   if (path.starts_with('/')) return std::string(path);
-  const auto mounts = read_pseudo_file("/proc/self/mountinfo");
+  const auto mounts = process::read_pseudo_file("/proc/self/mountinfo");
   if (!mounts) return fail(mounts.error());
   const auto mount = cgroup2_mount(*mounts);
   if (!mount)
@@ -87,16 +87,16 @@ constexpr std::size_t max_checked_members = 64;
 constexpr std::size_t max_comm_length = 15;
 
 // Ignores errors: the process may have ended, or the set may be full.
-void add_if_running(ProcessSet& set, pid_t pid, ProcessSet::Membership membership) {
+void add_if_running(bpf::ProcessSet& set, pid_t pid, bpf::ProcessSet::Membership membership) {
   static_cast<void>(set.add(pid, membership).has_value());
 }
 
 // Adds the descendants of a member, including those that start meanwhile.
-void add_descendants(ProcessSet& set, pid_t pid) {
+void add_descendants(bpf::ProcessSet& set, pid_t pid) {
   // A child of a process that is not yet a member may be missed; the next pass finds it.
   for (bool found = true; found;) {
     found = false;
-    for (const pid_t child : find_descendants(pid)) {
+    for (const pid_t child : process::find_descendants(pid)) {
       if (set.contains(child)) continue;
       if (set.add(child)) found = true;
     }
@@ -121,18 +121,19 @@ std::string waiting_status(std::string_view name) {
 Result<ProcessWatch> ProcessWatch::start(std::span<const pid_t> pids) {
   ProcessWatch watch;
   for (const pid_t pid : pids) {
-    ProcessHandle process(pid);
+    process::ProcessHandle process(pid);
     const int error = process.open_error();
     // The id of a thread fails with EINVAL, or with ENOENT on newer kernels.
     if (error == ESRCH || error == EINVAL || error == ENOENT) {
-      if (read_comm(pid))
+      if (process::read_comm(pid))
         return fail(
             Error{ErrorKind::not_found, std::to_string(pid) + " is a thread, not a process"}.hint(
                 "-p takes the process: Tgid in /proc/" + std::to_string(pid) + "/status"));
       return fail(ErrorKind::not_found, "no process with pid " + std::to_string(pid));
     }
     if (error != 0) return fail(system_error(error, "cannot watch process " + std::to_string(pid)));
-    watch.running_.push_back({.name = describe_process(pid), .process = std::move(process)});
+    watch.running_.push_back(
+        {.name = process::describe_process(pid), .process = std::move(process)});
     watch.watches_ = true;
   }
   return watch;
@@ -167,12 +168,12 @@ std::vector<std::size_t> NameWatch::find_names(pid_t pid) const {
 void NameWatch::visit_process(pid_t pid, const Visit& visit) const { visit(pid, find_names(pid)); }
 
 void NameWatch::scan(const Visit& visit) const {
-  for (const pid_t pid : all_processes())
+  for (const pid_t pid : process::all_processes())
     if (const auto names = find_names(pid); !names.empty()) visit(pid, names);
 }
 
-bool NameWatch::look(ProcessSet& set, Time now, const Visit& visit) {
-  set.drain([&](const ProcessSet::Renamed& renamed) {
+bool NameWatch::look(bpf::ProcessSet& set, Time now, const Visit& visit) {
+  set.drain([&](const bpf::ProcessSet::Renamed& renamed) {
     visit_process(renamed.pid, visit);
     for (const auto delay : recheck_delays) rechecks_.emplace(now + delay, renamed.pid);
   });
@@ -233,10 +234,11 @@ std::vector<pid_t> ControlGroup::processes() const {
 }
 
 Result<std::vector<pid_t>> find_target_pids(const ProcessFilter& filter,
-                                            std::span<const std::string> targets, Output& output) {
+                                            std::span<const std::string> targets,
+                                            output::Output& output) {
   std::vector<pid_t> pids = filter.pids;
   for (const std::string& name : filter.names)
-    for (const pid_t pid : find_named_processes(name))
+    for (const pid_t pid : process::find_named_processes(name))
       if (std::ranges::find(pids, pid) == pids.end()) pids.push_back(pid);
   if (!pids.empty() || filter.names.empty()) return pids;
   if (std::ranges::find(targets, "*") != targets.end())
@@ -253,7 +255,7 @@ Result<std::vector<pid_t>> find_target_pids(const ProcessFilter& filter,
 
 Result<FilteredProcesses> FilteredProcesses::start(const ProcessFilter& filter,
                                                    const std::optional<std::string>& app,
-                                                   ProcessWatch running, Output& output) {
+                                                   ProcessWatch running, output::Output& output) {
   FilteredProcesses chosen(filter, app);
   if (filter.cgroup) {
     auto group = ControlGroup::open(*filter.cgroup);
@@ -279,11 +281,11 @@ Result<FilteredProcesses> FilteredProcesses::start(const ProcessFilter& filter,
   return chosen;
 }
 
-Result<void> FilteredProcesses::find_user(Output& output) {
+Result<void> FilteredProcesses::find_user(output::Output& output) {
   user_ = filter_->user;
   if (!*app_package_ || filter_->all) return {};
   const std::string& package = **app_package_;
-  const auto user = package_user(package);
+  const auto user = resolve::package_user(package);
   if (!user) return fail(user.error());
   if (filter_->user && *filter_->user != user->id) {
     const bool of_other = std::ranges::find(user->others, *filter_->user) != user->others.end();
@@ -301,8 +303,8 @@ Result<void> FilteredProcesses::find_user(Output& output) {
   return {};
 }
 
-Result<void> FilteredProcesses::watch(Output& output) {
-  auto set = ProcessSet::start({.names = filter_->names, .follow = filter_->follow});
+Result<void> FilteredProcesses::watch(output::Output& output) {
+  auto set = bpf::ProcessSet::start({.names = filter_->names, .follow = filter_->follow});
   if (!set) return fail(std::move(set).error());
   set_ = std::move(*set);
   for (const pid_t pid : filter_->pids) {
@@ -310,10 +312,10 @@ Result<void> FilteredProcesses::watch(Output& output) {
     if (filter_->follow) add_descendants(*set_, pid);
   }
   if (filter_->names.empty()) return {};
-  name_watch_.emplace(filter_->names, is_process_named);
+  name_watch_.emplace(filter_->names, process::is_process_named);
   add_named();
   for (const std::string& name : filter_->names) {
-    if (find_named_processes(name).empty()) output.status(waiting_status(name));
+    if (process::find_named_processes(name).empty()) output.status(waiting_status(name));
     if (name.size() > max_comm_length)
       output.detail(fmt::format("'{}' is longer than the {} bytes that the kernel stores of a "
                                 "name: the first calls of new processes may be missed",
@@ -335,7 +337,7 @@ std::span<const pid_t> FilteredProcesses::link_pids() const {
 }
 
 Result<void> FilteredProcesses::filter_in_program() {
-  auto map = create_pid_map(pids_);
+  auto map = bpf::create_pid_map(pids_);
   if (!map) return fail(std::move(map).error());
   program_pids_ = std::move(*map);
   return {};
@@ -346,7 +348,7 @@ std::vector<pid_t> FilteredProcesses::choose_link_tasks() {
   std::vector<pid_t> tasks;
   for (const pid_t pid : link_pids())
     if (!running_ || running_->is_running(pid))
-      link_tasks_.emplace_back(pid, tasks.emplace_back(find_live_thread(pid)));
+      link_tasks_.emplace_back(pid, tasks.emplace_back(process::find_live_thread(pid)));
   return tasks;
 }
 
@@ -356,8 +358,9 @@ std::vector<std::string> FilteredProcesses::find_lost_tasks() {
   if (now < next_task_check_) return lost;
   next_task_check_ = now + task_check_interval;
   for (const auto& [pid, task] : link_tasks_)
-    if (has_thread_ended(pid, task) && !has_thread_ended(pid, find_live_thread(pid)))
-      lost.push_back(describe_process(pid));
+    if (process::has_thread_ended(pid, task) &&
+        !process::has_thread_ended(pid, process::find_live_thread(pid)))
+      lost.push_back(process::describe_process(pid));
   return lost;
 }
 
@@ -384,7 +387,7 @@ ProgramFilter FilteredProcesses::filter() const {
 
 void FilteredProcesses::add_named() {
   name_watch_->scan([this](pid_t pid, std::span<const std::size_t> /*names*/) {
-    add_if_running(*set_, pid, ProcessSet::Membership::while_named);
+    add_if_running(*set_, pid, bpf::ProcessSet::Membership::while_named);
     if (filter_->follow) add_descendants(*set_, pid);
   });
 }
@@ -394,7 +397,7 @@ bool FilteredProcesses::look(Time now) {
   const bool seen_all =
       name_watch_->look(*set_, now, [this](pid_t pid, std::span<const std::size_t> names) {
         if (!names.empty())
-          add_if_running(*set_, pid, ProcessSet::Membership::while_named);
+          add_if_running(*set_, pid, bpf::ProcessSet::Membership::while_named);
         else if (!filter_->follow)
           set_->withdraw(pid);
       });
@@ -417,7 +420,8 @@ bool FilteredProcesses::all_gone() {
   // A process that was ending already when it was added is not removed by the kernel's side.
   if (now < next_end_check_ || members.size() > max_checked_members) return false;
   next_end_check_ = now + end_check_interval;
-  return std::ranges::all_of(members, [](pid_t pid) { return ProcessHandle(pid).has_ended(); });
+  return std::ranges::all_of(members,
+                             [](pid_t pid) { return process::ProcessHandle(pid).has_ended(); });
 }
 
 std::vector<std::string> FilteredProcesses::take_ended() {
@@ -435,7 +439,7 @@ std::vector<pid_t> FilteredProcesses::known_pids() const {
   std::optional<std::vector<pid_t>> now;
   if (!pids_.empty()) intersect(now, pids_);
   if (set_) intersect(now, set_->members());
-  if (user_) intersect(now, find_user_processes(*user_));
+  if (user_) intersect(now, process::find_user_processes(*user_));
   if (group_) intersect(now, group_->processes());
   std::vector<pid_t> all = now.value_or(std::vector<pid_t>());
   for (const pid_t pid : initial_pids_)
@@ -457,4 +461,4 @@ std::string FilteredProcesses::explain_no_process() const {
   return "no target process is running";
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::trace

@@ -15,7 +15,7 @@
 #include <span>
 #include <sys/types.h>
 
-namespace uprobectl {
+namespace uprobectl::trace {
 
 // Reports when the last of some processes has ended.
 class ProcessWatch {
@@ -32,7 +32,7 @@ public:
 private:
   struct Running {
     std::string name;
-    ProcessHandle process;
+    process::ProcessHandle process;
   };
   bool watches_ = false;
   std::vector<Running> running_;
@@ -59,7 +59,7 @@ public:
   // Visits the processes that were renamed since the last call, and each of them three times more a
   // little later, also if they match no name. Returns false if renames were missed; call scan()
   // then.
-  bool look(ProcessSet& set, Time now, const Visit& visit);
+  bool look(bpf::ProcessSet& set, Time now, const Visit& visit);
   std::optional<Time> next_look() const; // nullopt: at the next rename
 
 private:
@@ -104,7 +104,8 @@ bool links_lose_main_thread(std::string_view release);
 
 // Returns the processes whose mappings resolve the TARGETs. Warns of names that no process has.
 Result<std::vector<pid_t>> find_target_pids(const ProcessFilter& filter,
-                                            std::span<const std::string> targets, Output& output);
+                                            std::span<const std::string> targets,
+                                            output::Output& output);
 
 // The target processes of an attach run.
 class FilteredProcesses final : public TargetProcesses {
@@ -113,7 +114,7 @@ public:
   // No process that starts from now on is missed.
   static Result<FilteredProcesses> start(const ProcessFilter& filter,
                                          const std::optional<std::string>& app,
-                                         ProcessWatch running, Output& output);
+                                         ProcessWatch running, output::Output& output);
 
   // The pids that the links filter by; empty: system-wide links.
   std::span<const pid_t> link_pids() const;
@@ -150,8 +151,8 @@ public:
 private:
   FilteredProcesses(const ProcessFilter& filter, const std::optional<std::string>& app)
       : filter_(&filter), app_package_(&app) {}
-  Result<void> find_user(Output& output);
-  Result<void> watch(Output& output);
+  Result<void> find_user(output::Output& output);
+  Result<void> watch(output::Output& output);
   void add_named();
 
   const ProcessFilter* filter_;
@@ -161,7 +162,7 @@ private:
   std::vector<std::pair<pid_t, pid_t>> link_tasks_; // of each process
   Time next_task_check_{};
   std::optional<ProcessWatch> running_; // set if the run ends with these pids
-  std::optional<ProcessSet> set_;
+  std::optional<bpf::ProcessSet> set_;
   std::optional<NameWatch> name_watch_;
   bool ends_with_members_ = false; // the run ends with the last member of the set
   std::chrono::steady_clock::time_point next_member_check_;
@@ -171,4 +172,4 @@ private:
   std::vector<pid_t> initial_pids_;
 };
 
-} // namespace uprobectl
+} // namespace uprobectl::trace

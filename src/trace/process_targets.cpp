@@ -13,7 +13,7 @@
 #include <fmt/format.h>
 #include <sys/stat.h>
 
-namespace uprobectl {
+namespace uprobectl::trace {
 
 namespace {
 
@@ -21,7 +21,7 @@ constexpr std::string_view own_executable = "/proc/self/exe";
 
 // The path of a process's executable if that is the file here, else "/proc/PID/exe".
 std::string executable_path(pid_t pid, const std::optional<FileIdentity>& identity) {
-  const std::string link = live_path(pid, "exe");
+  const std::string link = process::live_path(pid, "exe");
   auto path = read_link(link);
   struct stat named{};
   const bool is_same = path && ::stat(path->c_str(), &named) == 0 &&
@@ -32,7 +32,7 @@ std::string executable_path(pid_t pid, const std::optional<FileIdentity>& identi
 Result<std::vector<std::string>> find_executables(std::span<const pid_t> pids,
                                                   std::span<const std::string> command) {
   if (!command.empty()) {
-    auto path = find_program_file(command.front());
+    auto path = resolve::find_program_file(command.front());
     if (!path) return fail(std::move(path).error());
     return std::vector{std::move(*path)};
   }
@@ -43,7 +43,7 @@ Result<std::vector<std::string>> find_executables(std::span<const pid_t> pids,
   std::vector<std::string> paths;
   std::vector<std::optional<FileIdentity>> known;
   for (const pid_t pid : pids) {
-    const auto identity = process_executable(pid);
+    const auto identity = process::process_executable(pid);
     if (std::ranges::find(known, identity) != known.end()) continue;
     known.push_back(identity);
     paths.push_back(executable_path(pid, identity));
@@ -58,15 +58,15 @@ bool is_short_library(std::string_view target) {
 
 // The file name of a library that the processes map. `name` is without "lib" and suffix.
 std::optional<std::string> find_mapped(std::string_view name, std::span<const pid_t> pids) {
-  const auto found = find_in_processes(name, pids);
+  const auto found = resolve::find_in_processes(name, pids);
   if (!found || found->empty()) return std::nullopt;
   const BinaryPath& path = found->front().display_path;
   return std::string(file_name_of(path.entry ? *path.entry : path.file));
 }
 
 bool defines(const std::string& library, const std::string& function) {
-  const auto target = Target::open(library);
-  const auto parsed = parse_function(function);
+  const auto target = resolve::Target::open(library);
+  const auto parsed = resolve::parse_function(function);
   return target && parsed && target->resolve(*parsed).has_value();
 }
 
@@ -78,10 +78,10 @@ constexpr std::array merged_libraries = {std::pair("libpthread", "pthread_create
 // The first version of a library among those that the loader knows: "libssl.so.3".
 std::string find_installed(std::string_view library) {
   // locate() takes the name without "lib".
-  const auto found = locate(library.substr(std::string_view("lib").size()),
-                            {.loader_cache = host_search_paths().loader_cache,
-                             .library_dirs = host_search_paths().library_dirs,
-                             .program_dirs = {}});
+  const auto found = resolve::locate(library.substr(std::string_view("lib").size()),
+                                     {.loader_cache = resolve::host_search_paths().loader_cache,
+                                      .library_dirs = resolve::host_search_paths().library_dirs,
+                                      .program_dirs = {}});
   return found.empty() ? std::string() : found.front().path;
 }
 
@@ -93,7 +93,7 @@ std::string find_library(const std::string& library, std::span<const pid_t> pids
   const bool is_merged = merged != merged_libraries.end();
   const auto find = [&](std::string_view wanted) {
     if (command.empty()) return find_mapped(wanted, pids);
-    return find_needed_library(command.front(), wanted).value_or(std::nullopt);
+    return resolve::find_needed_library(command.front(), wanted).value_or(std::nullopt);
   };
   if (auto used = find(name)) return *used;
   if (is_merged)
@@ -127,4 +127,4 @@ Result<std::vector<ProbeRequest>> find_process_targets(std::vector<ProbeRequest>
   return found;
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::trace

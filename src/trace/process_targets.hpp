@@ -7,7 +7,7 @@
 
 #include <sys/types.h>
 
-namespace uprobectl {
+namespace uprobectl::trace {
 
 // Replaces "/proc/self/exe" by the executables of the processes or of the command, and "libc",
 // "libssl" and the like by the library that the processes map or the command needs, else by the
@@ -18,4 +18,4 @@ Result<std::vector<ProbeRequest>> find_process_targets(std::vector<ProbeRequest>
                                                        std::span<const pid_t> pids,
                                                        std::span<const std::string> command);
 
-} // namespace uprobectl
+} // namespace uprobectl::trace

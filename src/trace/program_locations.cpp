@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 #include <ranges>
 
-namespace uprobectl {
+namespace uprobectl::trace {
 
 namespace {
 
@@ -43,7 +43,7 @@ public:
 
 private:
   Result<void> locate(const ProgramOfObject& of) {
-    const ObjectProgram& program = *of.program;
+    const bpf::ObjectProgram& program = *of.program;
     const auto is_choice = [&](const ProgramChoice& choice) { return choice.name == program.name; };
     if (!choices_.empty() && std::ranges::none_of(choices_, is_choice)) return {};
     const bool is_named = !choices_.empty() || of.is_chosen;
@@ -69,19 +69,19 @@ private:
 
   // "[TARGET:]FUNCTION" of --program-name. A TARGET that is not named is that of the command line
   // or of the section.
-  Result<TargetedFunction> read_location(const ProgramOfObject& of,
-                                         const ProgramChoice& choice) const {
-    const ObjectProgram& program = *of.program;
-    if (program.kind == SectionKind::other && !program.is_kprobe)
+  Result<resolve::TargetedFunction> read_location(const ProgramOfObject& of,
+                                                  const ProgramChoice& choice) const {
+    const bpf::ObjectProgram& program = *of.program;
+    if (program.kind == bpf::SectionKind::other && !program.is_kprobe)
       return fail(with_subject(of, ErrorKind::usage,
                                "cannot be attached to a function: its section is not one of "
                                "uprobe, kprobe and usdt"));
-    const auto split = split_target(choice.location, is_static(program));
+    const auto split = resolve::split_target(choice.location, is_static(program));
     if (!split) return fail(Error(split.error()).within("--program-name " + choice.name));
-    TargetedFunction location{.target = std::string(split->target.empty()
-                                                        ? std::string_view(request_.probes.target)
-                                                        : split->target),
-                              .function = std::string(split->function)};
+    resolve::TargetedFunction location{
+        .target = std::string(split->target.empty() ? std::string_view(request_.probes.target)
+                                                    : split->target),
+        .function = std::string(split->function)};
     if (location.target.empty())
       if (const auto section = parse_section_probe(program)) location.target = section->target;
     if (location.target.empty())
@@ -93,9 +93,9 @@ private:
 
   Result<void> locate_by_section(PlacedProgram placed, bool is_named) {
     const ProgramOfObject of = placed.program;
-    const ObjectProgram& program = *of.program;
+    const bpf::ObjectProgram& program = *of.program;
     const bool takes_functions =
-        program.kind != SectionKind::other ||
+        program.kind != bpf::SectionKind::other ||
         (program.is_kprobe && is_named && !functions_.empty()); // else libbpf attaches it
     if (!takes_functions) {
       if (program.is_tail_call && !is_named) return {}; // it is loaded
@@ -124,7 +124,7 @@ private:
   }
 
   Result<void> add(PlacedProgram placed, bool is_named) {
-    const ObjectProgram& program = *placed.program.program;
+    const bpf::ObjectProgram& program = *placed.program.program;
     if (placed.is_probe() && !program.pin.empty() && program.is_kprobe &&
         program.section.contains(".multi"))
       return leave_out(placed.program, is_named,
@@ -192,7 +192,7 @@ private:
 
   // Why a program cannot be at the FUNCTIONs of the command line; nullopt if it can. `any_static`:
   // other programs are for static probes.
-  std::optional<Error> find_misfit(const ObjectProgram& program, bool any_static) const {
+  std::optional<Error> find_misfit(const bpf::ObjectProgram& program, bool any_static) const {
     const bool for_static = request_.probes.static_probes;
     if (is_static(program) && !for_static)
       return Error{ErrorKind::usage, "it is for static probes"}.hint(fmt::format(
@@ -225,7 +225,7 @@ private:
     std::vector<BySection> movable;
     std::optional<Error> misfit;
     for (const BySection& each : by_section_) {
-      const ObjectProgram& program = *located_.placed[each.index].program.program;
+      const bpf::ObjectProgram& program = *located_.placed[each.index].program.program;
       auto unfit = find_misfit(program, false);
       if (!unfit) {
         movable.push_back(each);
@@ -236,7 +236,7 @@ private:
       misfit->hints = std::move(unfit->hints);
     }
     const std::string functions =
-        joined(functions_ | std::views::transform(&TargetedFunction::function));
+        joined(functions_ | std::views::transform(&resolve::TargetedFunction::function));
     if (movable.empty()) {
       if (misfit) return fail(std::move(*misfit));
       if (problem_ && located_.placed.empty()) return fail(std::move(*problem_));
@@ -320,7 +320,7 @@ private:
     bool is_named = false;
   };
   struct BySection {
-    SectionProbe location;
+    bpf::SectionProbe location;
     std::size_t index = 0; // of located_.placed
     bool is_named = false;
   };
@@ -328,7 +328,7 @@ private:
   std::span<const ProgramOfObject> programs_;
   const AttachRequest& request_;
   const std::vector<ProgramChoice>& choices_;
-  const std::vector<TargetedFunction>& functions_;
+  const std::vector<resolve::TargetedFunction>& functions_;
   ProgramLocations located_;
   std::vector<Bare> bare_; // their sections name no location
   std::vector<BySection> by_section_;
@@ -337,16 +337,16 @@ private:
 
 } // namespace
 
-bool is_static(const ObjectProgram& program) { return program.section.starts_with("usdt"); }
+bool is_static(const bpf::ObjectProgram& program) { return program.section.starts_with("usdt"); }
 
-bool is_session(const ObjectProgram& program) {
-  return program.kind == SectionKind::uprobe_session;
+bool is_session(const bpf::ObjectProgram& program) {
+  return program.kind == bpf::SectionKind::uprobe_session;
 }
 
-std::vector<ProgramOfObject> programs_of(const BpfObject& object, std::string_view path,
+std::vector<ProgramOfObject> programs_of(const bpf::BpfObject& object, std::string_view path,
                                          std::size_t number) {
   std::vector<ProgramOfObject> programs;
-  for (const ObjectProgram& program : object.programs())
+  for (const bpf::ObjectProgram& program : object.programs())
     programs.push_back({.program = &program, .path = path, .object = number});
   return programs;
 }
@@ -372,7 +372,7 @@ std::string list_programs(std::span<const ProgramOfObject> programs) {
   return names;
 }
 
-std::string find_skip_reason(const ObjectProgram& program) {
+std::string find_skip_reason(const bpf::ObjectProgram& program) {
   if (program.is_optional) return "its section begins with '?' (--program-name loads it)";
   return program.load_problem;
 }
@@ -387,4 +387,4 @@ Result<ProgramLocations> locate_programs(std::span<const ProgramOfObject> progra
   return ProgramLocator(programs, request).run();
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::trace

@@ -8,18 +8,18 @@
 
 #include <span>
 
-namespace uprobectl {
+namespace uprobectl::trace {
 
 // A program of an object file, or one that was pinned before.
 struct ProgramOfObject {
-  const ObjectProgram* program = nullptr;
+  const bpf::ObjectProgram* program = nullptr;
   std::string_view path; // of its object
   std::size_t object = 0;
   bool is_chosen = false; // as --program-name does: the command names its pin
 };
 
 // Borrows both. `number`: of the object.
-std::vector<ProgramOfObject> programs_of(const BpfObject& object, std::string_view path,
+std::vector<ProgramOfObject> programs_of(const bpf::BpfObject& object, std::string_view path,
                                          std::size_t number = 0);
 // Fails with not_found if one of the names is not that of a program. `programs` is not empty.
 Result<void> check_program_names(std::span<const ProgramOfObject> programs,
@@ -28,8 +28,8 @@ Result<void> check_program_names(std::span<const ProgramOfObject> programs,
 // A program and where it is attached.
 struct PlacedProgram {
   ProgramOfObject program;
-  std::vector<TargetedFunction> functions; // empty: where libbpf attaches it
-  bool static_probes = false;              // the functions are PROVIDER:NAME patterns
+  std::vector<resolve::TargetedFunction> functions; // empty: where libbpf attaches it
+  bool static_probes = false;                       // the functions are PROVIDER:NAME patterns
   bool on_entry = true;
   bool on_return = false;
 
@@ -53,13 +53,13 @@ Result<ProgramLocations> locate_programs(std::span<const ProgramOfObject> progra
 std::string list_programs(std::span<const ProgramOfObject> programs);
 
 // Why a program is left out unless it is named; empty if it is not.
-std::string find_skip_reason(const ObjectProgram& program);
+std::string find_skip_reason(const bpf::ObjectProgram& program);
 std::string describe_skipped(const ProgramOfObject& program, std::string_view reason);
 
-bool is_static(const ObjectProgram& program);  // "usdt…"
-bool is_session(const ObjectProgram& program); // "uprobe.session…"
+bool is_static(const bpf::ObjectProgram& program);  // "usdt…"
+bool is_session(const bpf::ObjectProgram& program); // "uprobe.session…"
 
 inline constexpr std::string_view not_attached =
     "libbpf does not attach programs of such a section";
 
-} // namespace uprobectl
+} // namespace uprobectl::trace

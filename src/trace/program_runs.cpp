@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <iterator>
 
-namespace uprobectl {
+namespace uprobectl::trace {
 
 namespace {
 
@@ -36,7 +36,7 @@ std::size_t ProgramRuns::probe_index(std::size_t program, std::size_t probe) con
 }
 
 void ProgramRuns::begin() {
-  counting_ = ProgramRunCounter::start();
+  counting_ = bpf::ProgramRunCounter::start();
   for (std::size_t i = 0; i < programs_.count(); ++i)
     for (std::size_t copy = 0; copy < programs_.copies(i); ++copy)
       before_[{i, copy}] = runs(i, copy);
@@ -79,4 +79,4 @@ void ProgramRuns::count_hits(std::span<Probe> probes, const ProgramInfo& info) c
   }
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::trace

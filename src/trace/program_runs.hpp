@@ -10,7 +10,7 @@
 #include <map>
 #include <set>
 
-namespace uprobectl {
+namespace uprobectl::trace {
 
 class ProgramRuns {
 public:
@@ -32,9 +32,9 @@ private:
 
   const UserPrograms& programs_;
   std::vector<std::set<std::size_t>> probes_; // by program: the numbers of its probes
-  ProgramRunCounter counting_;
+  bpf::ProgramRunCounter counting_;
   // By the program and the index of its copy.
   std::map<std::pair<std::size_t, std::size_t>, std::optional<std::uint64_t>> before_;
 };
 
-} // namespace uprobectl
+} // namespace uprobectl::trace

@@ -3,24 +3,24 @@
 
 #include <algorithm>
 
-namespace uprobectl {
+namespace uprobectl::trace {
 
-ProbeRole site_role(const PlannedSite& site) {
-  if (!site.on_return) return site.exit ? ProbeRole::entry_and_exit : ProbeRole::entry;
-  return site.exit ? ProbeRole::exit : ProbeRole::on_return;
+bpf::ProbeRole site_role(const PlannedSite& site) {
+  if (!site.on_return) return site.exit ? bpf::ProbeRole::entry_and_exit : bpf::ProbeRole::entry;
+  return site.exit ? bpf::ProbeRole::exit : bpf::ProbeRole::on_return;
 }
 
 std::uint32_t site_rule(const PlannedSite& site) { return site.exit ? site.exit->rule : 0; }
 
-std::set<ProbeRole> collect_roles(std::span<const Probe> probes) {
-  std::set<ProbeRole> roles;
+std::set<bpf::ProbeRole> collect_roles(std::span<const Probe> probes) {
+  std::set<bpf::ProbeRole> roles;
   for (const Probe& probe : probes)
     for (const PlannedSite& site : probe.sites) roles.insert(site_role(site));
   return roles;
 }
 
-std::vector<ProbeExit> collect_exits(std::span<const Probe> probes) {
-  std::set<ProbeExit> exits;
+std::vector<bpf::ProbeExit> collect_exits(std::span<const Probe> probes) {
+  std::set<bpf::ProbeExit> exits;
   for (const Probe& probe : probes)
     for (const PlannedSite& site : probe.sites)
       if (site.exit)
@@ -30,14 +30,15 @@ std::vector<ProbeExit> collect_exits(std::span<const Probe> probes) {
   return {exits.begin(), exits.end()};
 }
 
-std::vector<SelfProbe> make_self_probes(const Probe& probe, const BuiltinProgram& program) {
+std::vector<probe::SelfProbe> make_self_probes(const Probe& probe,
+                                               const bpf::BuiltinProgram& program) {
   const bool emulated = probe.point.effect.emulated;
-  const SelfInstruction entry =
-      emulated ? SelfInstruction::emulated_entry : SelfInstruction::single_stepped_entry;
-  const SelfInstruction exit =
-      emulated ? SelfInstruction::exit_of_emulated : SelfInstruction::exit_of_single_stepped;
+  const probe::SelfInstruction entry = emulated ? probe::SelfInstruction::emulated_entry
+                                                : probe::SelfInstruction::single_stepped_entry;
+  const probe::SelfInstruction exit = emulated ? probe::SelfInstruction::exit_of_emulated
+                                               : probe::SelfInstruction::exit_of_single_stepped;
   const auto number = static_cast<std::uint32_t>(probe.number);
-  std::vector<SelfProbe> probes;
+  std::vector<probe::SelfProbe> probes;
   for (const bool on_return : {false, true}) {
     const auto site = std::ranges::find(probe.sites, on_return, &PlannedSite::on_return);
     if (site == probe.sites.end()) continue;
@@ -50,4 +51,4 @@ std::vector<SelfProbe> make_self_probes(const Probe& probe, const BuiltinProgram
   return probes;
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::trace

@@ -8,18 +8,19 @@
 
 #include <set>
 
-namespace uprobectl {
+namespace uprobectl::trace {
 
-ProbeRole site_role(const PlannedSite& site);
+bpf::ProbeRole site_role(const PlannedSite& site);
 // The index of the exit's rule in the map `exits`; 0 without one.
 std::uint32_t site_rule(const PlannedSite& site);
 
 // Those of all sites, each once.
-std::set<ProbeRole> collect_roles(std::span<const Probe> probes);
-std::vector<ProbeExit> collect_exits(std::span<const Probe> probes);
+std::set<bpf::ProbeRole> collect_roles(std::span<const Probe> probes);
+std::vector<bpf::ProbeExit> collect_exits(std::span<const Probe> probes);
 
 // Probes of ourselves that run the program as this probe does: one for the entry and one for the
 // return, as far as the run has them.
-std::vector<SelfProbe> make_self_probes(const Probe& probe, const BuiltinProgram& program);
+std::vector<probe::SelfProbe> make_self_probes(const Probe& probe,
+                                               const bpf::BuiltinProgram& program);
 
-} // namespace uprobectl
+} // namespace uprobectl::trace

@@ -12,7 +12,7 @@
 #include <array>
 #include <fmt/format.h>
 
-namespace uprobectl {
+namespace uprobectl::trace {
 
 namespace {
 
@@ -22,7 +22,7 @@ constexpr std::uint64_t max_function = std::uint64_t{1} << 18; // bytes
 
 // Whether the value is where the code so far has put it: in the part of the stack that the caller
 // has written, or in a slot of the frame that was stored.
-bool is_written(const dwarf::Variable& parameter, const FrameStores& stores,
+bool is_written(const dwarf::Variable& parameter, const insn::FrameStores& stores,
                 const std::optional<dwarf::Formula>& cfa) {
   return std::ranges::all_of(parameter.location.pieces, [&](const dwarf::Piece& piece) {
     const dwarf::Formula& formula = piece.formula;
@@ -52,7 +52,7 @@ void keep_parameters(dwarf::FunctionInfo& function) {
 
 bool lacks_bytes(const dwarf::Variable& parameter) {
   // Values of unknown types are not shown anywhere.
-  if (parameter.type->kind() == dwarf::TypeKind::unknown || !has_content(*parameter.type))
+  if (parameter.type->kind() == dwarf::TypeKind::unknown || !events::has_content(*parameter.type))
     return false;
   return !parameter.location.is_readable() ||
          std::ranges::any_of(parameter.location.pieces, [](const dwarf::Piece& piece) {
@@ -62,7 +62,7 @@ bool lacks_bytes(const dwarf::Variable& parameter) {
 
 std::expected<std::optional<plans::PlannedPrologue>, std::string>
 describe_prologue(const dwarf::DebugInfo& debug, unwind::UnwindData* frames,
-                  const ProbePoint& point, const dwarf::FunctionInfo& at_entry) {
+                  const resolve::ProbePoint& point, const dwarf::FunctionInfo& at_entry) {
   if (at_entry.entry != point.address || at_entry.is_replaced || point.inlined_into ||
       std::ranges::none_of(at_entry.variables, lacks_bytes))
     return std::nullopt;
@@ -94,8 +94,9 @@ dwarf::FunctionInfo behind_prologue(dwarf::FunctionInfo at_entry,
 }
 
 std::expected<std::optional<PrologueEnd>, std::string>
-check_prologue(const elf::Image& image, unwind::UnwindData* frames, const ProbePoint& point,
-               const dwarf::FunctionInfo& at_entry, const plans::PlannedPrologue& prologue) {
+check_prologue(const elf::Image& image, unwind::UnwindData* frames,
+               const resolve::ProbePoint& point, const dwarf::FunctionInfo& at_entry,
+               const plans::PlannedPrologue& prologue) {
   const ArchInfo& arch = image.machine().info();
   const std::uint64_t size = prologue.size;
   if (size > max_prologue || size >= prologue.code_size || prologue.code_size > max_function)
@@ -114,30 +115,32 @@ check_prologue(const elf::Image& image, unwind::UnwindData* frames, const ProbeP
   }
   if (!gains) return std::nullopt;
 
-  const Bytes code = code_bytes(image, point.address, prologue.code_size);
+  const Bytes code = resolve::code_bytes(image, point.address, prologue.code_size);
   if (code.size() != prologue.code_size) return std::unexpected("its code is not in the file");
   const VirtualAddress end{point.address.value + size};
-  const std::array<ControlFlow::Piece, 1> pieces = {{{point.address, code}}};
-  const auto flow = ControlFlow::read(arch.arch, pieces, point.address, std::span(&end, 1));
+  const std::array<insn::ControlFlow::Piece, 1> pieces = {{{point.address, code}}};
+  const auto flow = insn::ControlFlow::read(arch.arch, pieces, point.address, std::span(&end, 1));
   if (!flow) return std::unexpected("its code cannot be decoded");
   if (!flow->follows_entry(end))
     return std::unexpected("a jump leads into or over the end of its prologue");
-  FrameStores stores(arch);
+  insn::FrameStores stores(arch);
   std::uint64_t at = 0;
   while (at < size) {
-    const auto length = instruction_size(arch.arch, code.subspan(at));
-    const auto text = instruction_text(arch.arch, code.subspan(at), {point.address.value + at});
+    const auto length = insn::instruction_size(arch.arch, code.subspan(at));
+    const auto text =
+        insn::instruction_text(arch.arch, code.subspan(at), {point.address.value + at});
     if (!length || !text) return std::unexpected("its code cannot be decoded");
     stores.add(*text);
     at += *length;
   }
   if (at != size) return std::unexpected("its prologue ends inside an instruction");
-  const ProbeEffect effect = probe_effect(arch.arch, code, size);
-  if (effect.kind != ProbeEffect::Kind::safe || optimized_nop(arch.arch, code.subspan(size)))
+  const insn::ProbeEffect effect = insn::probe_effect(arch.arch, code, size);
+  if (effect.kind != insn::ProbeEffect::Kind::safe ||
+      insn::optimized_nop(arch.arch, code.subspan(size)))
     return std::unexpected("the instruction behind its prologue cannot be probed");
   const auto cfa = make_code_point(point, frames, size).cfa;
   for (std::size_t i = 0; i < after.size(); ++i)
-    if (has_content(*after[i].type) && !lacks_bytes(after[i]) &&
+    if (events::has_content(*after[i].type) && !lacks_bytes(after[i]) &&
         !prologue.parameters[i].has_location_list && !is_written(after[i], stores, cfa))
       return std::unexpected(
           fmt::format("its prologue does not write '{}' to the stack", after[i].name));
@@ -146,7 +149,7 @@ check_prologue(const elf::Image& image, unwind::UnwindData* frames, const ProbeP
 
 std::expected<std::optional<PrologueEnd>, std::string>
 find_prologue_end(const elf::Image& image, const dwarf::DebugInfo& debug,
-                  unwind::UnwindData* frames, const ProbePoint& point,
+                  unwind::UnwindData* frames, const resolve::ProbePoint& point,
                   const dwarf::FunctionInfo& at_entry) {
   const auto prologue = describe_prologue(debug, frames, point, at_entry);
   if (!prologue) return std::unexpected(prologue.error());
@@ -154,4 +157,4 @@ find_prologue_end(const elf::Image& image, const dwarf::DebugInfo& debug,
   return check_prologue(image, frames, point, at_entry, **prologue);
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::trace

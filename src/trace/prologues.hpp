@@ -10,12 +10,12 @@
 
 #include <expected>
 
-namespace uprobectl {
+namespace uprobectl::trace {
 
 // An instruction behind a prologue that each call of the function passes once.
 struct PrologueEnd {
   std::uint64_t size = 0;       // of the prologue, bytes: from the first instruction to this one
-  ProbeEffect effect;           // of a probe there: safe
+  insn::ProbeEffect effect;     // of a probe there: safe
   dwarf::FunctionInfo function; // with the locations there, and no variables but the parameters
 };
 
@@ -26,14 +26,15 @@ bool lacks_bytes(const dwarf::Variable& parameter);
 // nullopt if all parameters can be read at the entry, or the reason why its end cannot be used.
 std::expected<std::optional<plans::PlannedPrologue>, std::string>
 describe_prologue(const dwarf::DebugInfo& debug, unwind::UnwindData* frames,
-                  const ProbePoint& point, const dwarf::FunctionInfo& at_entry);
+                  const resolve::ProbePoint& point, const dwarf::FunctionInfo& at_entry);
 // The function behind the prologue, without variables that are not parameters.
 dwarf::FunctionInfo behind_prologue(dwarf::FunctionInfo at_entry,
                                     const plans::PlannedPrologue& prologue);
 // Returns its end if the code is as the description says, and more parameters can be read there.
 std::expected<std::optional<PrologueEnd>, std::string>
-check_prologue(const elf::Image& image, unwind::UnwindData* frames, const ProbePoint& point,
-               const dwarf::FunctionInfo& at_entry, const plans::PlannedPrologue& prologue);
+check_prologue(const elf::Image& image, unwind::UnwindData* frames,
+               const resolve::ProbePoint& point, const dwarf::FunctionInfo& at_entry,
+               const plans::PlannedPrologue& prologue);
 
 // Both: looks for more readable parameters behind the prologue of the function at the point.
 // `at_entry` describes it at its first instruction. Returns nullopt if nothing can be gained there,
@@ -41,7 +42,7 @@ check_prologue(const elf::Image& image, unwind::UnwindData* frames, const ProbeP
 // frame information.
 std::expected<std::optional<PrologueEnd>, std::string>
 find_prologue_end(const elf::Image& image, const dwarf::DebugInfo& debug,
-                  unwind::UnwindData* frames, const ProbePoint& point,
+                  unwind::UnwindData* frames, const resolve::ProbePoint& point,
                   const dwarf::FunctionInfo& at_entry);
 
-} // namespace uprobectl
+} // namespace uprobectl::trace

@@ -5,17 +5,18 @@
 
 #include <fmt/format.h>
 
-namespace uprobectl {
+namespace uprobectl::trace {
 
-Result<RecordSelection> RecordSelection::make(const Filter& filter,
-                                              std::span<const ValueType> types, Output& output) {
-  auto made = RecordFilter::make(filter);
+Result<RecordSelection> RecordSelection::make(const events::Filter& filter,
+                                              std::span<const values::ValueType> types,
+                                              output::Output& output) {
+  auto made = events::RecordFilter::make(filter);
   if (!made) return fail(std::move(made).error());
   if (auto checked = made->check(types); !checked) return fail(std::move(checked).error());
   return RecordSelection(std::move(*made), output);
 }
 
-bool RecordSelection::selects(const Event& event) {
+bool RecordSelection::selects(const events::Event& event) {
   const bool selected = filter_.holds(event);
   for (const Error& problem : filter_.take_problems())
     output_->warn(fmt::format("a comparison never holds for records of map '{}': {}{}",
@@ -26,7 +27,8 @@ bool RecordSelection::selects(const Event& event) {
 
 void RecordSelection::report_unknown() const {
   for (const std::string& comparison : filter_.list_unknown())
-    output_->warn(fmt::format("--if {}: no record has this member", in_single_quotes(comparison)));
+    output_->warn(
+        fmt::format("--if {}: no record has this member", events::in_single_quotes(comparison)));
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::trace

@@ -3,9 +3,9 @@
 
 #include "util/clock.hpp"
 
-namespace uprobectl {
+namespace uprobectl::trace {
 
-bool RecordStacks::take(Bytes record, Event& event) {
+bool RecordStacks::take(Bytes record, events::Event& event) {
   const auto captured = plan_.decode_stack(record);
   if (!captured) return true;
   const unwind::Stack* const stack = stacks_.find(event, *captured);
@@ -18,7 +18,8 @@ bool RecordStacks::take(Bytes record, Event& event) {
 }
 
 StackCounts::StackCounts(const AttachRequest& request, std::span<const Probe> probes,
-                         const HitStacks& stacks, ProcessNameLookup find_name, Output& output)
+                         const HitStacks& stacks, ProcessNameLookup find_name,
+                         output::Output& output)
     : spec_{.aggregates = request.aggregates,
             .by_process = request.capture.count_by_process,
             .by_stack = true,
@@ -30,7 +31,7 @@ StackCounts::StackCounts(const AttachRequest& request, std::span<const Probe> pr
   totals_.begin(clock_ns(CLOCK_MONOTONIC));
 }
 
-bool StackCounts::take(Bytes /*record*/, Event& event) {
+bool StackCounts::take(Bytes /*record*/, events::Event& event) {
   totals_.add(event, stacks_.completeness());
   return true;
 }
@@ -40,4 +41,4 @@ void StackCounts::report(Time now) {
   static_cast<void>(totals_.end_interval(to_monotonic_ns(now), output_));
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::trace

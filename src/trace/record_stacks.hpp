@@ -7,20 +7,21 @@
 #include "trace/hit_stacks.hpp"
 #include "trace/run_part.hpp"
 
-namespace uprobectl {
+namespace uprobectl::trace {
 
 // Sets the stack of each event, or its caller.
 class RecordStacks final : public RunPart {
 public:
   // Borrows the arguments.
-  RecordStacks(const CapturePlan& plan, const CaptureSpec& capture, HitStacks& stacks)
+  RecordStacks(const events::CapturePlan& plan, const events::CaptureSpec& capture,
+               HitStacks& stacks)
       : plan_(plan), capture_(capture), stacks_(stacks) {}
 
-  bool take(Bytes record, Event& event) override;
+  bool take(Bytes record, events::Event& event) override;
 
 private:
-  const CapturePlan& plan_;
-  const CaptureSpec& capture_;
+  const events::CapturePlan& plan_;
+  const events::CaptureSpec& capture_;
   HitStacks& stacks_;
 };
 
@@ -29,17 +30,17 @@ class StackCounts final : public RunPart {
 public:
   // Borrows the arguments but `find_name`. Counting begins now.
   StackCounts(const AttachRequest& request, std::span<const Probe> probes, const HitStacks& stacks,
-              ProcessNameLookup find_name, Output& output);
+              ProcessNameLookup find_name, output::Output& output);
 
-  bool take(Bytes record, Event& event) override;
+  bool take(Bytes record, events::Event& event) override;
   void report(Time now) override;
 
 private:
   TotalsSpec spec_;
-  EventValues values_; // not used: stacks are counted without values
+  events::EventValues values_; // not used: stacks are counted without values
   EventTotals totals_;
   const HitStacks& stacks_;
-  Output& output_;
+  output::Output& output_;
 };
 
-} // namespace uprobectl
+} // namespace uprobectl::trace

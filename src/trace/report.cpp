@@ -13,7 +13,7 @@
 #include <map>
 #include <set>
 
-namespace uprobectl {
+namespace uprobectl::trace {
 
 namespace {
 
@@ -56,7 +56,8 @@ std::string describe_probes(const ProbeTotals& totals) {
 // "; a hit of 'begin' starts the recording; a hit of 'end' ends the run"
 std::string describe_bounds(const ProbeSelection& selection) {
   std::string text;
-  const auto add = [&](const std::vector<TargetedFunction>& functions, std::string_view effect) {
+  const auto add = [&](const std::vector<resolve::TargetedFunction>& functions,
+                       std::string_view effect) {
     if (functions.empty()) return;
     const std::string others = functions.size() > 1 ? " or others" : "";
     text += fmt::format("; a hit of '{}'{} {}", functions.front().function, others, effect);
@@ -86,7 +87,7 @@ void complete_diagnosis_facts(const RunEnd& end) {
   const std::span<Probe> probes = end.probes;
   // With an empty pid list survey_probes() would examine all processes.
   if (end.no_process_reason.empty()) {
-    const std::vector<MappingSurvey> now = survey_probes(probes, end.pids);
+    const std::vector<process::MappingSurvey> now = survey_probes(probes, end.pids);
     add_surveys(probes, now);
     for (std::size_t i = 0; i < now.size(); ++i) probes[i].survey.unreadable = now[i].unreadable;
   }
@@ -142,7 +143,7 @@ std::string explain_unpaired(std::string_view reason, const std::string& left_ca
   return std::string(reason);
 }
 
-void warn_about_losses(const RunEnd& end, Output& output) {
+void warn_about_losses(const RunEnd& end, output::Output& output) {
   for (const auto& [reason, count] : end.totals.losses) {
     if (reason == loss_reasons::over_max_events) { // requested by the user
       output.detail(fmt::format("{} {}", counted(count, "event", "events"), reason));
@@ -165,7 +166,8 @@ void warn_about_losses(const RunEnd& end, Output& output) {
 }
 
 // ", 900 left out by --sample, 20 by --max-rate"
-std::string describe_left_out(const EventLimits& limits, const SummaryRecord& summary) {
+std::string describe_left_out(const events::EventLimits& limits,
+                              const output::SummaryRecord& summary) {
   std::string text;
   if (limits.one_in > 1) text += fmt::format(", {} left out by --sample", *summary.sampled_out);
   if (limits.max_rate)
@@ -181,7 +183,7 @@ std::string describe_open_calls(const RunEnd& end) {
 }
 
 // "5 events in 1.02s, 0 lost", "80 hits counted in 1.02s", "9 records counted in 1.02s, 0 lost"
-std::string describe_result(const RunEnd& end, const SummaryRecord& summary) {
+std::string describe_result(const RunEnd& end, const output::SummaryRecord& summary) {
   const std::string time = format_duration(rounded(end.duration));
   if (!end.only_counted)
     return fmt::format("{} in {}, {}",
@@ -201,9 +203,9 @@ std::string format_share(std::uint64_t part, std::uint64_t all) {
   return fmt::format("{} of {} stacks", part, all);
 }
 
-std::string explain_truncation(const CaptureSpec& capture) {
+std::string explain_truncation(const events::CaptureSpec& capture) {
   const std::uint32_t size = capture.stack_bytes;
-  if (capture.stack == StackWalk::frame_pointers)
+  if (capture.stack == events::StackWalk::frame_pointers)
     return fmt::format("the kernel walks at most {} frames (--stack unwinds more)", MAX_FRAMES);
   return fmt::format(
       "deeper than the {} bytes that are copied{}", size,
@@ -214,7 +216,7 @@ std::string explain_truncation(const CaptureSpec& capture) {
 }
 
 // A probe that only starts or stops the recording is in no record.
-void report_unhit_bound(const Probe& probe, const RunEnd& end, Output& output) {
+void report_unhit_bound(const Probe& probe, const RunEnd& end, output::Output& output) {
   if (!probe.is_first() || end.probes[probe.first].total_hits != 0) return;
   const std::string reason = end.no_process_reason.empty()
                                  ? diagnose(probe.survey, end.pids, probe.facts)
@@ -228,15 +230,15 @@ void report_unhit_bound(const Probe& probe, const RunEnd& end, Output& output) {
 }
 
 // The summary before the probes are counted.
-SummaryRecord begin_summary(const RunEnd& end) {
-  SummaryRecord summary{.events = end.totals.events,
-                        .lost = end.results.uncounted_losses.empty()
-                                    ? std::optional(end.totals.lost())
-                                    : std::nullopt,
-                        .duration_ns = static_cast<std::uint64_t>(end.duration.count()),
-                        .probes_hit = 0,
-                        .probes_silent = 0,
-                        .detached_cleanly = end.detached_cleanly};
+output::SummaryRecord begin_summary(const RunEnd& end) {
+  output::SummaryRecord summary{.events = end.totals.events,
+                                .lost = end.results.uncounted_losses.empty()
+                                            ? std::optional(end.totals.lost())
+                                            : std::nullopt,
+                                .duration_ns = static_cast<std::uint64_t>(end.duration.count()),
+                                .probes_hit = 0,
+                                .probes_silent = 0,
+                                .detached_cleanly = end.detached_cleanly};
   if (const StackTotals* const stacks = end.results.stacks) {
     summary.stacks = stacks->all;
     if (end.unwinds_stacks) {
@@ -268,8 +270,8 @@ SummaryRecord begin_summary(const RunEnd& end) {
 }
 
 // The bodies of functions that were hit, by file and raw name.
-using HitBodies =
-    std::multimap<std::pair<const ProbedBinary*, std::string_view>, const ProbePoint*>;
+using HitBodies = std::multimap<std::pair<const resolve::ProbedBinary*, std::string_view>,
+                                const resolve::ProbePoint*>;
 
 HitBodies find_hit_bodies(const RunEnd& end) {
   HitBodies bodies;
@@ -280,7 +282,7 @@ HitBodies find_hit_bodies(const RunEnd& end) {
 }
 
 // Returns another body of the probe's function that was hit; null without one.
-const ProbePoint* find_other_body(const ProbePoint& point, const HitBodies& hit) {
+const resolve::ProbePoint* find_other_body(const resolve::ProbePoint& point, const HitBodies& hit) {
   if (!point.symbol || point.symbol_offset != 0) return nullptr;
   const auto [begin, end] = hit.equal_range({point.binary.get(), point.function()});
   const auto found = std::find_if(
@@ -290,9 +292,10 @@ const ProbePoint* find_other_body(const ProbePoint& point, const HitBodies& hit)
 
 // Returns why the point was not hit, and warns once for each probe, unless its function was called.
 std::string report_unhit(const Probe& probe, const RunEnd& end, const HitBodies& hit,
-                         Output& output) {
+                         output::Output& output) {
   const bool is_explained = probe.hidden_reason.empty() && end.no_process_reason.empty();
-  if (const ProbePoint* const body = is_explained ? find_other_body(probe.point, hit) : nullptr)
+  if (const resolve::ProbePoint* const body =
+          is_explained ? find_other_body(probe.point, hit) : nullptr)
     return fmt::format("another body of its function was hit: {}", display_name(*body));
   // Without a hit that a condition has excluded, all hits may have been those of children.
   const std::string children = probe.excluded == 0 ? mention_children(probe.facts.children) : "";
@@ -314,11 +317,11 @@ std::string report_unhit(const Probe& probe, const RunEnd& end, const HitBodies&
 // Writes the record of a point and adds it to the summary. A static probe is counted once, at its
 // first point; it is unhit if none of its points was reached.
 void report_probe(const Probe& probe, const RunEnd& end, const HitBodies& hit,
-                  SummaryRecord& summary, Output& output) {
-  ProbeRecord record{.point = &probe.point,
-                     .hits = probe.hits,
-                     .processes_mapping = probe.survey.executable.size(),
-                     .reason = std::nullopt};
+                  output::SummaryRecord& summary, output::Output& output) {
+  output::ProbeRecord record{.point = &probe.point,
+                             .hits = probe.hits,
+                             .processes_mapping = probe.survey.executable.size(),
+                             .reason = std::nullopt};
   if (summary.sampled_out) {
     record.sampled_out = probe.left_out.sampled_out;
     *summary.sampled_out += probe.left_out.sampled_out;
@@ -357,7 +360,7 @@ void report_probe(const Probe& probe, const RunEnd& end, const HitBodies& hit,
 }
 
 // Says how often each of several programs of a user has run, and where.
-void report_programs(const RunEnd& end, Output& output) {
+void report_programs(const RunEnd& end, output::Output& output) {
   constexpr std::size_t most = 50; // JSON has all
   std::size_t rows = 0;
   for (const Probe& probe : end.probes) rows += probe.programs.size();
@@ -375,7 +378,8 @@ void report_programs(const RunEnd& end, Output& output) {
 }
 
 // Prints the line that ends a run, and what the run has cost.
-void report_closing_summary(const RunEnd& end, const SummaryRecord& summary, Output& output) {
+void report_closing_summary(const RunEnd& end, const output::SummaryRecord& summary,
+                            output::Output& output) {
   const auto probes = static_cast<std::size_t>(std::ranges::count_if(
       end.probes, [](const Probe& each) { return each.is_recorded && each.is_first(); }));
   const std::size_t unknown = probes - summary.probes_hit - summary.probes_silent;
@@ -465,35 +469,36 @@ std::string list_unreturned(std::span<const Probe> probes) {
   return text;
 }
 
-void show_probes(std::span<const Probe> probes, const ProgramInfo& programs, Output& output) {
+void show_probes(std::span<const Probe> probes, const ProgramInfo& programs,
+                 output::Output& output) {
   for (const Probe& probe : probes) {
-    const ProbePoint& point = probe.point;
+    const resolve::ProbePoint& point = probe.point;
     std::set<std::pair<std::size_t, std::string_view>> shown; // programs and phases
     for (const PlannedSite& site : probe.sites) {
       if (programs.programs.empty()) break;
       const std::string_view phase = programs.phase_of(site);
       if (shown.emplace(site.program, phase).second)
-        output.write(ProgramPointRecord{
+        output.write(output::ProgramPointRecord{
             .point = &point, .program = programs.programs[site.program].name, .phase = phase});
     }
     if (!shown.empty()) continue;
     if (point.static_probe)
-      output.write(StaticProbeRecord{.point = &point, .target = {}});
+      output.write(output::StaticProbeRecord{.point = &point, .target = {}});
     else
       output.write(point);
   }
 }
 
-void show_instructions(std::span<const Probe> probes, Output& output) {
+void show_instructions(std::span<const Probe> probes, output::Output& output) {
   for (const Probe& probe : probes)
-    if (const ProbePoint& point = probe.point; point.instruction)
+    if (const resolve::ProbePoint& point = probe.point; point.instruction)
       output.status(fmt::format("{} at {:#x}: {}", display_name(point), point.offset->value,
                                 *point.instruction));
 }
 
-void report_end(const RunEnd& end, Output& output) {
+void report_end(const RunEnd& end, output::Output& output) {
   complete_diagnosis_facts(end);
-  SummaryRecord summary = begin_summary(end);
+  output::SummaryRecord summary = begin_summary(end);
   const HitBodies hit = find_hit_bodies(end);
   for (const Probe& probe : end.probes)
     if (probe.is_recorded)
@@ -511,8 +516,8 @@ void report_end(const RunEnd& end, Output& output) {
   report_closing_summary(end, summary, output);
 }
 
-void report_stacks(const StackTotals& totals, const CaptureSpec& capture,
-                   const StackOutputs& outputs, Output& output) {
+void report_stacks(const StackTotals& totals, const events::CaptureSpec& capture,
+                   const StackOutputs& outputs, output::Output& output) {
   if (totals.truncated > 0)
     output.warn(fmt::format("{} truncated: {}", format_share(totals.truncated, totals.all),
                             explain_truncation(capture)));
@@ -533,14 +538,14 @@ void report_stacks(const StackTotals& totals, const CaptureSpec& capture,
 
 // A stack is dropped if another one with the same hash bucket is in the map (Linux
 // kernel/bpf/stackmap.c).
-void report_without_stack(std::uint64_t hits, bool of_spans, Output& output) {
+void report_without_stack(std::uint64_t hits, bool of_spans, output::Output& output) {
   if (hits == 0) return;
   output.warn(fmt::format("{} {} without a stack: the kernel could not store it{}",
                           counted(hits, "hit", "hits"), of_spans ? "of spans" : "counted",
                           of_spans ? "" : " (--count --stack stores stacks in uprobectl)"));
 }
 
-void report_invisible(std::span<const Probe> probes, Output& output) {
+void report_invisible(std::span<const Probe> probes, output::Output& output) {
   const std::uint64_t hits = sum_over(probes, &Probe::invisible);
   if (hits == 0) return;
   output.warn(fmt::format("{} left out: their processes are outside of this container, whose pid "
@@ -558,11 +563,12 @@ std::string flame_graph_subtitle(std::chrono::nanoseconds duration, const StackT
   return text;
 }
 
-void check_expected_hits(std::uint64_t expected, std::span<const Probe> probes, Output& output) {
+void check_expected_hits(std::uint64_t expected, std::span<const Probe> probes,
+                         output::Output& output) {
   for (const Probe& probe : probes) {
     const std::optional<std::uint64_t>& hits = probe.total_hits;
     if (!probe.is_first() || !probe.is_recorded || (hits && *hits >= expected)) continue;
-    const ProbePoint& point = probe.point;
+    const resolve::ProbePoint& point = probe.point;
     const Error error{ErrorKind::not_found,
                       fmt::format("{}: {}, expected at least {}", display_name(point),
                                   hits ? counted(*hits, "hit", "hits") : "hits unknown", expected)};
@@ -570,4 +576,4 @@ void check_expected_hits(std::uint64_t expected, std::span<const Probe> probes, 
   }
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::trace

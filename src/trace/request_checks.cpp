@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-namespace uprobectl {
+namespace uprobectl::trace {
 
 namespace {
 
@@ -25,12 +25,12 @@ std::optional<std::string> find_builtin_only_filter(const AttachRequest& request
 // Returns why stacks cannot be unwound on another machine.
 std::optional<std::string> find_raw_stack_conflict(const AttachRequest& request) {
   const std::string option = "--unwind-on host ";
-  const CaptureSpec& capture = request.capture;
-  if (capture.stack == StackWalk::frame_pointers || capture.count_stacks)
+  const events::CaptureSpec& capture = request.capture;
+  if (capture.stack == events::StackWalk::frame_pointers || capture.count_stacks)
     return option + "needs --stack=dwarf: with --stack=fp the kernel walks the stacks";
   if (capture.groups.has(BY_STACK) || !capture.send_events)
     return option + "needs events: stacks are counted where they are unwound";
-  if (capture.stack != StackWalk::frame_data && !(request.program && !capture.caller))
+  if (capture.stack != events::StackWalk::frame_data && !(request.program && !capture.caller))
     return option + "needs --stack";
   if (!request.exports.empty())
     return option + "cannot be combined with " + request.exports.front().option +
@@ -46,13 +46,14 @@ std::optional<std::string> find_raw_stack_conflict(const AttachRequest& request)
 bool asks_for_end(const AttachRequest& request) {
   std::vector<std::string> names;
   if (request.stacks.weight) names = request.stacks.weight->names();
-  for (const GroupValue& each : request.capture.groups.by) names.push_back(each.text);
-  return std::ranges::any_of(names, [](const auto& name) { return name_at_end(name).has_value(); });
+  for (const events::GroupValue& each : request.capture.groups.by) names.push_back(each.text);
+  return std::ranges::any_of(
+      names, [](const auto& name) { return events::name_at_end(name).has_value(); });
 }
 
 // Returns the first contradiction in what a hit captures and where its stacks go.
 std::optional<std::string> find_capture_conflict(const AttachRequest& request) {
-  const CaptureSpec& capture = request.capture;
+  const events::CaptureSpec& capture = request.capture;
   const bool has_spans = !request.spans.empty();
   if (capture.measured && !has_spans) {
     const bool is_return = capture.measures_result();
@@ -71,11 +72,12 @@ std::optional<std::string> find_capture_conflict(const AttachRequest& request) {
   const bool by_stack = capture.groups.has(BY_STACK);
   const bool keeps_stack = has_spans && by_stack; // which is counted in user space
   if (!capture.groups.by.empty() && !keeps_stack &&
-      (capture.stack != StackWalk::none || capture.count_stacks))
+      (capture.stack != events::StackWalk::none || capture.count_stacks))
     return "--by cannot be combined with --stack: add stack to the values, as in --by stack";
   if (request.stacks.weight && !capture.send_events && !request.open_spans)
     return "--weight needs events: with --count, weigh with --by stack --measure VALUE";
-  const StackWalk walk = capture.count_stacks ? StackWalk::frame_pointers : capture.stack;
+  const events::StackWalk walk =
+      capture.count_stacks ? events::StackWalk::frame_pointers : capture.stack;
   if (capture.caller) {
     if (request.program) return "--caller needs the built-in program";
     if (!capture.send_events)
@@ -83,10 +85,10 @@ std::optional<std::string> find_capture_conflict(const AttachRequest& request) {
   }
   if (capture.raw_stacks)
     if (auto conflict = find_raw_stack_conflict(request)) return conflict;
-  if (walk == StackWalk::none || walk == StackWalk::caller) {
+  if (walk == events::StackWalk::none || walk == events::StackWalk::caller) {
     // A map of the user's program may carry stacks.
     if (request.program || by_stack) return std::nullopt;
-    for (const ExportRequest& each : request.exports)
+    for (const output::ExportRequest& each : request.exports)
       if (has_only_stacks(each.format) && !request.graph)
         return each.option + " needs --stack or --graph";
     const bool weighs_groups = request.open_spans && !capture.groups.by.empty();
@@ -94,12 +96,12 @@ std::optional<std::string> find_capture_conflict(const AttachRequest& request) {
     if (capture.source_lines && !capture.caller) return "--lines needs --stack or --caller";
   }
   if (request.stacks.save_dir && !copies_stacks(walk)) return "--keep-stacks needs --stack=dwarf";
-  if (walk == StackWalk::each_wait && capture.min_latency.count() > 0)
+  if (walk == events::StackWalk::each_wait && capture.min_latency.count() > 0)
     return "--min-latency cannot be combined with --off-cpu=all: waits are written before their "
            "call ends";
   const bool is_written = !request.exports.empty() || request.stacks.save_dir;
-  if (walk != StackWalk::none && request.aggregates.histograms && !request.aggregates.counts &&
-      !is_written)
+  if (walk != events::StackWalk::none && request.aggregates.histograms &&
+      !request.aggregates.counts && !is_written)
     return "--stack has no effect with --histogram: stacks are shown with events or --count, or "
            "written with --folded or --flamegraph";
   return std::nullopt;
@@ -154,13 +156,14 @@ Result<void> check_request(const AttachRequest& request) {
                       .hint("give pids with -p, which the kernel filters by, or add "
                             "--all-processes: then -p and --app only select the files of TARGET"));
   if (request.program)
-    if (auto made = RecordFilter::make(request.capture.filter); !made)
+    if (auto made = events::RecordFilter::make(request.capture.filter); !made)
       return fail(std::move(made).error());
   if (request.program && request.keep)
-    for (const Filter& each : request.keep->conditions)
-      if (auto made = RecordFilter::make(each); !made) return fail(std::move(made).error());
-  const bool is_any = std::ranges::find(request.probes.functions, "*", &TargetedFunction::target) !=
-                      request.probes.functions.end();
+    for (const events::Filter& each : request.keep->conditions)
+      if (auto made = events::RecordFilter::make(each); !made) return fail(std::move(made).error());
+  const bool is_any =
+      std::ranges::find(request.probes.functions, "*", &resolve::TargetedFunction::target) !=
+      request.probes.functions.end();
   if (is_any && !processes && !app)
     return fail(
         Error{ErrorKind::usage, "TARGET '*' needs processes: it means the files that they map"}
@@ -168,4 +171,4 @@ Result<void> check_request(const AttachRequest& request) {
   return {};
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::trace

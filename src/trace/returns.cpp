@@ -11,7 +11,7 @@
 #include <set>
 #include <span>
 
-namespace uprobectl {
+namespace uprobectl::trace {
 
 namespace {
 
@@ -25,31 +25,31 @@ std::uint32_t find_encoded_register(std::uint8_t code, const elf::Machine& machi
 
 std::uint32_t pointer_size(const elf::Machine& machine) { return machine.is_64bit ? 8 : 4; }
 
-record_u32 condition_test(JumpCondition::Test test) {
+record_u32 condition_test(insn::JumpCondition::Test test) {
   switch (test) {
-  case JumpCondition::Test::flags:
+  case insn::JumpCondition::Test::flags:
     return EXIT_IF_FLAGS;
-  case JumpCondition::Test::zero:
+  case insn::JumpCondition::Test::zero:
     return EXIT_IF_ZERO;
-  case JumpCondition::Test::not_zero:
+  case insn::JumpCondition::Test::not_zero:
     return EXIT_IF_NOT_ZERO;
-  case JumpCondition::Test::bit_clear:
+  case insn::JumpCondition::Test::bit_clear:
     return EXIT_IF_BIT_CLEAR;
-  case JumpCondition::Test::bit_set:
+  case insn::JumpCondition::Test::bit_set:
     return EXIT_IF_BIT_SET;
-  case JumpCondition::Test::always:
-  case JumpCondition::Test::unknown: // FunctionReader does not return these
+  case insn::JumpCondition::Test::always:
+  case insn::JumpCondition::Test::unknown: // FunctionReader does not return these
     break;
   }
   return EXIT_ALWAYS;
 }
 
-left_by left_by_of(const FunctionReturns::TailCall& call) {
+left_by left_by_of(const resolve::FunctionReturns::TailCall& call) {
   if (!call.returns) return LEFT_BY_TAIL_CALL;
   return call.returns->raises_stack > 0 ? LEFT_BY_EPILOGUE : LEFT_BY_RETURN;
 }
 
-reading jump_reading(const JumpSource& source, const elf::Machine& machine) {
+reading jump_reading(const insn::JumpSource& source, const elf::Machine& machine) {
   reading made{.form = READ_INTEGER, .base = NO_REGISTER};
   made.size = pointer_size(machine);
   made.pointer_size = pointer_size(machine);
@@ -77,12 +77,13 @@ Error add_exit_hints(Error why) {
             "see docs/returns.md");
 }
 
-bool is_always_taken(const FunctionReturns::TailCall& call) {
-  return call.condition.test == JumpCondition::Test::always && !call.source;
+bool is_always_taken(const resolve::FunctionReturns::TailCall& call) {
+  return call.condition.test == insn::JumpCondition::Test::always && !call.source;
 }
 
 // A user's program would run at the jump whether or not it leaves the function.
-Error conditional_exit_error(const ProbePoint& point, const FunctionReturns::TailCall& call) {
+Error conditional_exit_error(const resolve::ProbePoint& point,
+                             const resolve::FunctionReturns::TailCall& call) {
   return Error{ErrorKind::unsupported,
                fmt::format("'{}': your program cannot be attached where it returns: the {} jump at "
                            "vaddr:{:#x} leaves the function only sometimes, and your program would "
@@ -99,7 +100,7 @@ Error add_program_hints(Error why) {
 }
 
 // Guesses from the file name whether an unreadable file has Java code.
-bool may_be_java(const ProbePoint& point) {
+bool may_be_java(const resolve::ProbePoint& point) {
   const std::string_view name = point.binary->path.file;
   return name.ends_with(".odex") || name.ends_with(".oat");
 }
@@ -107,7 +108,7 @@ bool may_be_java(const ProbePoint& point) {
 class ReturnPlanner {
 public:
   // `follower`: null if calls end at a jump out of their function.
-  ReturnPlanner(ReturnAt return_at, bool checks_exits, OptimizedNops replaced,
+  ReturnPlanner(ReturnAt return_at, bool checks_exits, insn::OptimizedNops replaced,
                 TailCallFollower* follower, BinaryCache& binaries)
       : return_at_(return_at), checks_exits_(checks_exits), replaced_(replaced),
         follower_(follower), binaries_(binaries) {}
@@ -115,10 +116,10 @@ public:
   // Returns the exits to probe, or nullopt to use the kernel's return probe. An empty list means
   // that the function never returns.
   Result<std::optional<std::vector<PlannedExit>>> plan_exits(const PlannedSite& site,
-                                                             const ProbePoint& point) {
+                                                             const resolve::ProbePoint& point) {
     const auto reader = binaries_.of(point).functions();
     const bool is_java = point.java != nullptr ||
-                         (reader && (*reader)->language_of(point) == CodeLanguage::java) ||
+                         (reader && (*reader)->language_of(point) == resolve::CodeLanguage::java) ||
                          (!reader && may_be_java(point));
     const bool trampoline = return_at_ == ReturnAt::trampoline ||
                             (site.by_uretprobe && return_at_ == ReturnAt::automatic);
@@ -137,7 +138,7 @@ public:
     if (trampoline) return std::nullopt;
     auto exits = plan(point);
     if (exits) return std::move(*exits);
-    if (point.kind == SymbolKind::plt)
+    if (point.kind == symbols::SymbolKind::plt)
       return fail(std::move(exits).error().hint(
           "or count the calls that leave from here: --entry instead of --return and --latency"));
     Error why = std::move(exits).error();
@@ -163,11 +164,11 @@ public:
 private:
   // Whether a symbol of the file is at the point, which begins a function. A number and a plan only
   // say so.
-  bool is_named_by_symbol(const ProbePoint& point) const {
+  bool is_named_by_symbol(const resolve::ProbePoint& point) const {
     return point.table && !binaries_.of(point).has_plan();
   }
 
-  Result<std::vector<PlannedExit>> plan(const ProbePoint& point) {
+  Result<std::vector<PlannedExit>> plan(const resolve::ProbePoint& point) {
     const auto found = binaries_.of(point).returns(point);
     if (!found) return fail(found.error());
     std::vector<PlannedExit> exits;
@@ -180,7 +181,7 @@ private:
       exits.push_back({.offset = offset,
                        .rule = ExitRules::return_rule,
                        .effect = (*reader)->effect_at(offset, replaced_)});
-    for (const FunctionReturns::TailCall& call : found->tail_calls) {
+    for (const resolve::FunctionReturns::TailCall& call : found->tail_calls) {
       if (!checks_exits_ && !is_always_taken(call))
         return fail(conditional_exit_error(point, call));
       FollowedExit following;
@@ -215,11 +216,11 @@ private:
   }
 
   // Says what is followed and what is not.
-  void note_followed(const ProbePoint& point, const FunctionReturns& found,
+  void note_followed(const resolve::ProbePoint& point, const resolve::FunctionReturns& found,
                      const FollowedCalls& followed) {
     if (!followed.callees.empty()) ++followed_functions_;
     callee_exits_ += followed.exits.size();
-    for (const FunctionReturns::TailCall& call : found.tail_calls)
+    for (const resolve::FunctionReturns::TailCall& call : found.tail_calls)
       if (const auto reason = followed.reasons.find(call.offset); reason != followed.reasons.end())
         details_.push_back(fmt::format("{}: a call ends at the jump to {} at vaddr:{:#x}: {}",
                                        display_name(point), call.callee.value_or("?"),
@@ -228,7 +229,7 @@ private:
 
   ReturnAt return_at_;
   bool checks_exits_;
-  OptimizedNops replaced_;
+  insn::OptimizedNops replaced_;
   TailCallFollower* follower_;
   BinaryCache& binaries_;
   ExitRules rules_;
@@ -244,12 +245,12 @@ private:
 class SkippedReturns {
 public:
   // `are_optional`: see ProbeSelection.
-  SkippedReturns(bool are_optional, ResolvedProbes& resolved, Output& output)
+  SkippedReturns(bool are_optional, ResolvedProbes& resolved, output::Output& output)
       : are_optional_(are_optional), resolved_(resolved), output_(output) {}
 
   void skip(const Probe& probe, Error why) {
     if (!dropped_.insert(probe.number).second) return;
-    const ProbePoint& point = probe.point;
+    const resolve::ProbePoint& point = probe.point;
     if (are_optional_ && !reason_) reason_ = why.message;
     if (are_optional_ && !is_pattern_match(point)) {
       output_.detail(why.message);
@@ -268,7 +269,7 @@ public:
   }
 
   void never_returns(const Probe& probe, bool has_entry) {
-    const ProbePoint& point = probe.point;
+    const resolve::ProbePoint& point = probe.point;
     const std::string name = display_name(point);
     if (!has_entry) {
       const auto before = dropped_.size();
@@ -344,7 +345,7 @@ private:
 
   bool are_optional_;
   ResolvedProbes& resolved_;
-  Output& output_;
+  output::Output& output_;
   std::set<std::size_t> dropped_;
   std::vector<std::string> left_out_; // named functions, if returns are optional
   std::optional<std::string> reason_; // why the first is, or its pattern's match
@@ -379,8 +380,8 @@ std::uint32_t ExitRules::callee_return_rule() {
   return add_rule(returns);
 }
 
-std::optional<std::uint32_t> ExitRules::find_or_add(const FunctionReturns::TailCall& call,
-                                                    const FunctionReturns& function,
+std::optional<std::uint32_t> ExitRules::find_or_add(const resolve::FunctionReturns::TailCall& call,
+                                                    const resolve::FunctionReturns& function,
                                                     const elf::Machine& machine,
                                                     const FollowedExit& following) {
   exit_rule rule{.test = condition_test(call.condition.test),
@@ -410,9 +411,9 @@ std::optional<std::uint32_t> ExitRules::find_or_add(const FunctionReturns::TailC
   return add_rule(rule);
 }
 
-bool plan_returns(const ProbeSelection& selection, const CaptureSpec& capture, bool checks_exits,
-                  const TailCallRequest& tail_calls, BinaryCache& binaries,
-                  ResolvedProbes& resolved, Output& output) {
+bool plan_returns(const ProbeSelection& selection, const events::CaptureSpec& capture,
+                  bool checks_exits, const TailCallRequest& tail_calls, BinaryCache& binaries,
+                  ResolvedProbes& resolved, output::Output& output) {
   if (std::ranges::none_of(resolved.probes, [](const Probe& probe) {
         return std::ranges::any_of(probe.sites, &PlannedSite::on_return);
       }))
@@ -489,21 +490,21 @@ bool plan_returns(const ProbeSelection& selection, const CaptureSpec& capture, b
 bool can_plan_exits(BinaryCache& binaries, const ResolvedProbes& resolved) {
   ReturnPlanner planner(ReturnAt::exits, true, resolved.replaced_nops, nullptr, binaries);
   return std::ranges::all_of(resolved.probes, [&](const Probe& probe) {
-    const ProbePoint& point = probe.point;
+    const resolve::ProbePoint& point = probe.point;
     const bool is_function = point.offset && point.symbol && point.symbol_offset == 0 &&
                              point.inlined_into == nullptr && !point.static_probe;
     if (!is_function) return false;
     const auto exits = planner.plan_exits({}, point);
     return exits && *exits && !(*exits)->empty() &&
            std::ranges::all_of(**exits, [&](const PlannedExit& exit) {
-             return exit.effect.kind == ProbeEffect::Kind::safe;
+             return exit.effect.kind == insn::ProbeEffect::Kind::safe;
            });
   });
 }
 
-std::optional<std::string> trampoline_notice(const ResolvedProbes& resolved, Mechanism mechanism,
-                                             bool sees_entries) {
-  const bool used = mechanism == Mechanism::session ||
+std::optional<std::string> trampoline_notice(const ResolvedProbes& resolved,
+                                             probe::Mechanism mechanism, bool sees_entries) {
+  const bool used = mechanism == probe::Mechanism::session ||
                     std::ranges::any_of(resolved.probes, [](const Probe& probe) {
                       return std::ranges::any_of(probe.sites, [](const PlannedSite& site) {
                         return site.on_return && !site.exit;
@@ -520,4 +521,4 @@ std::optional<std::string> trampoline_notice(const ResolvedProbes& resolved, Mec
   return notice;
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::trace

@@ -13,7 +13,7 @@
 #include <cstring>
 #include <map>
 
-namespace uprobectl {
+namespace uprobectl::trace {
 
 class BinaryCache;
 
@@ -29,9 +29,9 @@ struct TailCallRequest {
 // site, or is removed if the entry alone is not useful. Returns false if returns are optional and
 // none can be probed: then all points have their entry sites only. For checks_exits see
 // ProgramInfo.
-bool plan_returns(const ProbeSelection& selection, const CaptureSpec& capture, bool checks_exits,
-                  const TailCallRequest& tail_calls, BinaryCache& binaries,
-                  ResolvedProbes& resolved, Output& output);
+bool plan_returns(const ProbeSelection& selection, const events::CaptureSpec& capture,
+                  bool checks_exits, const TailCallRequest& tail_calls, BinaryCache& binaries,
+                  ResolvedProbes& resolved, output::Output& output);
 
 // Returns true if all probed functions return, and all their exits can be probed.
 bool can_plan_exits(BinaryCache& binaries, const ResolvedProbes& resolved);
@@ -39,8 +39,8 @@ bool can_plan_exits(BinaryCache& binaries, const ResolvedProbes& resolved);
 // Returns a warning about the side effects of the kernel's return probes, or nullopt if none is
 // used. Print it before they are attached. sees_entries: the built-in program also runs at the
 // entries, and counts calls whose returns the kernel omits.
-std::optional<std::string> trampoline_notice(const ResolvedProbes& resolved, Mechanism mechanism,
-                                             bool sees_entries);
+std::optional<std::string> trampoline_notice(const ResolvedProbes& resolved,
+                                             probe::Mechanism mechanism, bool sees_entries);
 
 // What an exit has to do with tail calls that are followed.
 struct FollowedExit {
@@ -64,8 +64,8 @@ public:
   std::uint32_t callee_return_rule();
   // Returns the index of the rule for the call, or nullopt if the function has more than
   // MAX_CODE_RANGES code ranges.
-  std::optional<std::uint32_t> find_or_add(const FunctionReturns::TailCall& call,
-                                           const FunctionReturns& function,
+  std::optional<std::uint32_t> find_or_add(const resolve::FunctionReturns::TailCall& call,
+                                           const resolve::FunctionReturns& function,
                                            const elf::Machine& machine,
                                            const FollowedExit& following = {});
 
@@ -83,4 +83,4 @@ private:
   std::map<exit_rule, std::uint32_t, Less> numbers_;
 };
 
-} // namespace uprobectl
+} // namespace uprobectl::trace

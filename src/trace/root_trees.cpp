@@ -7,7 +7,7 @@
 #include <cstring>
 #include <utility>
 
-namespace uprobectl {
+namespace uprobectl::trace {
 
 namespace {
 
@@ -40,7 +40,7 @@ void read_message(Bytes block, std::size_t& at, auto& message, saved::KeptTexts&
 } // namespace
 
 // Returns the tree that the call opens in, which may be a new one.
-RootTrees::Trees::iterator RootTrees::find_tree(const OpenCall& call) {
+RootTrees::Trees::iterator RootTrees::find_tree(const events::OpenCall& call) {
   if (call.parent)
     if (const auto root = roots_.find(*call.parent); root != roots_.end())
       return trees_.find(root->second);
@@ -58,7 +58,7 @@ RootTrees::Trees::iterator RootTrees::find_tree(const OpenCall& call) {
   return trees_.insert_or_assign(call.id, Tree{}).first;
 }
 
-void RootTrees::opened(const OpenCall& call, const Event& entry) {
+void RootTrees::opened(const events::OpenCall& call, const events::Event& entry) {
   const auto found = find_tree(call);
   Tree& tree = found->second;
   roots_.insert_or_assign(call.id, found->first);
@@ -67,10 +67,11 @@ void RootTrees::opened(const OpenCall& call, const Event& entry) {
   ++tree.open;
   if (call.id != found->first) ++tree.calls;
   tree.last_ns = std::max(tree.last_ns, call.begin_ns);
-  take(tree, {.kind = CallChange::Kind::opened, .call = call, .has_event = true}, &entry);
+  take(tree, {.kind = output::CallChange::Kind::opened, .call = call, .has_event = true}, &entry);
 }
 
-void RootTrees::closed(const OpenCall& call, CallEnd end, std::uint64_t end_ns, const Event* exit) {
+void RootTrees::closed(const events::OpenCall& call, events::CallEnd end, std::uint64_t end_ns,
+                       const events::Event* exit) {
   const auto root = roots_.find(call.id);
   if (root == roots_.end()) return;
   const auto found = trees_.find(root->second);
@@ -80,15 +81,15 @@ void RootTrees::closed(const OpenCall& call, CallEnd end, std::uint64_t end_ns, 
   if (exit != nullptr) tree.last_ns = std::max(tree.last_ns, end_ns);
   // What differs from the opening is kept.
   const bool waits = tree.state == State::waits;
-  OpenCall kept{.id = call.id,
-                .children_ns = call.children_ns,
-                .children = call.children,
-                .children_on_cpu_ns = call.children_on_cpu_ns,
-                .waiting_ns = call.waiting_ns,
-                .caused_ns = call.caused_ns,
-                .exception = call.exception};
+  events::OpenCall kept{.id = call.id,
+                        .children_ns = call.children_ns,
+                        .children = call.children,
+                        .children_on_cpu_ns = call.children_on_cpu_ns,
+                        .waiting_ns = call.waiting_ns,
+                        .caused_ns = call.caused_ns,
+                        .exception = call.exception};
   take(tree,
-       {.kind = CallChange::Kind::closed,
+       {.kind = output::CallChange::Kind::closed,
         .call = waits ? std::move(kept) : call,
         .end = end,
         .time_ns = end_ns,
@@ -103,20 +104,20 @@ void RootTrees::closed(const OpenCall& call, CallEnd end, std::uint64_t end_ns, 
   trees_.erase(found);
 }
 
-void RootTrees::take(Tree& tree, const CallChange& change, const Event* event) {
+void RootTrees::take(Tree& tree, const output::CallChange& change, const events::Event* event) {
   if (tree.state == State::is_shown) return pass_on(change, event);
   if (tree.state == State::waits && !tree.is_cut) keep(tree, change, event);
 }
 
-void RootTrees::pass_on(const CallChange& change, const Event* event) const {
-  for (CallVisitor* const visitor : visitors_)
-    if (change.kind == CallChange::Kind::opened)
+void RootTrees::pass_on(const output::CallChange& change, const events::Event* event) const {
+  for (events::CallVisitor* const visitor : visitors_)
+    if (change.kind == output::CallChange::Kind::opened)
       visitor->opened(change.call, *event);
     else
       visitor->closed(change.call, change.end, change.time_ns, event);
 }
 
-void RootTrees::keep(Tree& tree, const CallChange& change, const Event* event) {
+void RootTrees::keep(Tree& tree, const output::CallChange& change, const events::Event* event) {
   if (tree.blocks.empty() || tree.blocks.back().size() >= block_size) {
     tree.blocks.emplace_back();
     if (tree.blocks.size() > 1) tree.blocks.back().reserve(block_size + block_size / 4);
@@ -145,8 +146,8 @@ void RootTrees::make_room() {
 
 void RootTrees::cut(Tree& tree) {
   std::size_t end = 0;
-  CallChange change;
-  Event event;
+  output::CallChange change;
+  events::Event event;
   const Bytes first = std::as_bytes(std::span(tree.blocks.front()));
   read_message(first, end, change, names_);
   read_message(first, end, event, names_);
@@ -159,23 +160,23 @@ void RootTrees::cut(Tree& tree) {
 }
 
 void RootTrees::read(const Tree& tree, const Visit& visit) {
-  std::unordered_map<std::uint64_t, OpenCall> open;
+  std::unordered_map<std::uint64_t, events::OpenCall> open;
   for (const std::string& block : tree.blocks) {
     const Bytes bytes = std::as_bytes(std::span(block));
     for (std::size_t at = 0; at < bytes.size();) {
-      CallChange change;
+      output::CallChange change;
       read_message(bytes, at, change, names_);
-      std::optional<Event> event;
+      std::optional<events::Event> event;
       if (change.has_event) {
         read_message(bytes, at, event.emplace(), names_);
         event->point = points_.at(event->probe);
         event->arch = arch_;
       }
-      if (change.kind == CallChange::Kind::opened) {
+      if (change.kind == output::CallChange::Kind::opened) {
         change.call.point = points_.at(change.call.probe);
         open.insert_or_assign(change.call.id, change.call);
       } else if (auto opened = open.extract(change.call.id)) {
-        const OpenCall end = std::exchange(change.call, std::move(opened.mapped()));
+        const events::OpenCall end = std::exchange(change.call, std::move(opened.mapped()));
         change.call.children_ns = end.children_ns;
         change.call.children = end.children;
         change.call.exception = end.exception;
@@ -188,17 +189,18 @@ void RootTrees::read(const Tree& tree, const Visit& visit) {
   }
 }
 
-RootTrees::Decision RootTrees::decide(const Tree& tree, const OpenCall& root, CallEnd end,
-                                      std::uint64_t end_ns, const Event* exit) {
+RootTrees::Decision RootTrees::decide(const Tree& tree, const events::OpenCall& root,
+                                      events::CallEnd end, std::uint64_t end_ns,
+                                      const events::Event* exit) {
   const std::uint64_t most = duration_of(root, end_ns);
-  const bool is_exact = end == CallEnd::returned || end == CallEnd::run_ended;
+  const bool is_exact = end == events::CallEnd::returned || end == events::CallEnd::run_ended;
   const std::uint64_t least = is_exact ? most : duration_of(root, tree.last_ns);
-  const bool has_most = end == CallEnd::returned || end == CallEnd::no_return_seen;
+  const bool has_most = end == events::CallEnd::returned || end == events::CallEnd::no_return_seen;
   Decision decision = least >= min_ns_             ? Decision::holds
                       : has_most && most < min_ns_ ? Decision::fails
                                                    : Decision::undecided;
   if (!condition_ || decision == Decision::fails) return decision;
-  read(tree, [&](const CallChange& /*change*/, const Event* entry) {
+  read(tree, [&](const output::CallChange& /*change*/, const events::Event* entry) {
     const auto latency = exit != nullptr ? std::optional(most) : std::nullopt;
     if (const Decision holds = condition_(*entry, exit, latency); holds != Decision::holds)
       decision = holds;
@@ -207,15 +209,15 @@ RootTrees::Decision RootTrees::decide(const Tree& tree, const OpenCall& root, Ca
   return decision;
 }
 
-void RootTrees::end_root(Tree& tree, const OpenCall& root, CallEnd end, std::uint64_t end_ns,
-                         const Event* exit) {
+void RootTrees::end_root(Tree& tree, const events::OpenCall& root, events::CallEnd end,
+                         std::uint64_t end_ns, const events::Event* exit) {
   const Decision decision = decide(tree, root, end, end_ns, exit);
   tree.has_root = false;
   tree.state = decision == Decision::holds ? State::is_shown : State::is_dropped;
   if (decision == Decision::holds) {
     ++totals_.shown;
     std::size_t passed = 0;
-    read(tree, [&](const CallChange& change, const Event* event) {
+    read(tree, [&](const output::CallChange& change, const events::Event* event) {
       pass_on(change, event);
       if (++passed % changes_at_once == 0 && write_some_) write_some_();
       return true;
@@ -224,7 +226,7 @@ void RootTrees::end_root(Tree& tree, const OpenCall& root, CallEnd end, std::uin
       tree.state = State::is_dropped; // the openings of calls that are still open were left out
       ++totals_.cut;
       totals_.cut_calls += tree.calls;
-      pass_on({.kind = CallChange::Kind::closed,
+      pass_on({.kind = output::CallChange::Kind::closed,
                .call = root,
                .end = end,
                .time_ns = end_ns,
@@ -246,4 +248,4 @@ RootTotals RootTrees::totals() const {
   return totals;
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::trace

@@ -12,7 +12,7 @@
 #include <deque>
 #include <unordered_map>
 
-namespace uprobectl {
+namespace uprobectl::trace {
 
 // What a run has made of the trees of calls, by their roots.
 struct RootTotals {
@@ -30,15 +30,15 @@ struct RootTotals {
 // Trees are passed on when their root ends, each whole, so the order of their calls is that of each
 // tree, not of the times in the run. Trees take `max_bytes` together; beyond that the largest ones
 // keep only their root.
-class RootTrees final : public CallVisitor {
+class RootTrees final : public events::CallVisitor {
 public:
   static constexpr std::size_t default_max_bytes = std::size_t{256} << 20;
   // Processes that were forked below roots which have ended: their roots that are remembered.
   static constexpr std::size_t max_ended_roots = std::size_t{1} << 16;
 
-  using Decision = EventFilter::Decision;
+  using Decision = events::EventFilter::Decision;
   // `exit` is null, and `latency_ns` nullopt, if the root has not returned.
-  using Condition = std::function<Decision(const Event& entry, const Event* exit,
+  using Condition = std::function<Decision(const events::Event& entry, const events::Event* exit,
                                            std::optional<std::uint64_t> latency_ns)>;
 
   // A root without a return has at least taken until the last hit in its tree, or until the end of
@@ -49,12 +49,13 @@ public:
         max_bytes_(max_bytes) {}
 
   // Borrowed.
-  void add(CallVisitor& visitor) { visitors_.push_back(&visitor); }
+  void add(events::CallVisitor& visitor) { visitors_.push_back(&visitor); }
   // Called again and again while a large tree is passed on, to write what visitors have made of it.
   void set_write_some(std::function<void()> write_some) { write_some_ = std::move(write_some); }
 
-  void opened(const OpenCall& call, const Event& entry) override;
-  void closed(const OpenCall& call, CallEnd end, std::uint64_t end_ns, const Event* exit) override;
+  void opened(const events::OpenCall& call, const events::Event& entry) override;
+  void closed(const events::OpenCall& call, events::CallEnd end, std::uint64_t end_ns,
+              const events::Event* exit) override;
 
   // Trees that wait count as unknown.
   RootTotals totals() const;
@@ -76,34 +77,34 @@ private:
   };
   using Trees = std::unordered_map<std::uint64_t, Tree>; // by id of the root
 
-  Trees::iterator find_tree(const OpenCall& call);
+  Trees::iterator find_tree(const events::OpenCall& call);
   // Passes the change on, or appends it to the tree, or neither.
-  void take(Tree& tree, const CallChange& change, const Event* event);
-  void pass_on(const CallChange& change, const Event* event) const;
-  void keep(Tree& tree, const CallChange& change, const Event* event);
+  void take(Tree& tree, const output::CallChange& change, const events::Event* event);
+  void pass_on(const output::CallChange& change, const events::Event* event) const;
+  void keep(Tree& tree, const output::CallChange& change, const events::Event* event);
   void make_room();
   void cut(Tree& tree);
-  Decision decide(const Tree& tree, const OpenCall& root, CallEnd end, std::uint64_t end_ns,
-                  const Event* exit);
-  void end_root(Tree& tree, const OpenCall& root, CallEnd end, std::uint64_t end_ns,
-                const Event* exit);
-  using Visit = std::function<bool(const CallChange& change, const Event* event)>;
+  Decision decide(const Tree& tree, const events::OpenCall& root, events::CallEnd end,
+                  std::uint64_t end_ns, const events::Event* exit);
+  void end_root(Tree& tree, const events::OpenCall& root, events::CallEnd end, std::uint64_t end_ns,
+                const events::Event* exit);
+  using Visit = std::function<bool(const output::CallChange& change, const events::Event* event)>;
   // Reads changes of a tree until `visit` returns false.
   void read(const Tree& tree, const Visit& visit);
 
   std::uint64_t min_ns_;
   Condition condition_;
   std::size_t max_bytes_;
-  std::vector<CallVisitor*> visitors_;
+  std::vector<events::CallVisitor*> visitors_;
   std::function<void()> write_some_;
   Trees trees_;
-  std::unordered_map<std::uint64_t, std::uint64_t> roots_;      // of open calls, by id
-  std::unordered_map<std::uint64_t, State> ended_;              // roots with forks
-  std::unordered_map<std::uint32_t, const ProbePoint*> points_; // by probe
+  std::unordered_map<std::uint64_t, std::uint64_t> roots_;               // of open calls, by id
+  std::unordered_map<std::uint64_t, State> ended_;                       // roots with forks
+  std::unordered_map<std::uint32_t, const resolve::ProbePoint*> points_; // by probe
   Arch arch_ = host_arch;
   saved::KeptTexts names_;
   std::size_t bytes_ = 0;
   RootTotals totals_;
 };
 
-} // namespace uprobectl
+} // namespace uprobectl::trace

@@ -14,7 +14,7 @@
 #include <unistd.h>
 #include <utility>
 
-namespace uprobectl {
+namespace uprobectl::trace {
 
 namespace {
 
@@ -27,7 +27,7 @@ constexpr std::size_t max_pending_output = 4U << 20;
 constexpr std::chrono::seconds slow_flush_timeout{2};
 // At the end of the run, reserved records are awaited for this time: it is long enough to find that
 // they are never submitted.
-constexpr std::chrono::milliseconds max_submit_time = 2 * reserved_record_timeout;
+constexpr std::chrono::milliseconds max_submit_time = 2 * bpf::reserved_record_timeout;
 constexpr std::chrono::milliseconds unsubmitted_interval{10};
 
 sigset_t watched_signals() {
@@ -168,22 +168,22 @@ bool RunLoop::takes_more() const {
 
 void RunLoop::keep(const KeepSpec& spec) {
   window_.emplace(
-      spec, [this](const Event& event) { show(event); },
-      [this](const TriggerRecord& trigger) {
+      spec, [this](const events::Event& event) { show(event); },
+      [this](const output::TriggerRecord& trigger) {
         shows_events_ ? output_.write(trigger) : output_.record(trigger);
       });
 }
 
-void RunLoop::take(const Event& event) { window_ ? window_->take(event) : show(event); }
+void RunLoop::take(const events::Event& event) { window_ ? window_->take(event) : show(event); }
 
-void RunLoop::show(const Event& event) {
+void RunLoop::show(const events::Event& event) {
   if (window_ && is_full()) {
     ++beyond_max_;
     return;
   }
   if (event.sample != nullptr) output_.record(*event.sample);
-  for (Recorder* const each : recorders_) each->write(event);
-  if (std::ranges::any_of(recorders_, &Recorder::leaves_out)) return;
+  for (output::Recorder* const each : recorders_) each->write(event);
+  if (std::ranges::any_of(recorders_, &output::Recorder::leaves_out)) return;
   if (shows_events_)
     output_.write(event);
   else
@@ -193,14 +193,14 @@ void RunLoop::show(const Event& event) {
 
 bool RunLoop::drain() {
   if (!takes_more()) return false;
-  return source_.drain([this](const Event& event) {
+  return source_.drain([this](const events::Event& event) {
     take(event);
     return takes_more();
   });
 }
 
 bool RunLoop::drain_even_if_blocked() {
-  return source_.drain([this](const Event& event) {
+  return source_.drain([this](const events::Event& event) {
     take(event);
     return true;
   });
@@ -243,7 +243,7 @@ void RunLoop::warn_of_losses(std::vector<Loss> losses, Time now) {
 void RunLoop::follow_clocks() {
   const auto record = clocks_.look();
   if (!record) return;
-  for (Recorder* const each : recorders_) each->write(*record);
+  for (output::Recorder* const each : recorders_) each->write(*record);
   output_.write(*record);
   if (record->jump) output_.warn(describe_jump(*record->jump, record->clocks));
 }
@@ -252,11 +252,11 @@ void RunLoop::follow_clocks() {
 void RunLoop::report_loss(const Loss& loss) {
   const std::uint64_t before = reported(loss.reason);
   if (loss.count <= before) return;
-  const LostRecord lost{.count = loss.count - before,
-                        .reason = loss.reason,
-                        .since_ns = nothing_lost_since_ns_,
-                        .time_ns = clock_ns(CLOCK_MONOTONIC)};
-  for (Recorder* const each : recorders_) each->write(lost);
+  const output::LostRecord lost{.count = loss.count - before,
+                                .reason = loss.reason,
+                                .since_ns = nothing_lost_since_ns_,
+                                .time_ns = clock_ns(CLOCK_MONOTONIC)};
+  for (output::Recorder* const each : recorders_) each->write(lost);
   output_.write(lost);
   if (before == 0)
     totals_.losses.push_back(loss);
@@ -287,7 +287,7 @@ RunLoop::Ending RunLoop::run(Time start, const std::function<void(Time)>& meanwh
     const bool more = drain();
     warn_of_losses(report_losses(), Clock::now());
     warn_of_unsubmitted();
-    for (Recorder* const each : recorders_) {
+    for (output::Recorder* const each : recorders_) {
       each->advance(clock_ns(CLOCK_MONOTONIC));
       static_cast<void>(each->flush());
     }
@@ -400,4 +400,4 @@ void RunLoop::finish(std::chrono::milliseconds timeout) {
   out_.flush_within(timeout);
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::trace

@@ -12,7 +12,7 @@
 #include <signal.h>
 #include <span>
 
-namespace uprobectl {
+namespace uprobectl::trace {
 
 // Interval at which the buffers are polled. The programs do not wake the reader for each record
 // (src/bpf/programs/builtin.bpf.c), and events must be shown within 100 ms.
@@ -119,14 +119,14 @@ public:
   using Ending = AttachOutcome::Ending;
 
   // Borrows all but the limits. Without `shows_events`, events are counted but not written.
-  RunLoop(EventSource& source, TargetProcesses& processes, SignalWatch& signals, Output& output,
-          const RunLimits& limits, bool shows_events = true)
+  RunLoop(EventSource& source, TargetProcesses& processes, SignalWatch& signals,
+          output::Output& output, const RunLimits& limits, bool shows_events = true)
       : source_(source), processes_(processes), signals_(signals), output_(output),
         out_(output.buffer()), limits_(limits), shows_events_(shows_events) {}
 
   // Also gives each event and loss, and the clocks, to the recorder, which it borrows: also events
   // that are left out. What its flush() fails with is not reported.
-  void add_recorder(Recorder& recorder) { recorders_.push_back(&recorder); }
+  void add_recorder(output::Recorder& recorder) { recorders_.push_back(&recorder); }
   void explain_losses(LossDetails details) { loss_details_ = std::move(details); }
   // Sets the interval of aggregate reports.
   void report_every(std::optional<std::chrono::nanoseconds> interval) { interval_ = interval; }
@@ -157,8 +157,8 @@ public:
 private:
   bool is_full() const { return limits_.max_events && totals_.events >= *limits_.max_events; }
   bool takes_more() const;
-  void take(const Event& event);
-  void show(const Event& event);
+  void take(const events::Event& event);
+  void show(const events::Event& event);
   bool drain();                      // returns true if more may wait
   std::vector<Loss> report_losses(); // returns the totals
   void report_loss(const Loss& loss);
@@ -175,10 +175,10 @@ private:
   EventSource& source_;
   TargetProcesses& processes_;
   SignalWatch& signals_;
-  Output& output_;
-  OutputBuffer& out_;
+  output::Output& output_;
+  output::OutputBuffer& out_;
   RunLimits limits_;
-  std::vector<Recorder*> recorders_;
+  std::vector<output::Recorder*> recorders_;
   std::optional<std::chrono::nanoseconds> interval_;
   bool shows_events_;
   RunTotals totals_;
@@ -192,4 +192,4 @@ private:
   ClockWatch clocks_;
 };
 
-} // namespace uprobectl
+} // namespace uprobectl::trace

@@ -9,7 +9,7 @@
 #include <memory>
 #include <utility>
 
-namespace uprobectl {
+namespace uprobectl::trace {
 
 struct StackTotals; // trace/hit_stacks.hpp
 
@@ -46,7 +46,7 @@ public:
   virtual void add_process(pid_t /*pid*/) {}
   // Takes the event of a record, and may add to it. Returns false if the parts behind this one are
   // to leave it alone.
-  virtual bool take(Bytes /*record*/, Event& /*event*/) { return true; }
+  virtual bool take(Bytes /*record*/, events::Event& /*event*/) { return true; }
   // Warns of what the user should know while the run goes on. Called after records were read, until
   // stop().
   virtual void warn() {}
@@ -76,7 +76,7 @@ public:
   void each(Function function, Arguments&&... arguments) const {
     for (const auto& part : parts_) std::invoke(function, *part, arguments...);
   }
-  void take(Bytes record, Event& event) {
+  void take(Bytes record, events::Event& event) {
     for (const auto& part : parts_)
       if (!part->take(record, event)) return;
   }
@@ -93,4 +93,4 @@ private:
   bool is_stopped_ = false;
 };
 
-} // namespace uprobectl
+} // namespace uprobectl::trace

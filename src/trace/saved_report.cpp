@@ -18,25 +18,25 @@
 #include <unordered_map>
 #include <unordered_set>
 
-namespace uprobectl {
+namespace uprobectl::trace {
 
 namespace {
 
 constexpr std::size_t max_process_names = std::size_t{1} << 16;
 
 // Counts and measures calls. A minimum is known to be reached only of calls that returned.
-class CallTotals final : public CallVisitor {
+class CallTotals final : public events::CallVisitor {
 public:
   CallTotals(EventTotals& totals, std::chrono::nanoseconds min_duration)
       : totals_(totals), min_ns_(static_cast<std::uint64_t>(min_duration.count())) {}
 
-  void opened(const OpenCall& /*call*/, const Event& entry) override {
+  void opened(const events::OpenCall& /*call*/, const events::Event& entry) override {
     if (min_ns_ > 0) return;
     totals_.count_call(entry);
     totals_.measure(entry);
   }
-  void closed(const OpenCall& call, CallEnd /*end*/, std::uint64_t end_ns,
-              const Event* exit) override {
+  void closed(const events::OpenCall& call, events::CallEnd /*end*/, std::uint64_t end_ns,
+              const events::Event* exit) override {
     const std::uint64_t duration = duration_of(call, end_ns);
     if (exit == nullptr || duration < min_ns_) return;
     if (min_ns_ > 0) totals_.count_call(*exit);
@@ -52,7 +52,7 @@ private:
 // Writes the records of a saved run to an output.
 class Report final : public saved::RunReplay {
 public:
-  Report(const ReportRequest& request, Output& output)
+  Report(const ReportRequest& request, output::Output& output)
       : request_(request), output_(output), counted_(asked_totals(request, false)),
         totals_of_calls_(begin_totals(),
                          request.min_latency.value_or(std::chrono::nanoseconds(0))) {}
@@ -85,10 +85,10 @@ public:
     // Times are those of the events: the unit does not tell which time was the weight.
     weighs_as_saved_ = request_.weight && !weight_time() && weight_unit() == header.value_unit;
     raw_stacks_ = header.raw_stacks;
-    for (const ExportRequest& each : request_.exports)
+    for (const output::ExportRequest& each : request_.exports)
       if (has_only_stacks(each.format) && !header.has_stacks && !header.graph)
         return refuse(each.option, "it was saved without --stack or --graph");
-    auto exports = Exports::open(request_.exports, output_.workstation());
+    auto exports = output::Exports::open(request_.exports, output_.workstation());
     if (!exports) return fail(std::move(exports).error());
     exports_ = std::move(*exports);
     exported_ = {.title = header.command,
@@ -106,7 +106,7 @@ public:
     return {};
   }
 
-  void write(const Record& record) override {
+  void write(const output::Record& record) override {
     record.visit([this](const auto& each) { take(each); });
   }
   const Error* problem() const override { return problem_ ? &*problem_ : nullptr; }
@@ -123,7 +123,7 @@ public:
                     totals_written_.error().message);
     if (lacks_latencies()) return without_latencies();
     if (lacks_stacks()) return refuse(option_for_stacks(), "its events have no stacks");
-    for (const ExportRequest& each : request_.exports)
+    for (const output::ExportRequest& each : request_.exports)
       if (has_only_stacks(each.format) && !graph_spec_ && shown_ > 0 && stacks_.all == 0)
         return refuse(each.option, "its events have no stacks");
     std::chrono::nanoseconds duration(last_ns_ - std::min(first_ns_, last_ns_));
@@ -136,9 +136,9 @@ public:
     begin_exports();
     // A run that was cut off has no clocks of its end.
     const auto passed = static_cast<std::uint64_t>(duration.count());
-    const ClockReading end{.monotonic_ns = exported_.start.monotonic_ns + passed,
-                           .boottime_ns = exported_.start.boottime_ns + passed,
-                           .realtime_ns = exported_.start.realtime_ns + passed};
+    const output::ClockReading end{.monotonic_ns = exported_.start.monotonic_ns + passed,
+                                   .boottime_ns = exported_.start.boottime_ns + passed,
+                                   .realtime_ns = exported_.start.realtime_ns + passed};
     const std::vector<Error> errors = exports_->finish(
         {.summary = flame_graph_subtitle(duration, stacks), .time = end_clocks_.value_or(end)});
     for (const Error& error : errors) output_.fail(error);
@@ -148,7 +148,7 @@ public:
 private:
   void take(const auto& /*record*/) {} // RunReader unwinds raw stacks
 
-  void take(const ProbedRecord& record) {
+  void take(const output::ProbedRecord& record) {
     totals_->add_point(*record.point, record.probe);
     output_.record(record);
     values_.describe(record.probe, record.description, display_name(*record.point));
@@ -158,12 +158,12 @@ private:
     if (filter_) filter_->add_point(record.probe, record.description, display_name(*record.point));
   }
 
-  void take(const RecordTypesRecord& record) {
+  void take(const output::RecordTypesRecord& record) {
     if (!record_types_) record_types_.emplace(); // each task has such a record
     record_types_->insert(record_types_->end(), record.types.begin(), record.types.end());
   }
 
-  void take(const AttachedRecord& record) {
+  void take(const output::AttachedRecord& record) {
     const bool is_first = first_ns_ == 0; // each task has such a record
     if (is_first && !problem_) {
       const bool has_records = !record.program.empty() && record.program != "builtin";
@@ -180,12 +180,12 @@ private:
     output_.write(record);
   }
 
-  void take(const ProcessNameRecord& record) {
+  void take(const output::ProcessNameRecord& record) {
     if (process_names_.size() >= max_process_names) process_names_.clear();
     process_names_[record.pid] = record.name;
   }
 
-  void take(const ClockRecord& record) {
+  void take(const output::ClockRecord& record) {
     if (record.at_end) {
       end_clocks_ = record.clocks;
       report_raw_stacks();
@@ -197,9 +197,9 @@ private:
     output_.write(record);
   }
 
-  void take(const CallChange& change) {
+  void take(const output::CallChange& change) {
     if (!graph_spec_) return;
-    if (change.kind == CallChange::Kind::root)
+    if (change.kind == output::CallChange::Kind::root)
       roots_.insert(change.call.probe);
     else if (change.has_event || !waiting_changes_.empty())
       waiting_changes_.push_back(change);
@@ -207,7 +207,7 @@ private:
       replay(change, nullptr);
   }
 
-  void take(const Event& event) {
+  void take(const events::Event& event) {
     replay_waiting(event);
     ++events_;
     last_ns_ = std::max(last_ns_, event.time_ns);
@@ -219,7 +219,7 @@ private:
       problem_ = refuse("--interval", "its records have no time").error();
       return;
     }
-    if (event.kind == EventKind::wait && request_.min_latency) {
+    if (event.kind == events::EventKind::wait && request_.min_latency) {
       problem_ = refuse("--min-latency", "its waits are apart from the calls: --if 'slept > 1ms' "
                                          "compares them")
                      .error();
@@ -242,7 +242,7 @@ private:
   }
 
   // The event follows that decides whether the stack is shown.
-  void take(const StackSample& sample) {
+  void take(const output::StackSample& sample) {
     completeness_ = sample.completeness;
     begin_exports();
     if (is_filtered() || request_.weight)
@@ -251,13 +251,13 @@ private:
       take_stack(sample);
   }
 
-  void take(const SummaryRecord& record) {
+  void take(const output::SummaryRecord& record) {
     summary_ = record;
     report_undecided(first_ns_ + record.duration_ns);
     report_totals(first_ns_ + record.duration_ns);
     report_unknown();
     write_waiting_probes();
-    SummaryRecord shown = record;
+    output::SummaryRecord shown = record;
     shown.events -= std::min(shown.events, unsaved_);
     if (shown.lost) *shown.lost += unsaved_ + undecided_;
     if (is_selecting()) shown.events = graph_spec_ ? shown_of_calls_ : shown_;
@@ -271,34 +271,34 @@ private:
         is_selecting() && (shown.events != record.events || shown.lost != record.lost);
   }
 
-  void take(const CountRecord& record) {
+  void take(const output::CountRecord& record) {
     begin_exports();
     exports_->write(record);
     output_.write(record);
   }
-  void take(const HistogramRecord& record) {
+  void take(const output::HistogramRecord& record) {
     begin_exports();
     exports_->write(record);
     output_.write(record);
   }
-  void take(const MapEntryRecord& record) { output_.write(record); }
+  void take(const output::MapEntryRecord& record) { output_.write(record); }
   // The rows of counts precede them, and need the end of the run. What borrows the chunk, of task
   // files, cannot wait.
-  void take(const ProbeRecord& record) {
+  void take(const output::ProbeRecord& record) {
     if (computes_totals() && !record.task && !has_reported_totals_)
       waiting_probes_.push_back(record);
     else
       output_.write(record);
   }
-  void take(const TriggerRecord& record) {
+  void take(const output::TriggerRecord& record) {
     if (!computes_totals() && !request_.hides_events) output_.write(record);
   }
-  void take(const SpanSummaryRecord& record) {
+  void take(const output::SpanSummaryRecord& record) {
     begin_exports();
     exports_->write(record);
     output_.write(record);
   }
-  void take(const LostRecord& record) {
+  void take(const output::LostRecord& record) {
     if (record.reason == saved::gap_reason) {
       unsaved_ += record.count;
       output_.warn(fmt::format("{} missing: {}", counted(record.count, "event is", "events are"),
@@ -308,22 +308,23 @@ private:
     exports_->write(record);
     output_.write(record);
   }
-  void take(const ErrorRecord& record) {
+  void take(const output::ErrorRecord& record) {
     output_.fail(record.error, record.target, record.request);
   }
-  void take(const MessageRecord& message) {
+  void take(const output::MessageRecord& message) {
     // Of all events: it contradicts what is shown.
-    if (message.kind == MessageRecord::Kind::status && std::exchange(result_follows_, false))
+    if (message.kind == output::MessageRecord::Kind::status &&
+        std::exchange(result_follows_, false))
       return;
     output_.buffer().flush(); // as the run did
     switch (message.kind) {
-    case MessageRecord::Kind::detail:
+    case output::MessageRecord::Kind::detail:
       return output_.detail(message.text);
-    case MessageRecord::Kind::status:
+    case output::MessageRecord::Kind::status:
       return output_.status(message.text);
-    case MessageRecord::Kind::warning:
+    case output::MessageRecord::Kind::warning:
       return output_.warn(message.text);
-    case MessageRecord::Kind::notice:
+    case output::MessageRecord::Kind::notice:
       return output_.notice(message.text);
     }
   }
@@ -335,8 +336,8 @@ private:
 
   Result<void> set_filter(const saved::RunHeader& header) {
     if (request_.filter.expressions.empty()) return {};
-    auto made = EventFilter::make(request_.filter,
-                                  {.nests_calls = header.graph.has_value(), .arch = header.arch});
+    auto made = events::EventFilter::make(
+        request_.filter, {.nests_calls = header.graph.has_value(), .arch = header.arch});
     if (!made) return fail(std::move(made).error());
     filter_ = std::move(*made);
     return {};
@@ -382,7 +383,7 @@ private:
     if (counted_.by_process)
       return refuse("--per-process", "records of a user's program are counted with --by pid");
     if (!option_for_latencies().empty()) return without_latencies();
-    const auto known = types.value_or(std::vector<ValueType>());
+    const auto known = types.value_or(std::vector<values::ValueType>());
     if (auto checked = check_record_totals(counted_, known); !checked) return checked;
     if (!request_.weight || weighs_as_saved_) return {};
     return check_record_sum("--weight", *request_.weight, known);
@@ -398,7 +399,7 @@ private:
     }
     const bool has_pairs = pairs_calls_ || graph_spec_;
     if (has_points_ && !has_pairs && !option_for_latencies().empty()) return without_latencies();
-    for (const GroupValue& each : counted_.groups.by)
+    for (const events::GroupValue& each : counted_.groups.by)
       if (auto checked = each.built_in ? values_.check_built_in(each.text, *each.built_in)
                                        : values_.check("--by", each.text);
           !checked)
@@ -417,7 +418,8 @@ private:
   // The option that needs latencies; empty if there is none.
   std::string_view option_for_latencies() const {
     if (request_.min_latency) return "--min-latency";
-    if (counted_.groups.measured_time || needs_waits(counted_.measured_time)) return "--measure";
+    if (counted_.groups.measured_time || events::needs_waits(counted_.measured_time))
+      return "--measure";
     if (weight_time() && !weighs_as_saved_ && !has_records_) return "--weight";
     return counted_.aggregates.histograms && !counted_.measured ? "--histogram" : "";
   }
@@ -427,8 +429,8 @@ private:
     return is_such(counted_.groups.measured_time) || is_such(counted_.measured_time) ||
            (is_such(weight_time()) && !weighs_as_saved_ && !has_records_);
   }
-  bool uses_waits() const { return uses_time(needs_waits); }
-  bool uses_causes() const { return uses_time(needs_causes); }
+  bool uses_waits() const { return uses_time(events::needs_waits); }
+  bool uses_causes() const { return uses_time(events::needs_causes); }
   // The option that counts stacks; empty if there is none.
   std::string_view option_for_stacks() const {
     if (counted_.groups.has(BY_STACK)) return "--by stack";
@@ -459,16 +461,16 @@ private:
     return weight_time() ? "ns" : request_.weight->text;
   }
 
-  void take_waiting_stack(const Event& event) {
+  void take_waiting_stack(const events::Event& event) {
     if (request_.weight && !(weighs_as_saved_ && waiting_->value))
       waiting_->value = values_.find_weight(*request_.weight, event);
     take_stack(*waiting_);
   }
 
-  void take_stack(const StackSample& sample) {
+  void take_stack(const output::StackSample& sample) {
     ++stacks_.all;
-    if (sample.completeness == StackCompleteness::truncated) ++stacks_.truncated;
-    if (sample.completeness == StackCompleteness::incomplete && ++stacks_.failed == 1)
+    if (sample.completeness == output::StackCompleteness::truncated) ++stacks_.truncated;
+    if (sample.completeness == output::StackCompleteness::incomplete && ++stacks_.failed == 1)
       stacks_.failure = sample.failure;
     if (raw_stacks_ && raw_stacks_->source_lines && !stacks_.has_source_lines)
       stacks_.has_source_lines = has_source_lines(*sample.stack);
@@ -482,10 +484,10 @@ private:
   // As the run does, which counts them as lost.
   void report_undecided(std::uint64_t now_ns) {
     if (undecided_ == 0 || std::exchange(has_reported_undecided_, true)) return;
-    const LostRecord lost{.count = undecided_,
-                          .reason = loss_reasons::undecided,
-                          .since_ns = first_ns_,
-                          .time_ns = now_ns};
+    const output::LostRecord lost{.count = undecided_,
+                                  .reason = loss_reasons::undecided,
+                                  .since_ns = first_ns_,
+                                  .time_ns = now_ns};
     exports_->write(lost);
     output_.write(lost);
     output_.warn(fmt::format("{} lost: {}", counted(undecided_, "event", "events"),
@@ -493,7 +495,7 @@ private:
   }
 
   void write_waiting_probes() {
-    for (const ProbeRecord& each : std::exchange(waiting_probes_, {})) output_.write(each);
+    for (const output::ProbeRecord& each : std::exchange(waiting_probes_, {})) output_.write(each);
   }
 
   Result<void> set_graph(const saved::GraphHeader& asked, Arch arch) {
@@ -513,7 +515,7 @@ private:
         if (auto added = add_filter(graph_spec_->root_filter, text, {}, "--root-if"); !added)
           return fail(std::move(added).error().within("--root-if of the run"));
     if (!graph_spec_->root_filter.expressions.empty()) {
-      auto made = EventFilter::make(graph_spec_->root_filter, {.arch = arch});
+      auto made = events::EventFilter::make(graph_spec_->root_filter, {.arch = arch});
       if (!made) return fail(std::move(made).error());
       root_condition_ = std::move(*made);
     }
@@ -527,7 +529,7 @@ private:
   }
   void set_root_points() {
     if (!root_condition_) return;
-    for (ProbedRecord& each : waiting_roots_) {
+    for (output::ProbedRecord& each : waiting_roots_) {
       if (!roots_.empty() && !roots_.contains(each.probe)) continue;
       each.description.pairs_calls = true;
       root_condition_->add_point(each.probe, each.description, display_name(*each.point));
@@ -550,7 +552,7 @@ private:
       graph_->add(*exports_);
       if (computes_totals()) graph_->add(totals_of_calls_);
       if (filter_)
-        graph_->set_condition([this](const Event& entry) {
+        graph_->set_condition([this](const events::Event& entry) {
           is_selected_ = fulfils_filter(entry);
           return is_selected_;
         });
@@ -561,25 +563,25 @@ private:
   // The run could not report them: they were unwound here.
   void report_raw_stacks() {
     if (!raw_stacks_) return;
-    const CaptureSpec capture{.stack = StackWalk::frame_data,
-                              .stack_bytes = raw_stacks_->stack_bytes,
-                              .source_lines = raw_stacks_->source_lines};
+    const events::CaptureSpec capture{.stack = events::StackWalk::frame_data,
+                                      .stack_bytes = raw_stacks_->stack_bytes,
+                                      .source_lines = raw_stacks_->source_lines};
     report_stacks(stacks_, capture, {}, output_);
   }
 
-  void replay_waiting(const Event& event) {
-    for (const CallChange& change : waiting_changes_)
+  void replay_waiting(const events::Event& event) {
+    for (const output::CallChange& change : waiting_changes_)
       replay(change, change.has_event ? &event : nullptr);
     waiting_changes_.clear();
   }
   // Counts the events of the calls that --if selects.
-  void replay(const CallChange& change, const Event* event) {
+  void replay(const output::CallChange& change, const events::Event* event) {
     is_selected_ = false; // set by the condition
     graph().replay(change, event);
-    if (change.kind == CallChange::Kind::opened && is_selected_) {
+    if (change.kind == output::CallChange::Kind::opened && is_selected_) {
       ++shown_of_calls_;
       selected_calls_.insert(change.call.id);
-    } else if (change.kind == CallChange::Kind::closed &&
+    } else if (change.kind == output::CallChange::Kind::closed &&
                selected_calls_.erase(change.call.id) > 0 && event != nullptr) {
       ++shown_of_calls_;
     }
@@ -616,32 +618,32 @@ private:
     return (request_.min_latency || filter_ || selection_) && !graph_spec_;
   }
   bool is_selecting() const { return is_filtered() || filter_; }
-  bool shows(const Event& event) {
+  bool shows(const events::Event& event) {
     if (graph_spec_) return true;
     if (request_.min_latency &&
         (!event.latency_ns ||
          *event.latency_ns < static_cast<std::uint64_t>(request_.min_latency->count())))
       return false;
-    if (event.kind == EventKind::record) return !selection_ || selection_->selects(event);
+    if (event.kind == events::EventKind::record) return !selection_ || selection_->selects(event);
     return !filter_ || fulfils_filter(event);
   }
-  bool fulfils_filter(const Event& event) {
+  bool fulfils_filter(const events::Event& event) {
     const auto decision = filter_->decide(event);
-    if (decision == EventFilter::Decision::undecided) ++undecided_;
-    return decision == EventFilter::Decision::holds;
+    if (decision == events::EventFilter::Decision::undecided) ++undecided_;
+    return decision == events::EventFilter::Decision::holds;
   }
 
   const ReportRequest& request_;
-  Output& output_;
+  output::Output& output_;
   TotalsSpec counted_;
-  std::unique_ptr<Exports> exports_; // set by begin()
-  ExportedRun exported_;
+  std::unique_ptr<output::Exports> exports_; // set by begin()
+  output::ExportedRun exported_;
   bool has_begun_exports_ = false;
-  std::optional<StackSample> waiting_; // of the next event
+  std::optional<output::StackSample> waiting_; // of the next event
   StackTotals stacks_;
   std::optional<saved::RawStackHeader> raw_stacks_;
-  std::optional<SummaryRecord> summary_;
-  std::optional<ClockReading> end_clocks_;
+  std::optional<output::SummaryRecord> summary_;
+  std::optional<output::ClockReading> end_clocks_;
   std::uint64_t first_ns_ = 0;
   std::uint64_t last_ns_ = 0;
   std::uint64_t events_ = 0;
@@ -654,44 +656,46 @@ private:
   bool has_latencies_ = false;
   bool has_waits_ = false;
   bool has_causes_ = false;
-  EventValues values_;
-  std::optional<EventFilter> filter_;
-  std::optional<std::vector<ValueType>> record_types_; // that records may have; nullopt: not saved
-  std::optional<RecordSelection> selection_;           // of records, instead of filter_
-  bool has_records_ = false;                           // of a user's program
+  events::EventValues values_;
+  std::optional<events::EventFilter> filter_;
+  std::optional<std::vector<values::ValueType>>
+      record_types_;                         // that records may have; nullopt: not saved
+  std::optional<RecordSelection> selection_; // of records, instead of filter_
+  bool has_records_ = false;                 // of a user's program
   bool has_reported_unknown_ = false;
-  bool has_stacks_ = false;                                      // events do
-  StackCompleteness completeness_ = StackCompleteness::complete; // of the last stack
-  bool has_points_ = false;                                      // what events have is known
+  bool has_stacks_ = false; // events do
+  output::StackCompleteness completeness_ =
+      output::StackCompleteness::complete; // of the last stack
+  bool has_points_ = false;                // what events have is known
   bool pairs_calls_ = false;
   std::uint64_t undecided_ = 0;
   bool has_reported_undecided_ = false;
   bool weighs_as_saved_ = false;
   std::optional<Error> problem_;
-  std::vector<ProbeRecord> waiting_probes_;
+  std::vector<output::ProbeRecord> waiting_probes_;
   std::optional<EventTotals> totals_; // set by begin_totals()
   CallTotals totals_of_calls_;
   bool has_reported_totals_ = false;
   Result<void> totals_written_;
   std::optional<GraphSpec> graph_spec_; // if calls are shown as they nest
   std::set<std::uint32_t> roots_;       // numbers of probes
-  std::optional<EventFilter> root_condition_;
-  std::vector<ProbedRecord> waiting_roots_; // until it is known which are roots
+  std::optional<events::EventFilter> root_condition_;
+  std::vector<output::ProbedRecord> waiting_roots_; // until it is known which are roots
   std::optional<GraphRun> graph_;
-  std::vector<CallChange> waiting_changes_;                      // of the next event
+  std::vector<output::CallChange> waiting_changes_;              // of the next event
   std::unordered_map<std::uint32_t, std::string> process_names_; // by pid
 };
 
 } // namespace
 
-Result<void> report_saved_run(const ReportRequest& request, Output& output) {
+Result<void> report_saved_run(const ReportRequest& request, output::Output& output) {
   const std::string name = request.path == "-" ? "stdin" : request.path;
   auto source = SavedSource::open(request.path, request.is_of_parent);
   if (!source) return fail(std::move(source).error());
   Report report(request, output);
   saved::RunReader reader(report);
   if (request.names) reader.find_names(*request.names);
-  std::optional<Progress> progress; // not with a view, which has the terminal
+  std::optional<output::Progress> progress; // not with a view, which has the terminal
   if (!request.live_view) progress.emplace(output, "reading " + name, source->megabytes(), " MB");
   Result<void> taken;
   std::function<bool()> meanwhile;
@@ -729,4 +733,4 @@ Result<void> report_saved_run(const ReportRequest& request, Output& output) {
   return {};
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::trace

@@ -7,33 +7,34 @@
 
 #include <functional>
 
-namespace uprobectl {
-
-namespace saved {
+namespace uprobectl::saved {
 struct RunHeader;
-}
+} // namespace uprobectl::saved
+
+namespace uprobectl::trace {
 
 struct ReportRequest {
   std::string path; // "-": stdin
-  std::vector<ExportRequest> exports = {};
+  std::vector<output::ExportRequest> exports = {};
   bool hides_events = false;                                // events are not written
   std::optional<std::chrono::nanoseconds> min_latency = {}; // leave out the events with less
-  Filter filter = {};     // leave out the events for which it does not hold
-  TotalsSpec totals = {}; // computed from the events, instead of showing them
+  events::Filter filter = {}; // leave out the events for which it does not hold
+  TotalsSpec totals = {};     // computed from the events, instead of showing them
   // What `totals` measure or sum up; "latency" is that of calls, or a member of records.
-  std::optional<SummedValue> measured = {};
-  std::optional<SummedValue> weight = {}; // the value that stacks weigh; nullopt: as in the run
+  std::optional<events::SummedValue> measured = {};
+  std::optional<events::SummedValue> weight =
+      {}; // the value that stacks weigh; nullopt: as in the run
   // How calls are shown that the run has nested; nullopt: as the run did.
   struct Graph {
     bool shows_calls = false;
     bool reports = false;
     std::optional<std::uint32_t> depth = {};
-    std::optional<ReportOptions> report = {};
+    std::optional<output::ReportOptions> report = {};
   };
   std::optional<Graph> graph = {};
   // Instead of what the run was asked for: as in GraphSpec.
   std::optional<std::chrono::nanoseconds> root_min_latency = {};
-  Filter root_filter = {};
+  events::Filter root_filter = {};
   // Where to search for files that name frames; nullopt: nowhere, as names are saved.
   std::optional<elf::DebugSearch> names = {};
   // For a live view that the output has as recorder: receives the header of the run, which is then
@@ -46,6 +47,6 @@ struct ReportRequest {
 
 // Writes everything that is whole, and then says so if the saved run is cut off. Fails if it is
 // damaged, or does not have what was asked for.
-Result<void> report_saved_run(const ReportRequest& request, Output& output);
+Result<void> report_saved_run(const ReportRequest& request, output::Output& output);
 
-} // namespace uprobectl
+} // namespace uprobectl::trace

@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-namespace uprobectl {
+namespace uprobectl::trace {
 
 namespace {
 
@@ -82,4 +82,4 @@ bool SavedSource::wait(const std::function<bool()>& meanwhile) {
   }
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::trace

@@ -6,7 +6,7 @@
 
 #include <functional>
 
-namespace uprobectl {
+namespace uprobectl::trace {
 
 // A file or a pipe. A signal ends the reading of a file. The writer of a pipe gets the signal, too,
 // and what it writes then is still read.
@@ -38,4 +38,4 @@ private:
   bool has_asked_ = false;
 };
 
-} // namespace uprobectl
+} // namespace uprobectl::trace

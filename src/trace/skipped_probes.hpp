@@ -4,7 +4,7 @@
 
 #include "trace/probes.hpp"
 
-namespace uprobectl {
+namespace uprobectl::trace {
 
 // Why a site cannot be probed. Matches of a pattern are counted by the reason.
 struct SiteProblem {
@@ -17,6 +17,7 @@ using FindSiteProblem =
 // Removes probes (static ones as a whole) with a site that has a problem. This is a failure for a
 // FUNCTION that was named. Matches of a pattern are skipped with one warning for each reason; if
 // none remains, the pattern fails.
-void skip_probes(ResolvedProbes& resolved, const FindSiteProblem& find_problem, Output& output);
+void skip_probes(ResolvedProbes& resolved, const FindSiteProblem& find_problem,
+                 output::Output& output);
 
-} // namespace uprobectl
+} // namespace uprobectl::trace

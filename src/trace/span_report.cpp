@@ -12,11 +12,12 @@
 #include <fmt/format.h>
 #include <map>
 
-namespace uprobectl {
+namespace uprobectl::trace {
 
 namespace {
 
-constexpr std::size_t max_kept_spans = BuiltinProgram::default_open_spans; // of ended processes
+constexpr std::size_t max_kept_spans =
+    bpf::BuiltinProgram::default_open_spans; // of ended processes
 
 std::uint64_t sum_of(std::span<const span_counts> counts, span_counter counter) {
   std::uint64_t sum = 0;
@@ -30,15 +31,16 @@ std::uint64_t time_of(const std::vector<std::byte>& begin) {
 
 } // namespace
 
-Result<void> check_span_points(std::span<const SpanSpec> spans, std::span<const Probe> probes) {
+Result<void> check_span_points(std::span<const events::SpanSpec> spans,
+                               std::span<const Probe> probes) {
   std::optional<Error> missing; // of ready names, which may have some of their spans
   bool any = false;
   for (std::uint32_t number = 0; number < spans.size(); ++number) {
-    const SpanSpec& span = spans[number];
-    const SpanPoint& first = span.begins.front();
+    const events::SpanSpec& span = spans[number];
+    const events::SpanPoint& first = span.begins.front();
     const auto has_role = [&](bool ends) {
       return std::ranges::any_of(probes, [&](const Probe& probe) {
-        return std::ranges::any_of(probe.roles, [&](const SpanRole& role) {
+        return std::ranges::any_of(probe.roles, [&](const events::SpanRole& role) {
           return role.span == number && role.ends == ends;
         });
       });
@@ -57,11 +59,11 @@ Result<void> check_span_points(std::span<const SpanSpec> spans, std::span<const 
   return {};
 }
 
-std::vector<ProbeRequest> span_requests(std::span<const SpanSpec> spans) {
+std::vector<ProbeRequest> span_requests(std::span<const events::SpanSpec> spans) {
   std::vector<ProbeRequest> requests;
   for (std::uint32_t number = 0; number < spans.size(); ++number)
     for (const bool ends : {false, true})
-      for (const SpanPoint& point : ends ? spans[number].ends : spans[number].begins)
+      for (const events::SpanPoint& point : ends ? spans[number].ends : spans[number].begins)
         requests.push_back({.target = point.function.target,
                             .functions = {point.function.function},
                             .static_probes = point.static_probe,
@@ -76,14 +78,15 @@ std::vector<ProbeRequest> span_requests(std::span<const SpanSpec> spans) {
   return requests;
 }
 
-SpanReport::SpanReport(const AttachRequest& request, const BuiltinProgram& program,
-                       const CapturePlan& plan, std::span<const Probe> probes, HitStacks* stacks,
-                       ProcessNameLookup find_name, Exports& exports, Output& output)
+SpanReport::SpanReport(const AttachRequest& request, const bpf::BuiltinProgram& program,
+                       const events::CapturePlan& plan, std::span<const Probe> probes,
+                       HitStacks* stacks, ProcessNameLookup find_name, output::Exports& exports,
+                       output::Output& output)
     : request_(request), program_(program), plan_(plan), probes_(probes), stacks_(stacks),
       exports_(exports), output_(output), since_ns_(clock_ns(CLOCK_MONOTONIC)),
       counts_(request.spans.size()), histograms_(request.spans.size()),
       in_table_(request.spans.size()), of_ended_(request.spans.size()) {
-  const CaptureSpec& capture = request.capture;
+  const events::CaptureSpec& capture = request.capture;
   if (!capture.counts_span_values() || request.open_spans) return;
   counted_ = {.aggregates = request.aggregates,
               .groups = capture.groups,
@@ -100,25 +103,26 @@ std::vector<std::uint64_t> SpanReport::find_frames(Bytes hit) {
   return program_.frames_of(part.stack, part.caller);
 }
 
-bool SpanReport::take(Bytes record, Event& begin) {
+bool SpanReport::take(Bytes record, events::Event& begin) {
   if (stacks_ != nullptr) {
     begin_stack_ = *stacks_->find(begin, {.frames = find_frames(plan_.begin_of(record))});
     begin.stack = &*begin_stack_;
     begin.sample = stacks_->sample();
     struct EndWithStack { // events that wait for a trigger own it
-      Event event;
+      events::Event event;
       unwind::Stack stack;
     };
     auto end = std::make_shared<EndWithStack>(EndWithStack{.event = *begin.span->end, .stack = {}});
     end->stack = stacks_->symbolize(static_cast<pid_t>(end->event.pid), find_frames(record));
     end->event.stack = &end->stack;
     if (request_.keep) keep_frames(end->stack.frames, mapping_names_);
-    auto span = std::make_shared<Span>(*begin.span);
-    span->end = std::shared_ptr<const Event>(end, &end->event);
+    auto span = std::make_shared<events::Span>(*begin.span);
+    span->end = std::shared_ptr<const events::Event>(end, &end->event);
     begin.span = std::move(span);
   }
   if (totals_)
-    totals_->add(begin, stacks_ != nullptr ? stacks_->completeness() : StackCompleteness::complete);
+    totals_->add(begin, stacks_ != nullptr ? stacks_->completeness()
+                                           : output::StackCompleteness::complete);
   return true;
 }
 
@@ -129,8 +133,8 @@ void SpanReport::add_losses(std::vector<Loss>& losses) const {
 }
 
 // A point that begins the span; there is one.
-const ProbePoint* SpanReport::first_point(std::size_t span) const {
-  const auto begins = [&](const SpanRole& role) { return role.span == span && !role.ends; };
+const resolve::ProbePoint* SpanReport::first_point(std::size_t span) const {
+  const auto begins = [&](const events::SpanRole& role) { return role.span == span && !role.ends; };
   for (const Probe& probe : probes_)
     if (std::ranges::any_of(probe.roles, begins)) return &probe.point;
   return nullptr;
@@ -145,10 +149,10 @@ void SpanReport::report(Time now) {
   const CountedTime time{.since_ns = since_ns_, .until_ns = to_monotonic_ns(now)};
   since_ns_ = time.until_ns;
   std::vector<CountRow> rows;
-  std::vector<HistogramRecord> records;
+  std::vector<output::HistogramRecord> records;
   const std::vector<span_counts> counts = program_.counts_of_spans();
   for (std::size_t i = 0; i < counts.size(); ++i) {
-    const ProbePoint* const point = first_point(i);
+    const resolve::ProbePoint* const point = first_point(i);
     if (point == nullptr) continue;
     const auto& counters = counts[i].counters;
     const std::uint64_t ended =
@@ -162,15 +166,15 @@ void SpanReport::report(Time now) {
                                  .comm = {},
                                  .span = request_.capture.spans[i]}});
     if (!spec.histograms) continue;
-    Histogram measured = program_.histogram(static_cast<std::uint32_t>(i));
+    bpf::Histogram measured = program_.histogram(static_cast<std::uint32_t>(i));
     records.push_back({.point = point,
                        .in_nanoseconds = true,
-                       .histogram = subtract(measured, histograms_[i]),
+                       .histogram = events::subtract(measured, histograms_[i]),
                        .span = request_.capture.spans[i]});
     histograms_[i] = std::move(measured);
   }
   for (const CountRow& row : rows) exports_.write(row.record);
-  for (const HistogramRecord& record : records) exports_.write(record);
+  for (const output::HistogramRecord& record : records) exports_.write(record);
   write_counts(std::move(rows), spec, time, output_);
   write_histograms(std::move(records), spec, time, output_);
 }
@@ -230,13 +234,14 @@ void SpanReport::finish(ProgramResults& results) {
   results.without_stack = without_stack_;
 }
 
-std::optional<unwind::Stack> SpanReport::find_stack(Bytes begin, const Event& event) {
+std::optional<unwind::Stack> SpanReport::find_stack(Bytes begin, const events::Event& event) {
   if (stacks_ == nullptr) return std::nullopt;
   return stacks_->symbolize(static_cast<pid_t>(event.pid), find_frames(begin));
 }
 
-std::optional<std::uint64_t> SpanReport::find_weight(const Event& event, std::uint64_t now_ns) {
-  const std::optional<SummedValue>& weight = request_.stacks.weight;
+std::optional<std::uint64_t> SpanReport::find_weight(const events::Event& event,
+                                                     std::uint64_t now_ns) {
+  const std::optional<events::SummedValue>& weight = request_.stacks.weight;
   if (!weight) return std::nullopt;
   return weight == "latency" ? std::optional(now_ns - event.span->begin_ns)
                              : values_.find_weight(*weight, event);
@@ -259,16 +264,16 @@ void SpanReport::list(std::uint64_t now_ns) {
 
 // Addresses differ between processes, so equal stacks are those that are shown alike.
 void SpanReport::sum_by_stack(std::uint64_t now_ns) {
-  const std::optional<SummedValue>& weight = request_.stacks.weight;
+  const std::optional<events::SummedValue>& weight = request_.stacks.weight;
   std::map<std::string, Group> groups;
   for (const std::vector<std::byte>& begin : open_) {
     const auto event = plan_.decode_open_span(begin, now_ns);
     if (!event) continue; // impossible
     auto stack = find_stack(begin, *event);
-    if (stack && event->left_by != ExitKind::unknown) fold_exit(*stack, *event->point);
+    if (stack && event->left_by != events::ExitKind::unknown) fold_exit(*stack, *event->point);
     std::string key = fmt::format("{} {} ", event->span->name, event->probe);
     if (stack)
-      for (const unwind::Frame& frame : stack->frames) key += display_frame(frame) + '\n';
+      for (const unwind::Frame& frame : stack->frames) key += output::display_frame(frame) + '\n';
     Group& group = groups.try_emplace(std::move(key)).first->second;
     group.point = event->point;
     group.name = event->span->name;
@@ -287,17 +292,17 @@ void SpanReport::sum_by_stack(std::uint64_t now_ns) {
   });
   if (const auto& top = request_.open_spans->top; top && order.size() > *top) order.resize(*top);
   for (const Group* const each : order) {
-    CountRecord record{.point = each->point,
-                       .count = each->sums.count,
-                       .pid = {},
-                       .comm = {},
-                       .stack = each->stack ? &*each->stack : nullptr,
-                       .time_ns = now_ns,
-                       .span = each->name,
-                       .are_open = true};
+    output::CountRecord record{.point = each->point,
+                               .count = each->sums.count,
+                               .pid = {},
+                               .comm = {},
+                               .stack = each->stack ? &*each->stack : nullptr,
+                               .time_ns = now_ns,
+                               .span = each->name,
+                               .are_open = true};
     if (weight) record.sums = each->sums;
     if (each->stack) {
-      StackSample sample{.stack = &*each->stack, .hits = each->sums.count};
+      output::StackSample sample{.stack = &*each->stack, .hits = each->sums.count};
       if (weight && each->sums.measured > 0) sample.value = each->sums.sum;
       exports_.write(sample);
     }
@@ -310,7 +315,7 @@ void SpanReport::sum_by_stack(std::uint64_t now_ns) {
 
 // The largest sums come first.
 void SpanReport::sum_by_values(std::uint64_t now_ns) {
-  GroupSpec groups = request_.capture.groups;
+  events::GroupSpec groups = request_.capture.groups;
   groups.measured_time = find_time(request_.stacks.weight);
   if (!groups.measured_time) groups.measured = request_.stacks.weight;
   GroupRows rows;
@@ -318,7 +323,7 @@ void SpanReport::sum_by_values(std::uint64_t now_ns) {
     const auto event = plan_.decode_open_span(begin, now_ns);
     if (!event) continue; // impossible
     auto stack = groups.has(BY_STACK) ? find_stack(begin, *event) : std::nullopt;
-    if (stack && event->left_by != ExitKind::unknown) fold_exit(*stack, *event->point);
+    if (stack && event->left_by != events::ExitKind::unknown) fold_exit(*stack, *event->point);
     const auto number = find_weight(*event, now_ns);
     rows.add(
         {.point = first_point(event->span->number),
@@ -338,18 +343,18 @@ void SpanReport::summarise() const {
   for (std::size_t i = 0; i < counts.size(); ++i) {
     if (first_point(i) == nullptr) continue; // of a ready name
     const auto& counters = counts[i].counters;
-    const SpanSummaryRecord record{.name = request_.capture.spans[i],
-                                   .begun = counters[SPANS_BEGUN],
-                                   .ended = counters[SPANS_ENDED],
-                                   .open = in_table_[i] + of_ended_[i],
-                                   .open_of_ended = of_ended_[i],
-                                   .begun_again = counters[SPANS_REPLACED],
-                                   .without_room = counters[SPANS_FULL],
-                                   .not_begun = counters[SPANS_NO_BEGIN],
-                                   .null_keys = counters[SPANS_NULL_KEY],
-                                   .unread_keys = counters[SPANS_NO_KEY],
-                                   .shorter = counters[SPANS_EXCLUDED],
-                                   .not_selected = counters[SPANS_UNSELECTED]};
+    const output::SpanSummaryRecord record{.name = request_.capture.spans[i],
+                                           .begun = counters[SPANS_BEGUN],
+                                           .ended = counters[SPANS_ENDED],
+                                           .open = in_table_[i] + of_ended_[i],
+                                           .open_of_ended = of_ended_[i],
+                                           .begun_again = counters[SPANS_REPLACED],
+                                           .without_room = counters[SPANS_FULL],
+                                           .not_begun = counters[SPANS_NO_BEGIN],
+                                           .null_keys = counters[SPANS_NULL_KEY],
+                                           .unread_keys = counters[SPANS_NO_KEY],
+                                           .shorter = counters[SPANS_EXCLUDED],
+                                           .not_selected = counters[SPANS_UNSELECTED]};
     exports_.write(record);
     output_.write(record);
     std::string text = fmt::format("span {}: {} begun, {} ended, {} open", record.name,
@@ -369,4 +374,4 @@ void SpanReport::summarise() const {
   }
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::trace

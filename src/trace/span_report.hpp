@@ -10,25 +10,26 @@
 #include "trace/probes.hpp"
 #include "trace/trace.hpp"
 
-namespace uprobectl {
+namespace uprobectl::trace {
 
 // Fails if nothing begins or ends one of the spans: of the functions of a ready name, such as heap,
 // TARGET may have none.
-Result<void> check_span_points(std::span<const SpanSpec> spans, std::span<const Probe> probes);
+Result<void> check_span_points(std::span<const events::SpanSpec> spans,
+                               std::span<const Probe> probes);
 
 // Returns what is probed for the spans: one request for each point, in their order.
-std::vector<ProbeRequest> span_requests(std::span<const SpanSpec> spans);
+std::vector<ProbeRequest> span_requests(std::span<const events::SpanSpec> spans);
 
 // Reports what the run has asked for.
 class SpanReport final : public RunPart {
 public:
   // Borrows the arguments. `stacks`: null without stacks. Counting begins now.
-  SpanReport(const AttachRequest& request, const BuiltinProgram& program, const CapturePlan& plan,
-             std::span<const Probe> probes, HitStacks* stacks, ProcessNameLookup find_name,
-             Exports& exports, Output& output);
+  SpanReport(const AttachRequest& request, const bpf::BuiltinProgram& program,
+             const events::CapturePlan& plan, std::span<const Probe> probes, HitStacks* stacks,
+             ProcessNameLookup find_name, output::Exports& exports, output::Output& output);
 
   // Sets the stacks of both hits of a span, valid until the next call, and counts it by its values.
-  bool take(Bytes record, Event& begin) override;
+  bool take(Bytes record, events::Event& begin) override;
   // Removes the open spans of processes that have ended, now and then. They are reported at the
   // end.
   void update(Time now) override;
@@ -40,9 +41,9 @@ public:
   void finish(ProgramResults& results) override;
 
 private:
-  const ProbePoint* first_point(std::size_t span) const;
+  const resolve::ProbePoint* first_point(std::size_t span) const;
   struct Group {
-    const ProbePoint* point = nullptr;
+    const resolve::ProbePoint* point = nullptr;
     std::string_view name; // of the span
     std::optional<unwind::Stack> stack = {};
     group_sums sums = {};
@@ -51,26 +52,26 @@ private:
   void list(std::uint64_t now_ns);
   void sum_by_stack(std::uint64_t now_ns);
   void sum_by_values(std::uint64_t now_ns);
-  std::optional<std::uint64_t> find_weight(const Event& event, std::uint64_t now_ns);
+  std::optional<std::uint64_t> find_weight(const events::Event& event, std::uint64_t now_ns);
   std::vector<std::uint64_t> find_frames(Bytes hit);
-  std::optional<unwind::Stack> find_stack(Bytes begin, const Event& event);
+  std::optional<unwind::Stack> find_stack(Bytes begin, const events::Event& event);
   void summarise() const;
 
   const AttachRequest& request_;
-  const BuiltinProgram& program_;
-  const CapturePlan& plan_;
+  const bpf::BuiltinProgram& program_;
+  const events::CapturePlan& plan_;
   std::span<const Probe> probes_;
   HitStacks* stacks_;
-  Exports& exports_; // also receives what is reported
-  Output& output_;
-  EventValues values_;
+  output::Exports& exports_; // also receives what is reported
+  output::Output& output_;
+  events::EventValues values_;
   TotalsSpec counted_;
   std::optional<EventTotals> totals_;        // if spans are counted or measured by their values
   std::optional<unwind::Stack> begin_stack_; // of the last span
   std::set<std::string, std::less<>> mapping_names_; // of frames that are kept
   std::uint64_t since_ns_;
   std::vector<std::uint64_t> counts_; // at the last report, by span
-  std::vector<Histogram> histograms_;
+  std::vector<bpf::Histogram> histograms_;
   std::vector<std::vector<std::byte>> open_; // the hits that began them
   std::vector<std::uint64_t> in_table_;      // how many are open at the end, by span
   std::vector<std::uint64_t> of_ended_;      // those of processes that ended before, by span
@@ -80,4 +81,4 @@ private:
   std::uint64_t without_stack_ = 0; // hits whose stack the kernel could not store
 };
 
-} // namespace uprobectl
+} // namespace uprobectl::trace

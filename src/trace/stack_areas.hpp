@@ -8,26 +8,28 @@
 #include <chrono>
 #include <map>
 
-namespace uprobectl {
+namespace uprobectl::trace {
 
 // Returns the mapping that contains the address. It is one stack if it is the main thread's, or if
 // an inaccessible mapping (a guard) ends where it begins, as below the stacks that pthread_create()
 // allocates. `mappings` ascend.
-std::optional<StackArea> find_stack_area(std::span<const Mapping> mappings, std::uint64_t address);
+std::optional<events::StackArea> find_stack_area(std::span<const process::Mapping> mappings,
+                                                 std::uint64_t address);
 
 // Keeps the mappings of processes, and reads them again when an address is not in them that was
 // used later, or after a second.
 class StackAreas {
 public:
   // `used_ns`: CLOCK_MONOTONIC. nullopt if the process has ended.
-  std::optional<StackArea> find(std::uint32_t pid, std::uint64_t address, std::uint64_t used_ns);
+  std::optional<events::StackArea> find(std::uint32_t pid, std::uint64_t address,
+                                        std::uint64_t used_ns);
 
 private:
   struct Known {
-    std::vector<Mapping> mappings;
+    std::vector<process::Mapping> mappings;
     std::chrono::steady_clock::time_point read_at;
   };
   std::map<std::uint32_t, Known> processes_;
 };
 
-} // namespace uprobectl
+} // namespace uprobectl::trace

@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-namespace uprobectl {
+namespace uprobectl::trace {
 
 namespace {
 
@@ -17,12 +17,12 @@ constexpr std::uint64_t same_stop_ns = 100'000'000;
 
 // The state of the whole process is that of its main thread, which may have ended.
 bool is_stopped(pid_t pid) {
-  const auto stat = try_read_pseudo_file(live_path(pid, "stat"));
-  const auto state = stat ? parse_state(*stat) : std::nullopt;
+  const auto stat = process::try_read_pseudo_file(process::live_path(pid, "stat"));
+  const auto state = stat ? process::parse_state(*stat) : std::nullopt;
   return state == 'T' || state == 't'; // 't': a debugger has it
 }
 
-void StoppedProcesses::take(const Event& event) {
+void StoppedProcesses::take(const events::Event& event) {
   const auto pid = static_cast<pid_t>(event.pid);
   const auto [known, is_new] = stops_.try_emplace(pid);
   Stop& stop = known->second;
@@ -33,7 +33,7 @@ void StoppedProcesses::take(const Event& event) {
   output_.requested_status(
       fmt::format("{} is stopped at a hit of {} by thread {}: look at it with gdb -p {}, continue "
                   "it with kill -CONT {}",
-                  describe_process(pid), display_name(*event.point), event.tid, pid, pid));
+                  process::describe_process(pid), display_name(*event.point), event.tid, pid, pid));
 }
 
 void StoppedProcesses::advance(std::uint64_t now_ns) {
@@ -45,7 +45,7 @@ void StoppedProcesses::finish() const {
   for (const auto& [pid, stop] : stops_)
     if (is_stopped(pid))
       output_.notice(fmt::format("{} stays stopped: continue it with kill -CONT {}",
-                                 describe_process(pid), pid));
+                                 process::describe_process(pid), pid));
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::trace

@@ -8,7 +8,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-namespace uprobectl {
+namespace uprobectl::trace {
 
 namespace {
 
@@ -41,7 +41,7 @@ namespace {
 
 } // namespace
 
-Result<CommandStdout> CommandStdout::open(const CommandOutput& request, Output& records) {
+Result<CommandStdout> CommandStdout::open(const CommandOutput& request, output::Output& records) {
   Workstation& workstation = records.workstation();
   CommandStdout output;
   output.view = request.view;
@@ -58,8 +58,8 @@ Result<CommandStdout> CommandStdout::open(const CommandOutput& request, Output& 
 
 Result<SuspendedChild> SuspendedChild::start(const std::vector<std::string>& words,
                                              const CommandStdout& output, bool own_session) {
-  auto go = make_pipe();
-  auto failure = make_pipe();
+  auto go = process::make_pipe();
+  auto failure = process::make_pipe();
   if (!go || !failure) return fail(go ? failure.error() : go.error());
   std::vector<char*> arguments; // execvp takes char* but does not modify the strings
   arguments.reserve(words.size() + 1);
@@ -105,8 +105,9 @@ Result<void> SuspendedChild::release() {
   return fail(system_error(errnum, "cannot run " + name_));
 }
 
-std::optional<ChildEnd> SuspendedChild::reap(std::optional<std::chrono::milliseconds> timeout) {
-  const auto status = timeout ? wait_for(pid_, *timeout) : wait_for(pid_);
+std::optional<process::ChildEnd>
+SuspendedChild::reap(std::optional<std::chrono::milliseconds> timeout) {
+  const auto status = timeout ? process::wait_for(pid_, *timeout) : process::wait_for(pid_);
   if (status) pid_ = -1;
   return status;
 }
@@ -125,4 +126,4 @@ void SuspendedChild::resume() const {
   if (pid_ > 0) ::kill(pid_, SIGCONT);
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::trace

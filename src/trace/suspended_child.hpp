@@ -11,12 +11,12 @@
 #include <sys/types.h>
 #include <unistd.h>
 
-namespace uprobectl {
+namespace uprobectl::trace {
 
 // The stdout of a command.
 struct CommandStdout {
   // Opens the file of the request. `records` is the output of the run.
-  static Result<CommandStdout> open(const CommandOutput& request, Output& records);
+  static Result<CommandStdout> open(const CommandOutput& request, output::Output& records);
 
   // nullopt: the command inherits our stdout.
   std::optional<int> fd() const {
@@ -50,7 +50,7 @@ public:
   // with not_found, not_permitted, ... if it cannot be executed.
   Result<void> release();
 
-  struct End : ChildEnd {
+  struct End : process::ChildEnd {
     bool got_sigterm = false; // the child ended after we sent SIGTERM
   };
   // Returns how the child ended. Sends SIGTERM if it still runs; returns nullopt if it does not end
@@ -63,7 +63,7 @@ public:
 private:
   SuspendedChild(std::string name, pid_t pid, UniqueFd go, UniqueFd failure);
   // Waits for the child to end; without a timeout, as long as it takes.
-  std::optional<ChildEnd> reap(std::optional<std::chrono::milliseconds> timeout = {});
+  std::optional<process::ChildEnd> reap(std::optional<std::chrono::milliseconds> timeout = {});
 
   std::string name_;
   pid_t pid_ = -1;           // -1 once reaped
@@ -71,4 +71,4 @@ private:
   UniqueFd exec_error_pipe_; // carries the errno of execvp; a successful execvp closes it
 };
 
-} // namespace uprobectl
+} // namespace uprobectl::trace

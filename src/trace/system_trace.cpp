@@ -12,7 +12,7 @@
 #include <thread>
 #include <unistd.h>
 
-namespace uprobectl {
+namespace uprobectl::trace {
 
 namespace {
 
@@ -55,7 +55,7 @@ void add_kernel_events(std::string& config, std::string_view category) {
     if (of == category) config += fmt::format("      ftrace_events: \"{}\"\n", event);
 }
 
-Error explain_end(const BackgroundCommand& perfetto, std::string_view what) {
+Error explain_end(const process::BackgroundCommand& perfetto, std::string_view what) {
   const std::string errors = perfetto.read_errors();
   const std::string_view last = last_line(errors);
   return Error{ErrorKind::io, fmt::format("perfetto {}{}{}", what, last.empty() ? "" : ": ", last)}
@@ -109,8 +109,8 @@ SystemTrace::start(const std::string& config, const std::function<bool()>& is_in
   const auto paths = make_paths();
   if (!paths) return fail(Error(paths.error()).within("--with-system-trace"));
   const std::string& path = paths->front();
-  auto perfetto =
-      BackgroundCommand::start({"perfetto", "--txt", "-c", "-", "-o", path}, config, *paths);
+  auto perfetto = process::BackgroundCommand::start({"perfetto", "--txt", "-c", "-", "-o", path},
+                                                    config, *paths);
   if (!perfetto) {
     remove(*paths);
     return fail(perfetto.error().kind == ErrorKind::not_found ? no_perfetto()
@@ -145,8 +145,8 @@ SystemTrace::start(const std::string& config, const std::function<bool()>& is_in
   }
 }
 
-void SystemTrace::finish(Exports& exports, const std::function<bool()>& is_interrupted,
-                         Output& output) {
+void SystemTrace::finish(output::Exports& exports, const std::function<bool()>& is_interrupted,
+                         output::Output& output) {
   const auto early = perfetto_.find_end();
   if (!early) output.status("waiting for what perfetto has recorded");
   perfetto_.terminate();
@@ -189,4 +189,4 @@ start_system_trace(const AttachRequest& request, const std::function<bool()>& is
       is_interrupted);
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::trace

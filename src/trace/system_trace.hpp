@@ -9,7 +9,7 @@
 #include "process/background_command.hpp"
 #include "trace/trace.hpp"
 
-namespace uprobectl {
+namespace uprobectl::trace {
 
 // Returns the configuration of perfetto as text (perfetto/config/trace_config.proto). `longest`:
 // after this time perfetto ends by itself.
@@ -25,13 +25,14 @@ public:
 
   // Ends perfetto, and adds what it has recorded. Warns if that is not all. is_interrupted(): do
   // not wait for it any longer.
-  void finish(Exports& exports, const std::function<bool()>& is_interrupted, Output& output);
+  void finish(output::Exports& exports, const std::function<bool()>& is_interrupted,
+              output::Output& output);
 
 private:
-  SystemTrace(BackgroundCommand perfetto, UniqueFd file)
+  SystemTrace(process::BackgroundCommand perfetto, UniqueFd file)
       : perfetto_(std::move(perfetto)), file_(std::move(file)) {}
 
-  BackgroundCommand perfetto_;
+  process::BackgroundCommand perfetto_;
   UniqueFd file_; // has no name any more
 };
 
@@ -39,4 +40,4 @@ private:
 Result<std::unique_ptr<SystemTrace>>
 start_system_trace(const AttachRequest& request, const std::function<bool()>& is_interrupted);
 
-} // namespace uprobectl
+} // namespace uprobectl::trace

@@ -10,7 +10,7 @@
 #include <fmt/format.h>
 #include <set>
 
-namespace uprobectl {
+namespace uprobectl::trace {
 
 namespace {
 
@@ -18,14 +18,14 @@ Error unsupported(std::string reason) { return {ErrorKind::unsupported, std::mov
 
 // The distance from the addresses of the file to those of the process, found by an instruction of
 // the file; nullopt if the process does not map it.
-std::optional<std::uint64_t> find_distance(pid_t pid, const ProbedBinary& binary,
-                                           const FunctionReturns::TailCall& call) {
-  const auto mappings = read_mappings(pid);
+std::optional<std::uint64_t> find_distance(pid_t pid, const resolve::ProbedBinary& binary,
+                                           const resolve::FunctionReturns::TailCall& call) {
+  const auto mappings = process::read_mappings(pid);
   if (!mappings) return std::nullopt;
-  for (const Mapping& mapping : *mappings)
+  for (const process::Mapping& mapping : *mappings)
     if (mapping.executable && call.offset >= mapping.offset &&
         call.offset.value - mapping.offset.value < mapping.end - mapping.start &&
-        match_file(binary.file->identity(), mapping) != FileMatch::none)
+        match_file(binary.file->identity(), mapping) != process::FileMatch::none)
       return mapping.start + (call.offset.value - mapping.offset.value) - call.address.value;
   return std::nullopt;
 }
@@ -34,17 +34,19 @@ std::optional<std::uint64_t> find_distance(pid_t pid, const ProbedBinary& binary
 
 // What an IFUNC resolver has chosen is the same in all processes, unless their environment tells
 // the C library to choose otherwise. The program compares it at each hit.
-std::optional<VirtualAddress> TailCallFollower::read_slot(const ProbePoint& point,
-                                                          const FunctionReturns::TailCall& call) {
+std::optional<VirtualAddress>
+TailCallFollower::read_slot(const resolve::ProbePoint& point,
+                            const resolve::FunctionReturns::TailCall& call) {
   const auto [known, is_new] =
       slots_.try_emplace(Location{point.binary.get(), *call.slot}, std::nullopt);
   if (!is_new) return known->second;
   std::vector<pid_t> asked = pids_;
-  std::ranges::copy(all_processes(), std::back_inserter(asked));
+  std::ranges::copy(process::all_processes(), std::back_inserter(asked));
   for (const pid_t pid : asked) {
     const auto distance = find_distance(pid, *point.binary, call);
     std::array<std::byte, 8> word{};
-    if (!distance || !ProcessMemory(pid).read(call.slot->value + *distance, word)) continue;
+    if (!distance || !process::ProcessMemory(pid).read(call.slot->value + *distance, word))
+      continue;
     const VirtualAddress target{read_at<std::uint64_t>(word, 0).value_or(0) - *distance};
     const auto reader = binaries_.of(point).functions();
     if (!reader || !(*reader)->function_at(point, target))
@@ -55,8 +57,9 @@ std::optional<VirtualAddress> TailCallFollower::read_slot(const ProbePoint& poin
   return known->second;
 }
 
-Result<VirtualAddress> TailCallFollower::find_target(const ProbePoint& point,
-                                                     const FunctionReturns::TailCall& call) {
+Result<VirtualAddress>
+TailCallFollower::find_target(const resolve::ProbePoint& point,
+                              const resolve::FunctionReturns::TailCall& call) {
   const auto reader = binaries_.of(point).functions();
   if (!reader) return fail(reader.error());
   if (!call.slot)
@@ -74,14 +77,14 @@ Result<VirtualAddress> TailCallFollower::find_target(const ProbePoint& point,
       "its target is chosen by an IFUNC resolver, and no process was found that maps it"));
 }
 
-Result<TailCallFollower::Callee> TailCallFollower::read_again(const ProbePoint& point,
+Result<TailCallFollower::Callee> TailCallFollower::read_again(const resolve::ProbePoint& point,
                                                               VirtualAddress address) {
   TracedBinary& binary = binaries_.of(point);
   const auto reader = binary.functions();
   if (!reader) return fail(reader.error());
   auto callee = (*reader)->function_at(point, address);
   if (!callee) return fail(unsupported("its target is not the start of a known function"));
-  if ((*reader)->language_of(*callee) == CodeLanguage::java)
+  if ((*reader)->language_of(*callee) == resolve::CodeLanguage::java)
     return fail(unsupported("its target is Java code"));
   auto returns = binary.returns(*callee);
   if (!returns) return fail(std::move(returns).error());
@@ -93,16 +96,17 @@ Result<TailCallFollower::Callee> TailCallFollower::read_again(const ProbePoint& 
     return fail(unsupported(fmt::format("the code of '{}' is in {} pieces", display_name(*callee),
                                         returns->code.size())));
   const auto is_safe = [&](FileOffset offset) {
-    return (*reader)->effect_at(offset, replaced_).kind == ProbeEffect::Kind::safe;
+    return (*reader)->effect_at(offset, replaced_).kind == insn::ProbeEffect::Kind::safe;
   };
   if (!std::ranges::all_of(returns->returns, is_safe) ||
-      !std::ranges::all_of(returns->tail_calls, is_safe, &FunctionReturns::TailCall::offset))
+      !std::ranges::all_of(returns->tail_calls, is_safe,
+                           &resolve::FunctionReturns::TailCall::offset))
     return fail(unsupported(
         fmt::format("an exit of '{}' cannot be probed without harm", display_name(*callee))));
   return Callee{.point = std::move(*callee), .returns = std::move(*returns)};
 }
 
-Result<const TailCallFollower::Callee*> TailCallFollower::read(const ProbePoint& point,
+Result<const TailCallFollower::Callee*> TailCallFollower::read(const resolve::ProbePoint& point,
                                                                VirtualAddress address) {
   const Location location{point.binary.get(), address};
   auto known = callees_.find(location);
@@ -113,7 +117,8 @@ Result<const TailCallFollower::Callee*> TailCallFollower::read(const ProbePoint&
 // Visits each function once: one that jumps back to another is left where that is left. A jump to
 // the function at the point, whose entry probe begins another call, is not followed.
 Result<TailCallFollower::Reached>
-TailCallFollower::collect(const ProbePoint& point, const std::vector<VirtualAddress>& first) {
+TailCallFollower::collect(const resolve::ProbePoint& point,
+                          const std::vector<VirtualAddress>& first) {
   struct Step {
     VirtualAddress address;
     std::size_t depth = 1;
@@ -142,12 +147,12 @@ TailCallFollower::collect(const ProbePoint& point, const std::vector<VirtualAddr
   for (std::size_t i = 0; i < steps.size(); ++i) {
     const auto callee = read(point, steps[i].address);
     if (!callee) return fail(callee.error());
-    const FunctionReturns& function = (*callee)->returns;
+    const resolve::FunctionReturns& function = (*callee)->returns;
     const std::size_t depth = steps[i].depth;
     reached.names.emplace(steps[i].address, display_name((*callee)->point));
     for (const FileOffset offset : function.returns)
       add({.offset = offset, .function = &function, .depth = depth});
-    for (const FunctionReturns::TailCall& call : function.tail_calls) {
+    for (const resolve::FunctionReturns::TailCall& call : function.tail_calls) {
       CalleeExit exit{.offset = call.offset, .call = &call, .function = &function, .depth = depth};
       if (!call.returns)
         if (const auto target = find_target(point, call); target && goes_on(*target, depth)) {
@@ -161,15 +166,15 @@ TailCallFollower::collect(const ProbePoint& point, const std::vector<VirtualAddr
 }
 
 // Returns why the exits are not probed; nullopt if they can be.
-std::optional<Error> TailCallFollower::find_obstacle(const ProbePoint& point,
-                                                     const FunctionReturns& own,
+std::optional<Error> TailCallFollower::find_obstacle(const resolve::ProbePoint& point,
+                                                     const resolve::FunctionReturns& own,
                                                      std::span<const CalleeExit> exits) const {
   if (exits.size() > max_exits)
     return unsupported(fmt::format("{} exits would have to be probed, expected at most {}",
                                    exits.size(), max_exits));
   const auto is_own = [&](FileOffset offset) {
     return std::ranges::find(own.returns, offset) != own.returns.end() ||
-           std::ranges::find(own.tail_calls, offset, &FunctionReturns::TailCall::offset) !=
+           std::ranges::find(own.tail_calls, offset, &resolve::FunctionReturns::TailCall::offset) !=
                own.tail_calls.end();
   };
   for (const CalleeExit& exit : exits) {
@@ -182,11 +187,13 @@ std::optional<Error> TailCallFollower::find_obstacle(const ProbePoint& point,
   return std::nullopt;
 }
 
-FollowedCalls TailCallFollower::follow(const ProbePoint& point, const FunctionReturns& own) {
+FollowedCalls TailCallFollower::follow(const resolve::ProbePoint& point,
+                                       const resolve::FunctionReturns& own) {
   FollowedCalls followed;
   std::vector<VirtualAddress> first;
   // Returns the target of the jump if what it leads to can be probed.
-  const auto find_first = [&](const FunctionReturns::TailCall& call) -> Result<VirtualAddress> {
+  const auto find_first =
+      [&](const resolve::FunctionReturns::TailCall& call) -> Result<VirtualAddress> {
     const auto target = find_target(point, call);
     if (!target) return fail(target.error());
     if (*target == point.address) return fail(unsupported("it begins the function anew"));
@@ -196,7 +203,7 @@ FollowedCalls TailCallFollower::follow(const ProbePoint& point, const FunctionRe
       return fail(std::move(*obstacle));
     return *target;
   };
-  for (const FunctionReturns::TailCall& call : own.tail_calls) {
+  for (const resolve::FunctionReturns::TailCall& call : own.tail_calls) {
     if (call.returns) continue;
     const auto target = find_first(call);
     if (target)
@@ -224,4 +231,4 @@ FollowedCalls TailCallFollower::follow(const ProbePoint& point, const FunctionRe
 
 std::vector<std::string> TailCallFollower::names() const { return {names_.begin(), names_.end()}; }
 
-} // namespace uprobectl
+} // namespace uprobectl::trace

@@ -14,17 +14,17 @@
 #include <utility>
 #include <vector>
 
-namespace uprobectl {
+namespace uprobectl::trace {
 
 // An exit of a function that is jumped to.
 struct CalleeExit {
   FileOffset offset;
   // A jump out of it that is not followed, or through a slot; null: a return instruction.
-  const FunctionReturns::TailCall* call = nullptr;
-  const FunctionReturns* function = nullptr; // whose exit it is
+  const resolve::FunctionReturns::TailCall* call = nullptr;
+  const resolve::FunctionReturns* function = nullptr; // whose exit it is
   std::optional<VirtualAddress> callee = {}; // the jump is followed if its slot has this address
   std::size_t depth = 0;                     // how many jumps lead to the function
-  ProbeEffect effect = {};
+  insn::ProbeEffect effect = {};
 };
 
 // The jumps out of a function that are followed, and those that are not.
@@ -46,43 +46,45 @@ public:
   static constexpr std::size_t max_sharing = 8;
 
   // `pids`: processes that tell first what an IFUNC resolver has chosen.
-  TailCallFollower(BinaryCache& binaries, OptimizedNops replaced, std::vector<pid_t> pids)
+  TailCallFollower(BinaryCache& binaries, insn::OptimizedNops replaced, std::vector<pid_t> pids)
       : binaries_(binaries), replaced_(replaced), pids_(std::move(pids)) {}
 
   // Returns where calls of the function at the point, whose exits are `own`, return after a jump.
   // Refers to `own` and to the follower.
-  FollowedCalls follow(const ProbePoint& point, const FunctionReturns& own);
+  FollowedCalls follow(const resolve::ProbePoint& point, const resolve::FunctionReturns& own);
   // The functions that are jumped to, as display_name() writes them, by name.
   std::vector<std::string> names() const;
 
 private:
   struct Callee {
-    ProbePoint point;
-    FunctionReturns returns;
+    resolve::ProbePoint point;
+    resolve::FunctionReturns returns;
   };
-  using Location = std::pair<const ProbedBinary*, VirtualAddress>;
+  using Location = std::pair<const resolve::ProbedBinary*, VirtualAddress>;
 
-  Result<VirtualAddress> find_target(const ProbePoint& point,
-                                     const FunctionReturns::TailCall& call);
-  std::optional<VirtualAddress> read_slot(const ProbePoint& point,
-                                          const FunctionReturns::TailCall& call);
-  Result<const Callee*> read(const ProbePoint& point, VirtualAddress address);
-  Result<Callee> read_again(const ProbePoint& point, VirtualAddress address);
+  Result<VirtualAddress> find_target(const resolve::ProbePoint& point,
+                                     const resolve::FunctionReturns::TailCall& call);
+  std::optional<VirtualAddress> read_slot(const resolve::ProbePoint& point,
+                                          const resolve::FunctionReturns::TailCall& call);
+  Result<const Callee*> read(const resolve::ProbePoint& point, VirtualAddress address);
+  Result<Callee> read_again(const resolve::ProbePoint& point, VirtualAddress address);
   struct Reached {
     std::vector<CalleeExit> exits;
     std::map<VirtualAddress, std::string> names; // of the functions
   };
-  Result<Reached> collect(const ProbePoint& point, const std::vector<VirtualAddress>& first);
-  std::optional<Error> find_obstacle(const ProbePoint& point, const FunctionReturns& own,
+  Result<Reached> collect(const resolve::ProbePoint& point,
+                          const std::vector<VirtualAddress>& first);
+  std::optional<Error> find_obstacle(const resolve::ProbePoint& point,
+                                     const resolve::FunctionReturns& own,
                                      std::span<const CalleeExit> exits) const;
 
   BinaryCache& binaries_;
-  OptimizedNops replaced_;
+  insn::OptimizedNops replaced_;
   std::vector<pid_t> pids_;
   std::map<Location, Result<Callee>> callees_;
   std::map<Location, std::optional<VirtualAddress>> slots_; // what they were found to have
-  std::map<std::pair<const ProbedBinary*, FileOffset>, std::size_t> sharing_; // by exit
+  std::map<std::pair<const resolve::ProbedBinary*, FileOffset>, std::size_t> sharing_; // by exit
   std::set<std::string> names_;
 };
 
-} // namespace uprobectl
+} // namespace uprobectl::trace

@@ -14,7 +14,7 @@
 
 #include <chrono>
 
-namespace uprobectl {
+namespace uprobectl::trace {
 
 // A program of an object or a folder of pins that --program-name chooses.
 struct ProgramChoice {
@@ -27,17 +27,17 @@ struct UserProgramRequest {
   std::vector<std::string> paths;     // of object files, or of pins and folders of pins
   bool pinned = false;                // the paths are those of pins and folders
   std::vector<ProgramChoice> choices; // among the programs of the objects; empty: all of them
-  ObjectSettings settings;            // of the objects, before they are loaded
+  bpf::ObjectSettings settings;       // of the objects, before they are loaded
   bool shares_maps = false;           // maps of one name and type are one map of all objects
   std::string kernel_types = {};      // a file with the BTF of the kernel; empty: its own
   // Names or pins of buffers to read and tables to show at the end; empty: all buffers.
   std::vector<std::string> maps;
-  std::vector<RecordTypeRequest> record_types = {}; // of the records in the buffers
-  std::vector<ShownAsRule> shown_as = {};           // members of records and entries
-  bool clears_maps = false;                         // after they are printed
-  std::uint64_t cookie = 0;                         // the program receives it with each hit
-  bool printk = false;                              // show what it prints with bpf_printk
-  bool direction_by_section = true;                 // probe entry or return as the section says
+  std::vector<events::RecordTypeRequest> record_types = {}; // of the records in the buffers
+  std::vector<values::ShownAsRule> shown_as = {};           // members of records and entries
+  bool clears_maps = false;                                 // after they are printed
+  std::uint64_t cookie = 0;                                 // the program receives it with each hit
+  bool printk = false;                                      // show what it prints with bpf_printk
+  bool direction_by_section = true; // probe entry or return as the section says
 };
 
 // How the returns of functions are probed (trace/returns.hpp).
@@ -66,10 +66,12 @@ struct CommandOutput {
 struct ProbeSelection {
   // TARGET as typed; empty: the sections of the program name probes.
   std::string target;
-  TargetOptions target_options; // its pids are ignored: they follow from the process filter
-  std::vector<TargetedFunction> functions; // as typed, each with its own TARGET or `target`
+  resolve::TargetOptions
+      target_options; // its pids are ignored: they follow from the process filter
+  std::vector<resolve::TargetedFunction>
+      functions;                           // as typed, each with its own TARGET or `target`
   bool static_probes = false;              // `functions` are PROVIDER:NAME patterns
-  ResolveOptions resolve_options;          // how FUNCTIONs are resolved
+  resolve::ResolveOptions resolve_options; // how FUNCTIONs are resolved
   std::vector<std::string> excluded;       // patterns of names to skip
   ReturnAt return_at = ReturnAt::automatic;
   bool keep_going = false; // attach the other probes if some FUNCTIONs fail
@@ -78,10 +80,10 @@ struct ProbeSelection {
   bool returns_are_optional = false;
   // Functions whose first hit starts or stops the recording, for the whole run. With start_on,
   // nothing is recorded before. A stop ends the run. They are probed in addition.
-  std::vector<TargetedFunction> start_on = {};
-  std::vector<TargetedFunction> stop_on = {};
+  std::vector<resolve::TargetedFunction> start_on = {};
+  std::vector<resolve::TargetedFunction> stop_on = {};
   // Functions of --until: each hit is a trigger (KeepSpec). They are probed in addition.
-  std::vector<TargetedFunction> until = {};
+  std::vector<resolve::TargetedFunction> until = {};
   // Has the points of all FUNCTIONs; null: they are resolved.
   std::shared_ptr<const plans::AttachPlan> plan = {};
 };
@@ -114,9 +116,9 @@ struct AggregateSpec {
 struct StackOutputs {
   std::optional<std::string> save_dir; // directory for stacks that are truncated or incomplete
   bool hides_events = false;           // events are counted but not written
-  FlameView view = FlameView::callees; // of flame graphs
+  output::FlameView view = output::FlameView::callees; // of flame graphs
   // What a stack weighs: also `latency`; nullopt: 1, or the latency of paired calls.
-  std::optional<SummedValue> weight = {};
+  std::optional<events::SummedValue> weight = {};
   // The kernel follows frame pointers, although the stacks were to be unwound (with spans).
   bool replaces_unwinding = false;
 };
@@ -125,13 +127,13 @@ struct StackOutputs {
 struct GraphSpec {
   bool shows_calls = false; // as a tree, instead of events
   bool reports = false;     // at the end
-  ReportOptions report = {};
-  std::vector<TargetedFunction> roots = {}; // only calls below these functions, if any
-  std::optional<std::uint32_t> depth = {};  // only this many levels
-  std::chrono::nanoseconds min_latency{0};  // of the calls that are shown
+  output::ReportOptions report = {};
+  std::vector<resolve::TargetedFunction> roots = {}; // only calls below these functions, if any
+  std::optional<std::uint32_t> depth = {};           // only this many levels
+  std::chrono::nanoseconds min_latency{0};           // of the calls that are shown
   // Only trees whose root has taken as long and fulfils the filter, if it has expressions.
   std::chrono::nanoseconds root_min_latency{0};
-  Filter root_filter = {};
+  events::Filter root_filter = {};
   std::size_t max_functions = default_max_functions;
   bool entry_decides = false; // CaptureSpec::entry_decides
 
@@ -148,7 +150,7 @@ struct KeepSpec {
   // How much before and after each trigger: a time, or else a number of events.
   std::optional<std::chrono::nanoseconds> time = {};
   std::uint64_t events = 0;
-  std::vector<Filter> conditions = {};             // each with one expression
+  std::vector<events::Filter> conditions = {};     // each with one expression
   std::size_t max_bytes = std::size_t{256} << 20U; // of the events that wait, about
 };
 
@@ -178,23 +180,23 @@ struct RunLimits {
 struct AttachRequest {
   ProbeSelection probes;
   ProcessFilter processes;
-  CaptureSpec capture; // what a hit collects
+  events::CaptureSpec capture; // what a hit collects
   // Pair calls if a function with a known prototype is probed (share/prototypes).
   bool pairs_known_calls = false;
   AggregateSpec aggregates;
   StackOutputs stacks;
   // If not empty, the points of these spans are probed instead of `probes.functions`.
-  std::vector<SpanSpec> spans = {};
+  std::vector<events::SpanSpec> spans = {};
   std::optional<OpenSpans> open_spans = {};
   std::optional<GraphSpec> graph = {};
   std::optional<KeepSpec> keep = {}; // nullopt: events are written as they come
-  std::vector<ExportRequest> exports = {};
+  std::vector<output::ExportRequest> exports = {};
   std::optional<SystemTraceSpec> system_trace = {};
   std::string title = {}; // of exports: the command line
   RunLimits limits;
   std::optional<UserProgramRequest> program; // nullopt: the built-in one
-  std::optional<Mechanism> mechanism;        // nullopt: the first of the preference order
-  std::optional<RecordBuffer>
+  std::optional<probe::Mechanism> mechanism; // nullopt: the first of the preference order
+  std::optional<bpf::RecordBuffer>
       buffer;              // of the built-in program; nullopt: the first of the preference order
   bool no_fault = false;   // do not wait for memory that is not resident
   bool dry_run = false;    // print the probe points and exit
@@ -202,11 +204,11 @@ struct AttachRequest {
 };
 
 // Returns the TARGETs of the functions, each once, in their order.
-std::vector<std::string> list_targets(std::span<const TargetedFunction> functions);
+std::vector<std::string> list_targets(std::span<const resolve::TargetedFunction> functions);
 
 // Returns what exports need to know of the run, and what saved runs keep for them: all but its
 // start and the names of processes.
-ExportedRun describe_exported_run(const AttachRequest& request);
+output::ExportedRun describe_exported_run(const AttachRequest& request);
 
 // Returns a usage error if parts of the request contradict each other.
 Result<void> check_request(const AttachRequest& request);
@@ -234,6 +236,6 @@ struct AttachOutcome {
 // with ErrorKind::interrupted before. Errors of single FUNCTIONs or probes are reported at once
 // (Output::has_failed). The caller reports the returned Error, which says why the run failed. When
 // this returns, nothing of the run is left in the kernel.
-Result<AttachOutcome> run_attach(const AttachRequest& request, Output& output);
+Result<AttachOutcome> run_attach(const AttachRequest& request, output::Output& output);
 
-} // namespace uprobectl
+} // namespace uprobectl::trace

@@ -3,27 +3,27 @@
 
 #include "output/format.hpp"
 
-namespace uprobectl {
+namespace uprobectl::trace {
 
 namespace {
 
-const std::string& text_of(const Filter& condition) {
+const std::string& text_of(const events::Filter& condition) {
   return condition.expressions.front().typed->text;
 }
 
 } // namespace
 
-Result<EventTriggers> EventTriggers::make(const KeepSpec& spec, Output& output) {
+Result<EventTriggers> EventTriggers::make(const KeepSpec& spec, output::Output& output) {
   EventTriggers made(output);
-  for (const Filter& each : spec.conditions) {
-    auto evaluated = EventFilter::make(each, {.is_live = true});
+  for (const events::Filter& each : spec.conditions) {
+    auto evaluated = events::EventFilter::make(each, {.is_live = true});
     if (!evaluated) return fail(std::move(evaluated).error());
     made.conditions_.push_back({.filter = &each, .evaluated = std::move(*evaluated)});
   }
   return made;
 }
 
-void EventTriggers::add_probe(const Probe& probe, const PointDescription& description) {
+void EventTriggers::add_probe(const Probe& probe, const events::PointDescription& description) {
   const auto number = static_cast<std::uint32_t>(probe.number);
   if (!probe.is_recorded) {
     if ((probe.bounds & ENDS_WAITING) != 0) functions_.emplace(number, display_name(probe.point));
@@ -42,7 +42,7 @@ Result<void> EventTriggers::check() const {
   return {};
 }
 
-bool EventTriggers::take(Bytes /*record*/, Event& event) {
+bool EventTriggers::take(Bytes /*record*/, events::Event& event) {
   if (const auto function = functions_.find(event.probe); function != functions_.end()) {
     event.trigger = &function->second;
     event.is_only_trigger = true;
@@ -50,10 +50,10 @@ bool EventTriggers::take(Bytes /*record*/, Event& event) {
   }
   for (const Condition& each : conditions_) {
     const auto decision = each.evaluated.decide(event);
-    if (decision == EventFilter::Decision::undecided)
+    if (decision == events::EventFilter::Decision::undecided)
       output_->warn_once("a value that --until compares could not be read: such hits are not "
                          "triggers");
-    if (decision != EventFilter::Decision::holds) continue;
+    if (decision != events::EventFilter::Decision::holds) continue;
     event.trigger = &text_of(*each.filter);
     break;
   }
@@ -61,10 +61,10 @@ bool EventTriggers::take(Bytes /*record*/, Event& event) {
 }
 
 Result<RecordTriggers> RecordTriggers::make(const KeepSpec& spec,
-                                            std::span<const ValueType> types) {
+                                            std::span<const values::ValueType> types) {
   RecordTriggers made;
-  for (const Filter& each : spec.conditions) {
-    auto evaluated = RecordFilter::make(each);
+  for (const events::Filter& each : spec.conditions) {
+    auto evaluated = events::RecordFilter::make(each);
     if (!evaluated) return fail(std::move(evaluated).error());
     if (auto checked = evaluated->check(types); !checked) return fail(std::move(checked).error());
     made.conditions_.push_back({.text = &text_of(each), .evaluated = std::move(*evaluated)});
@@ -72,7 +72,7 @@ Result<RecordTriggers> RecordTriggers::make(const KeepSpec& spec,
   return made;
 }
 
-void RecordTriggers::mark(Event& event) {
+void RecordTriggers::mark(events::Event& event) {
   for (Condition& each : conditions_) {
     if (!each.evaluated.holds(event)) continue;
     event.trigger = each.text;
@@ -80,4 +80,4 @@ void RecordTriggers::mark(Event& event) {
   }
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::trace

@@ -9,31 +9,31 @@
 #include "trace/run_part.hpp"
 #include "trace/trace.hpp"
 
-namespace uprobectl {
+namespace uprobectl::trace {
 
 // Of the built-in program: events that fulfil a condition, and hits of functions.
 class EventTriggers final : public RunPart {
 public:
   // Borrows the arguments. Fails as EventFilter::make() does.
-  static Result<EventTriggers> make(const KeepSpec& spec, Output& output);
+  static Result<EventTriggers> make(const KeepSpec& spec, output::Output& output);
 
   // Compiles the conditions for the events of a probe.
-  void add_probe(const Probe& probe, const PointDescription& description);
+  void add_probe(const Probe& probe, const events::PointDescription& description);
   // Call it when all probes are added. Fails if no probe has the values of a condition; warns of
   // those that do not have them.
   Result<void> check() const;
 
   // Sets what of --until the event fulfils.
-  bool take(Bytes record, Event& event) override;
+  bool take(Bytes record, events::Event& event) override;
 
 private:
-  explicit EventTriggers(Output& output) : output_(&output) {}
+  explicit EventTriggers(output::Output& output) : output_(&output) {}
 
   struct Condition {
-    const Filter* filter = nullptr;
-    EventFilter evaluated;
+    const events::Filter* filter = nullptr;
+    events::EventFilter evaluated;
   };
-  Output* output_;
+  output::Output* output_;
   std::vector<Condition> conditions_;
   std::map<std::uint32_t, std::string> functions_; // names of those of --until, by probe
 };
@@ -42,17 +42,18 @@ private:
 class RecordTriggers {
 public:
   // Borrows the specification. Fails as RecordFilter::make() and check() do.
-  static Result<RecordTriggers> make(const KeepSpec& spec, std::span<const ValueType> types);
+  static Result<RecordTriggers> make(const KeepSpec& spec,
+                                     std::span<const values::ValueType> types);
 
   // As EventTriggers::take(). The record is as it was sent.
-  void mark(Event& event);
+  void mark(events::Event& event);
 
 private:
   struct Condition {
     const std::string* text = nullptr;
-    RecordFilter evaluated;
+    events::RecordFilter evaluated;
   };
   std::vector<Condition> conditions_;
 };
 
-} // namespace uprobectl
+} // namespace uprobectl::trace

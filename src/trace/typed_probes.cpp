@@ -11,17 +11,18 @@
 #include <algorithm>
 #include <fmt/format.h>
 
-namespace uprobectl {
+namespace uprobectl::trace {
 
 namespace {
 
 // Whether the code at the point is native and of this machine. Java methods and static probes
 // describe their arguments themselves.
-bool can_have_types(const CapturePoint& probed) {
-  const ProbePoint& point = *probed.point;
-  const bool is_native = probed.code.kind == CodeKind::native || probed.code.kind == CodeKind::go;
+bool can_have_types(const events::CapturePoint& probed) {
+  const resolve::ProbePoint& point = *probed.point;
+  const bool is_native =
+      probed.code.kind == events::CodeKind::native || probed.code.kind == events::CodeKind::go;
   return is_native && !point.static_probe && point.java == nullptr &&
-         point.kind != SymbolKind::plt && point.binary->machine.arch == host_arch;
+         point.kind != symbols::SymbolKind::plt && point.binary->machine.arch == host_arch;
 }
 
 // The canonical frame address at an instruction, from call frame information.
@@ -37,8 +38,8 @@ std::optional<dwarf::Formula> find_cfa(unwind::UnwindData& frames, VirtualAddres
 
 // The name of the function in the source. Lambdas have none: the demangled name says where one is,
 // "main::'lambda'(int)::operator()". Clones have their suffix behind it.
-std::string source_name(const ProbePoint& point, const dwarf::FunctionInfo& function) {
-  const std::string suffix = point.clone_of && is_clone(*point.symbol)
+std::string source_name(const resolve::ProbePoint& point, const dwarf::FunctionInfo& function) {
+  const std::string suffix = point.clone_of && symbols::is_clone(*point.symbol)
                                  ? point.symbol->substr(point.clone_of->size())
                                  : std::string();
   if (!function.name.contains("(anonymous struct)") || !point.demangled)
@@ -114,21 +115,21 @@ std::optional<dwarf::Variable> find_imported(const elf::Image& image, const dwar
   return std::move(variable);
 }
 
-std::uint64_t padding_of(const ProbePoint& point) {
+std::uint64_t padding_of(const resolve::ProbePoint& point) {
   constexpr std::size_t max_padding = 64; // bytes
   const auto arch = code_arch(point.binary->machine);
   const Bytes file = point.binary->file->bytes();
   if (!arch || !point.offset || point.offset->value >= file.size()) return 0;
   const Bytes code = file.subspan(point.offset->value);
-  return entry_padding(*arch, code.first(std::min(code.size(), max_padding)));
+  return insn::entry_padding(*arch, code.first(std::min(code.size(), max_padding)));
 }
 
 } // namespace
 
-dwarf::CodePoint make_code_point(const ProbePoint& point, unwind::UnwindData* frames,
+dwarf::CodePoint make_code_point(const resolve::ProbePoint& point, unwind::UnwindData* frames,
                                  std::uint64_t prologue_size) {
   dwarf::CodePoint made{.address = {point.address.value + prologue_size}};
-  made.is_clone = point.clone_of && has_other_arguments(*point.symbol);
+  made.is_clone = point.clone_of && symbols::has_other_arguments(*point.symbol);
   const bool is_inside =
       point.symbol_offset != 0 || point.inlined_into != nullptr || prologue_size != 0;
   if (!is_inside) {
@@ -139,7 +140,7 @@ dwarf::CodePoint make_code_point(const ProbePoint& point, unwind::UnwindData* fr
   return made;
 }
 
-TypedProbes::File& TypedProbes::open(const std::shared_ptr<const ProbedBinary>& binary) {
+TypedProbes::File& TypedProbes::open(const std::shared_ptr<const resolve::ProbedBinary>& binary) {
   const auto [found, is_new] = files_->try_emplace(binary);
   File& file = found->second;
   if (!is_new) return file;
@@ -188,13 +189,13 @@ void TypedProbes::find_storage(File& file, dwarf::Variable& variable) {
   }
 }
 
-const ArgumentList* TypedProbes::find_list(const ProbePoint& point) const {
+const events::ArgumentList* TypedProbes::find_list(const resolve::ProbePoint& point) const {
   const std::size_t found = lists_.find(point);
   return found < capture_.arguments.size() ? &capture_.arguments[found] : nullptr;
 }
 
-std::optional<dwarf::FunctionInfo> TypedProbes::describe(File& file, const ProbePoint& point,
-                                                         bool with_result) {
+std::optional<dwarf::FunctionInfo>
+TypedProbes::describe(File& file, const resolve::ProbePoint& point, bool with_result) {
   const auto found = file.prologues.find(point.address);
   // Another name of the function may be probed at its entry.
   const bool is_moved = found != file.prologues.end() && found->second == point.uprobe_distance;
@@ -216,28 +217,30 @@ std::optional<dwarf::FunctionInfo> TypedProbes::describe(File& file, const Probe
 }
 
 // Of the file itself all is known.
-const plans::PlannedValues* TypedProbes::planned_values(const File& file, const ProbePoint& point) {
+const plans::PlannedValues* TypedProbes::planned_values(const File& file,
+                                                        const resolve::ProbePoint& point) {
   return file.debug != nullptr ? nullptr : file.binary->values(point);
 }
 
-std::vector<ValuePath> TypedProbes::named_paths(const ArgumentList* list) const {
-  std::vector<ValuePath> paths;
+std::vector<events::ValuePath> TypedProbes::named_paths(const events::ArgumentList* list) const {
+  std::vector<events::ValuePath> paths;
   if (list != nullptr) paths = list->paths;
   for (const std::string& name : capture_.groups.names())
-    if (auto path = parse_value_path(name)) paths.push_back(std::move(*path));
+    if (auto path = events::parse_value_path(name)) paths.push_back(std::move(*path));
   for (const auto* const each : {&capture_.measured, &capture_.weight})
     if (*each) std::ranges::copy((*each)->operands, std::back_inserter(paths));
-  for (const ConditionSpec& each : capture_.filter.terms)
+  for (const events::ConditionSpec& each : capture_.filter.terms)
     if (each.path) paths.push_back(*each.path);
   if (capture_.spans.empty()) return paths;
-  for (ValuePath& each : paths)
+  for (events::ValuePath& each : paths)
     if (auto value = value_at_end(each)) each = std::move(*value);
   return paths;
 }
 
 // Whether a parameter that is asked for by name cannot be read at the entry.
-bool TypedProbes::lacks_named(const dwarf::FunctionInfo& function, const ArgumentList* list) const {
-  return std::ranges::any_of(named_paths(list), [&](const ValuePath& path) {
+bool TypedProbes::lacks_named(const dwarf::FunctionInfo& function,
+                              const events::ArgumentList* list) const {
+  return std::ranges::any_of(named_paths(list), [&](const events::ValuePath& path) {
     return std::ranges::any_of(function.variables, [&](const dwarf::Variable& each) {
       return each.name == path.variable && lacks_bytes(each);
     });
@@ -247,27 +250,28 @@ bool TypedProbes::lacks_named(const dwarf::FunctionInfo& function, const Argumen
 // Whether the run reads nothing at an entry but its parameters, which are the same behind its
 // prologue. Stacks and registers are not.
 bool TypedProbes::needs_only_parameters(const dwarf::FunctionInfo& function,
-                                        const ArgumentList* list) const {
+                                        const events::ArgumentList* list) const {
   const bool reads_entry =
       capture_.caller || capture_.registers || capture_.nest_calls || capture_.asks_for_stacks();
   if (!phases_.entry || phases_.exit || reads_entry) return false;
   if (list != nullptr && !list->arguments.empty()) return false;
-  const auto compares_caller = [&](const ConditionSpec& each) {
+  const auto compares_caller = [&](const events::ConditionSpec& each) {
     return each.built_in == COMPARE_CALLER && !has_variable(function, each.name());
   };
   return std::ranges::none_of(capture_.filter.terms, compares_caller) &&
-         std::ranges::all_of(named_paths(list), [&](const ValuePath& path) {
-           return has_variable(function, path.variable) || !parse_source_name(path.variable);
+         std::ranges::all_of(named_paths(list), [&](const events::ValuePath& path) {
+           return has_variable(function, path.variable) ||
+                  !events::parse_source_name(path.variable);
          });
 }
 
 std::expected<std::optional<PrologueEnd>, std::string>
-TypedProbes::choose_prologue(const CapturePoint& probed) {
-  const ProbePoint& point = *probed.point;
-  const bool is_function = probed.code.kind == CodeKind::native && point.symbol &&
+TypedProbes::choose_prologue(const events::CapturePoint& probed) {
+  const resolve::ProbePoint& point = *probed.point;
+  const bool is_function = probed.code.kind == events::CodeKind::native && point.symbol &&
                            point.symbol_offset == 0 && probed.known == nullptr;
   if (!probed.is_recorded || !is_function || !can_have_types(probed)) return std::nullopt;
-  const ArgumentList* const list = find_list(point);
+  const events::ArgumentList* const list = find_list(point);
   const bool shows_all =
       capture_.captures_values() && capture_.typed && list == nullptr && capture_.groups.by.empty();
   if (!shows_all && named_paths(list).empty()) return std::nullopt;
@@ -285,7 +289,7 @@ TypedProbes::choose_prologue(const CapturePoint& probed) {
   return found;
 }
 
-const std::string* TypedProbes::find_variable(const ProbePoint& point,
+const std::string* TypedProbes::find_variable(const resolve::ProbePoint& point,
                                               std::span<const std::string> names) {
   if (names.empty() || !point.binary->machine.is_64bit || point.static_probe || point.java)
     return nullptr;
@@ -296,22 +300,24 @@ const std::string* TypedProbes::find_variable(const ProbePoint& point,
   return found == names.end() ? nullptr : &*found;
 }
 
-void TypedProbes::prefer_variables(std::span<const CapturePoint> points, GroupSpec& groups) {
-  if (!uses_debug_info(capture_) || !phases_.entry || points.size() > max_whole_functions) return;
-  const auto has_argument = [](const CapturePoint& probed, std::string_view name) {
+void TypedProbes::prefer_variables(std::span<const events::CapturePoint> points,
+                                   events::GroupSpec& groups) {
+  if (!uses_debug_info(capture_) || !phases_.entry || points.size() > events::max_whole_functions)
+    return;
+  const auto has_argument = [](const events::CapturePoint& probed, std::string_view name) {
     return probed.known != nullptr && find_argument(probed.known->arguments, name) != nullptr;
   };
-  for (GroupValue& each : groups.by)
+  for (events::GroupValue& each : groups.by)
     if (each.built_in && each.built_in != BY_STACK &&
-        std::ranges::all_of(points, [&](const CapturePoint& probed) {
+        std::ranges::all_of(points, [&](const events::CapturePoint& probed) {
           return !probed.is_recorded || has_argument(probed, each.text) ||
                  find_variable(*probed.point, std::span(&each.text, 1)) != nullptr;
         }))
       each.built_in.reset();
 }
 
-Result<const TypedPoint*> TypedProbes::describe(const CapturePoint& probed) {
-  const ProbePoint& point = *probed.point;
+Result<const events::TypedPoint*> TypedProbes::describe(const events::CapturePoint& probed) {
+  const resolve::ProbePoint& point = *probed.point;
   if (!can_have_types(probed))
     return fail(ErrorKind::unsupported,
                 "it is read for native functions of this architecture only");
@@ -319,7 +325,7 @@ Result<const TypedPoint*> TypedProbes::describe(const CapturePoint& probed) {
   const plans::PlannedValues* const planned = planned_values(file, point);
   if (!file.debug && planned == nullptr)
     return fail(file.binary->has_plan() ? not_planned_error(*file.problem) : *file.problem);
-  const CapturePhases phases = phases_of(capture_, probed);
+  const events::CapturePhases phases = phases_of(capture_, probed);
   function_ = describe(file, point, phases.exit);
   if (!function_)
     return fail(ErrorKind::not_found,
@@ -328,9 +334,10 @@ Result<const TypedPoint*> TypedProbes::describe(const CapturePoint& probed) {
   return &typed_point_;
 }
 
-void TypedProbes::set_described(File& file, const ProbePoint& point, const CapturePhases& phases,
+void TypedProbes::set_described(File& file, const resolve::ProbePoint& point,
+                                const events::CapturePhases& phases,
                                 const plans::PlannedValues* planned) {
-  typed_point_ = TypedPoint{.function = &*function_};
+  typed_point_ = events::TypedPoint{.function = &*function_};
   typed_point_.at_entry = point.inlined_into == nullptr && function_->entry == point.address;
   typed_point_.is_inlined_call = point.inlined_into != nullptr;
   typed_point_.phases = phases;
@@ -359,9 +366,9 @@ void TypedProbes::set_described(File& file, const ProbePoint& point, const Captu
   };
 }
 
-Result<const TypedPoint*> TypedProbes::describe_for_plan(const ProbePoint& point) {
+Result<const events::TypedPoint*> TypedProbes::describe_for_plan(const resolve::ProbePoint& point) {
   if (!point.binary->machine.is_64bit || point.static_probe || point.java ||
-      point.kind == SymbolKind::plt)
+      point.kind == symbols::SymbolKind::plt)
     return fail(ErrorKind::unsupported, "it is read for native functions only");
   File& file = open(point.binary);
   if (!file.debug) return fail(*file.problem);
@@ -373,7 +380,8 @@ Result<const TypedPoint*> TypedProbes::describe_for_plan(const ProbePoint& point
   return &typed_point_;
 }
 
-std::optional<plans::PlannedPrologue> TypedProbes::prologue_for_plan(const ProbePoint& point) {
+std::optional<plans::PlannedPrologue>
+TypedProbes::prologue_for_plan(const resolve::ProbePoint& point) {
   File& file = open(point.binary);
   if (!file.debug || !function_ || !point.symbol || point.symbol_offset != 0) return std::nullopt;
   auto found = describe_prologue(*file.debug, file.binary->frames(), point, *function_);
@@ -389,4 +397,4 @@ std::vector<std::string> TypedProbes::warnings() const {
   return all;
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::trace

@@ -15,12 +15,12 @@
 #include <map>
 #include <set>
 
-namespace uprobectl {
+namespace uprobectl::trace {
 
 // Returns what dwarf::describe_function() needs to know about a probe point. `frames`: of the
 // image; null if it has no call frame information.
 // `prologue_size`: bytes behind the point, if it is probed behind its prologue.
-dwarf::CodePoint make_code_point(const ProbePoint& point, unwind::UnwindData* frames,
+dwarf::CodePoint make_code_point(const resolve::ProbePoint& point, unwind::UnwindData* frames,
                                  std::uint64_t prologue_size = 0);
 
 // Variables that other files may define as well, by the address of the storage in this file; the
@@ -28,20 +28,20 @@ dwarf::CodePoint make_code_point(const ProbePoint& point, unwind::UnwindData* fr
 using SharedVariables = std::map<VirtualAddress, std::optional<VirtualAddress>>;
 
 // What debug information tells about the probes of a run.
-class TypedProbes final : public TypeSource {
+class TypedProbes final : public events::TypeSource {
 public:
   // Borrows both.
-  TypedProbes(BinaryCache& binaries, const CaptureSpec& capture)
+  TypedProbes(BinaryCache& binaries, const events::CaptureSpec& capture)
       : binaries_(binaries), capture_(capture), lists_(capture.arguments),
         phases_(phases_of(capture)) {}
 
   // Calls this for the values of each point.
-  using TakeValues = std::function<void(const ValuePlan&)>;
+  using TakeValues = std::function<void(const events::ValuePlan&)>;
   void set_take_values(TakeValues take) { take_values_ = std::move(take); }
 
-  Result<const TypedPoint*> describe(const CapturePoint& probed) override;
+  Result<const events::TypedPoint*> describe(const events::CapturePoint& probed) override;
   void warn(std::string text) override { warnings_.push_back(std::move(text)); }
-  void planned(const ValuePlan& values) override {
+  void planned(const events::ValuePlan& values) override {
     if (take_values_) take_values_(values);
   }
 
@@ -50,21 +50,22 @@ public:
   // prologue cannot be used. A probe whose ProbePoint::uprobe_distance is set to it then has the
   // values of that address.
   std::expected<std::optional<PrologueEnd>, std::string>
-  choose_prologue(const CapturePoint& probed);
+  choose_prologue(const events::CapturePoint& probed);
   // Shares what the other one has found in the files.
   void take_files(const TypedProbes& other) { files_ = other.files_; }
 
   // Makes values of the names in `groups` that all functions have for an argument or a variable,
   // which come before built-in variables.
-  void prefer_variables(std::span<const CapturePoint> points, GroupSpec& groups);
+  void prefer_variables(std::span<const events::CapturePoint> points, events::GroupSpec& groups);
 
   // For make_plan(), which may be for another architecture. As describe(), of the returns as well.
-  Result<const TypedPoint*> describe_for_plan(const ProbePoint& point);
+  Result<const events::TypedPoint*> describe_for_plan(const resolve::ProbePoint& point);
   // Of the point that was described last.
-  std::optional<plans::PlannedPrologue> prologue_for_plan(const ProbePoint& point);
+  std::optional<plans::PlannedPrologue> prologue_for_plan(const resolve::ProbePoint& point);
 
   // Returns the first of the names that a parameter or variable has at the point; null if none has.
-  const std::string* find_variable(const ProbePoint& point, std::span<const std::string> names);
+  const std::string* find_variable(const resolve::ProbePoint& point,
+                                   std::span<const std::string> names);
 
   // About debug information that could not be read, and functions that could not be captured.
   std::vector<std::string> warnings() const;
@@ -83,35 +84,37 @@ private:
     // Of the functions that are probed behind it, bytes: see choose_prologue().
     std::map<VirtualAddress, std::uint64_t> prologues;
   };
-  using Files = std::map<std::shared_ptr<const ProbedBinary>, File>;
+  using Files = std::map<std::shared_ptr<const resolve::ProbedBinary>, File>;
 
-  File& open(const std::shared_ptr<const ProbedBinary>& binary);
+  File& open(const std::shared_ptr<const resolve::ProbedBinary>& binary);
   // Requires debug information, or a plan that has the values of the point.
-  static std::optional<dwarf::FunctionInfo> describe(File& file, const ProbePoint& point,
+  static std::optional<dwarf::FunctionInfo> describe(File& file, const resolve::ProbePoint& point,
                                                      bool with_result);
   // Null if debug information is read instead, or if no plan has them.
-  static const plans::PlannedValues* planned_values(const File& file, const ProbePoint& point);
-  void set_described(File& file, const ProbePoint& point, const CapturePhases& phases,
-                     const plans::PlannedValues* planned);
+  static const plans::PlannedValues* planned_values(const File& file,
+                                                    const resolve::ProbePoint& point);
+  void set_described(File& file, const resolve::ProbePoint& point,
+                     const events::CapturePhases& phases, const plans::PlannedValues* planned);
   static std::optional<dwarf::Variable> find_global(File& file, const std::string& name,
                                                     VirtualAddress code);
   void find_storage(File& file, dwarf::Variable& variable);
-  const ArgumentList* find_list(const ProbePoint& point) const;
-  bool lacks_named(const dwarf::FunctionInfo& function, const ArgumentList* list) const;
-  bool needs_only_parameters(const dwarf::FunctionInfo& function, const ArgumentList* list) const;
+  const events::ArgumentList* find_list(const resolve::ProbePoint& point) const;
+  bool lacks_named(const dwarf::FunctionInfo& function, const events::ArgumentList* list) const;
+  bool needs_only_parameters(const dwarf::FunctionInfo& function,
+                             const events::ArgumentList* list) const;
   // The values that a run asks for by name at a point.
-  std::vector<ValuePath> named_paths(const ArgumentList* list) const;
+  std::vector<events::ValuePath> named_paths(const events::ArgumentList* list) const;
 
   BinaryCache& binaries_;
-  const CaptureSpec& capture_;
-  ArgumentListIndex lists_;
-  CapturePhases phases_;
+  const events::CaptureSpec& capture_;
+  events::ArgumentListIndex lists_;
+  events::CapturePhases phases_;
   std::shared_ptr<Files> files_ = std::make_shared<Files>();
   std::vector<std::string> warnings_;
   TakeValues take_values_;
   // What describe() returns.
   std::optional<dwarf::FunctionInfo> function_;
-  TypedPoint typed_point_;
+  events::TypedPoint typed_point_;
 };
 
-} // namespace uprobectl
+} // namespace uprobectl::trace

@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 #include <ranges>
 
-namespace uprobectl {
+namespace uprobectl::trace {
 
 namespace {
 
@@ -27,7 +27,7 @@ bool has_name(std::string_view map, std::string_view name) {
 } // namespace
 
 Result<void> check_unusable_maps(const UserPrograms& programs, std::span<const std::string> named,
-                                 Output& output) {
+                                 output::Output& output) {
   const auto unusable = programs.unusable_maps();
   if (!unusable) return fail(unusable.error());
   for (const UserPrograms::UnusableMap& map : *unusable) {
@@ -46,14 +46,14 @@ Result<void> check_unusable_maps(const UserPrograms& programs, std::span<const s
   return {};
 }
 
-Result<std::vector<UserMap>> select_maps(std::span<const std::string> named,
-                                         std::vector<UserMap> known,
-                                         const std::shared_ptr<const DataTypes>& types) {
+Result<std::vector<bpf::UserMap>>
+select_maps(std::span<const std::string> named, std::vector<bpf::UserMap> known,
+            const std::shared_ptr<const values::DataTypes>& types) {
   if (named.empty()) return known;
-  std::vector<UserMap> selected;
+  std::vector<bpf::UserMap> selected;
   // `variable`: the only one that is shown; empty: all of the map.
-  const auto add = [&](UserMap map, std::string variable) {
-    if (std::ranges::any_of(selected, [&](const UserMap& each) {
+  const auto add = [&](bpf::UserMap map, std::string variable) {
+    if (std::ranges::any_of(selected, [&](const bpf::UserMap& each) {
           return each.id == map.id && each.variable == variable;
         }))
       return; // it was named twice
@@ -62,27 +62,27 @@ Result<std::vector<UserMap>> select_maps(std::span<const std::string> named,
   };
   for (const std::string& name : named) {
     if (name.find('/') != std::string::npos) {
-      auto map = open_pinned_map(name);
+      auto map = bpf::open_pinned_map(name);
       if (!map) return fail(std::move(map).error());
       // What is known of the program's own maps is more than the kernel keeps.
-      const auto own = std::ranges::find(known, map->id, &UserMap::id);
+      const auto own = std::ranges::find(known, map->id, &bpf::UserMap::id);
       add(own == known.end() ? std::move(*map) : *own, {});
       continue;
     }
     std::string variable;
-    auto found = std::ranges::find(known, name, &UserMap::name);
+    auto found = std::ranges::find(known, name, &bpf::UserMap::name);
     if (found == known.end())
-      found =
-          std::ranges::find_if(known, [&](const UserMap& map) { return has_name(map.name, name); });
+      found = std::ranges::find_if(
+          known, [&](const bpf::UserMap& map) { return has_name(map.name, name); });
     if (found == known.end()) {
-      found = std::ranges::find_if(known, [&](const UserMap& map) {
+      found = std::ranges::find_if(known, [&](const bpf::UserMap& map) {
         const std::vector<std::string> globals = list_globals(map, types);
         return std::ranges::find(globals, name) != globals.end();
       });
       variable = name;
     }
     if (found == known.end()) {
-      const std::string names = joined(known | std::views::transform(&UserMap::name));
+      const std::string names = joined(known | std::views::transform(&bpf::UserMap::name));
       return fail(Error{ErrorKind::not_found, "the program has no map '" + name + "'"}.hint(
           names.empty() ? "the program has no maps that can be shown" : "use one of: " + names));
     }
@@ -91,17 +91,17 @@ Result<std::vector<UserMap>> select_maps(std::span<const std::string> named,
   return selected;
 }
 
-std::vector<std::string> list_collecting(std::span<const UserMap> maps) {
+std::vector<std::string> list_collecting(std::span<const bpf::UserMap> maps) {
   std::vector<std::string> names;
-  for (const UserMap& map : maps) {
+  for (const bpf::UserMap& map : maps) {
     if (is_buffer(map.use)) return {};
     const bool is_constant =
         map.name.ends_with(".kconfig") || map.name.find(".rodata") != std::string::npos;
     const bool is_internal = map.name.starts_with("__bpf_usdt_");
-    const bool is_listed = map.use != MapUse::other && map.use != MapUse::bloom;
+    const bool is_listed = map.use != bpf::MapUse::other && map.use != bpf::MapUse::bloom;
     if (is_listed && !is_constant && !is_internal) names.push_back(map.name);
   }
   return names;
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::trace

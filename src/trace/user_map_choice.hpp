@@ -10,20 +10,20 @@
 #include <memory>
 #include <span>
 
-namespace uprobectl {
+namespace uprobectl::trace {
 
 // Fails if a map is unusable that is named, or whose records are read because none is named. Warns
 // of another one that a program uses.
 Result<void> check_unusable_maps(const UserPrograms& programs, std::span<const std::string> named,
-                                 Output& output);
+                                 output::Output& output);
 
 // Returns the named maps, or all. `known`: those of the programs, whose types are `types`; null:
 // they have none. Fails with not_found, and lists the maps.
-Result<std::vector<UserMap>> select_maps(std::span<const std::string> named,
-                                         std::vector<UserMap> known,
-                                         const std::shared_ptr<const DataTypes>& types);
+Result<std::vector<bpf::UserMap>>
+select_maps(std::span<const std::string> named, std::vector<bpf::UserMap> known,
+            const std::shared_ptr<const values::DataTypes>& types);
 
 // Returns the names of maps that have what a program without buffers has collected.
-std::vector<std::string> list_collecting(std::span<const UserMap> maps);
+std::vector<std::string> list_collecting(std::span<const bpf::UserMap> maps);
 
-} // namespace uprobectl
+} // namespace uprobectl::trace

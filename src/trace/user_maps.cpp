@@ -7,40 +7,42 @@
 #include <algorithm>
 #include <fmt/format.h>
 
-namespace uprobectl {
+namespace uprobectl::trace {
 
 namespace {
 
 constexpr std::size_t max_entries_shown = 1U << 16; // of one map
 
-bool is_integer(const Value& value) {
+bool is_integer(const values::Value& value) {
   return std::holds_alternative<std::int64_t>(value.value) ||
          std::holds_alternative<std::uint64_t>(value.value);
 }
 
 // Returns the sum of the values of all CPUs, modulo 2^64; nullopt if they are not integers.
-std::optional<Value> sum_of(const Value::Array& values) {
+std::optional<values::Value> sum_of(const values::Value::Array& values) {
   if (values.empty() || !std::ranges::all_of(values, is_integer)) return std::nullopt;
   std::uint64_t sum = 0;
-  for (const Value& value : values) sum += static_cast<std::uint64_t>(number_of(value).value_or(0));
+  for (const values::Value& value : values)
+    sum += static_cast<std::uint64_t>(number_of(value).value_or(0));
   if (std::holds_alternative<std::int64_t>(values.front().value))
-    return Value{static_cast<std::int64_t>(sum)};
-  return Value{sum};
+    return values::Value{static_cast<std::int64_t>(sum)};
+  return values::Value{sum};
 }
 
-std::shared_ptr<const DataTypes> load_types(const UserMap& map) {
+std::shared_ptr<const values::DataTypes> load_types(const bpf::UserMap& map) {
   if (map.btf_id == 0) return nullptr;
-  auto types = DataTypes::load_from_kernel(map.btf_id);
-  return types ? std::make_shared<const DataTypes>(std::move(*types)) : nullptr;
+  auto types = values::DataTypes::load_from_kernel(map.btf_id);
+  return types ? std::make_shared<const values::DataTypes>(std::move(*types)) : nullptr;
 }
 
-Value decode(const std::shared_ptr<const DataTypes>& types, std::uint32_t type, Bytes bytes) {
+values::Value decode(const std::shared_ptr<const values::DataTypes>& types, std::uint32_t type,
+                     Bytes bytes) {
   auto value = types && type != 0 ? types->decode(type, bytes) : std::nullopt;
-  return value ? std::move(*value) : raw_value(bytes);
+  return value ? std::move(*value) : values::raw_value(bytes);
 }
 
-std::string explain_unlisted(const UserMap& map) {
-  if (map.use == MapUse::bloom)
+std::string explain_unlisted(const bpf::UserMap& map) {
+  if (map.use == bpf::MapUse::bloom)
     return fmt::format("map '{}' is a bloom filter: it can only be asked for a value, not listed",
                        map.name);
   return fmt::format("map '{}': maps of this type cannot be shown", map.name);
@@ -49,31 +51,32 @@ std::string explain_unlisted(const UserMap& map) {
 } // namespace
 
 struct UserMapPrinter::Shape {
-  std::shared_ptr<const DataTypes> types; // null: none
-  std::vector<ShownAsRule> key_tags;
-  std::vector<ShownAsRule> value_tags;
-  std::optional<ValueType> key_type;
-  std::optional<ValueType> value_type;
+  std::shared_ptr<const values::DataTypes> types; // null: none
+  std::vector<values::ShownAsRule> key_tags;
+  std::vector<values::ShownAsRule> value_tags;
+  std::optional<values::ValueType> key_type;
+  std::optional<values::ValueType> value_type;
 
   ValueSource key() const { return {key_tags, key_type ? &*key_type : nullptr}; }
   ValueSource value() const { return {value_tags, value_type ? &*value_type : nullptr}; }
 };
 
-std::vector<std::string> list_globals(const UserMap& map,
-                                      const std::shared_ptr<const DataTypes>& object_types) {
+std::vector<std::string>
+list_globals(const bpf::UserMap& map,
+             const std::shared_ptr<const values::DataTypes>& object_types) {
   std::vector<std::string> names;
   if (!has_globals(map)) return names;
   const auto types = map.has_object_types ? object_types : load_types(map);
   if (!types) return names;
   const std::vector<std::byte> nothing(map.value_size);
   const auto value = types->decode(map.value_type, nothing);
-  const auto* const members = value ? std::get_if<Value::Struct>(&value->value) : nullptr;
+  const auto* const members = value ? std::get_if<values::Value::Struct>(&value->value) : nullptr;
   if (members != nullptr)
-    for (const DataMember& member : *members) names.push_back(member.name);
+    for (const values::DataMember& member : *members) names.push_back(member.name);
   return names;
 }
 
-const UserMapPrinter::Shape& UserMapPrinter::shape_of(const UserMap& map) {
+const UserMapPrinter::Shape& UserMapPrinter::shape_of(const bpf::UserMap& map) {
   std::shared_ptr<Shape>& shape = shapes_[map.id];
   if (shape) return *shape;
   shape = std::make_shared<Shape>();
@@ -90,11 +93,11 @@ const UserMapPrinter::Shape& UserMapPrinter::shape_of(const UserMap& map) {
   return *shape;
 }
 
-void UserMapPrinter::print(const UserMap& map, const MapPrinting& how) {
+void UserMapPrinter::print(const bpf::UserMap& map, const MapPrinting& how) {
   if (is_buffer(map.use)) return;
-  if (map.use == MapUse::bloom || map.use == MapUse::other)
+  if (map.use == bpf::MapUse::bloom || map.use == bpf::MapUse::other)
     return output_.warn_once(explain_unlisted(map));
-  const bool is_queue = map.use == MapUse::queue;
+  const bool is_queue = map.use == bpf::MapUse::queue;
   // What an interval takes out of a queue, the program cannot take any more.
   const bool takes = how.clears || !how.is_interval;
   const auto table = is_queue ? take_queue(map, max_entries_shown, map.is_of_run && takes)
@@ -112,42 +115,46 @@ void UserMapPrinter::print(const UserMap& map, const MapPrinting& how) {
     output_.warn(
         fmt::format("map '{}': only the first {} entries are shown", map.name, max_entries_shown));
   if (!how.clears || is_queue) return;
-  if (map.use == MapUse::map_table || has_globals(map))
+  if (map.use == bpf::MapUse::map_table || has_globals(map))
     return output_.warn_once(fmt::format("map '{}': {} are not emptied", map.name,
                                          has_globals(map) ? "global variables" : "maps of maps"));
   if (auto cleared = clear_table(map, *table); !cleared) output_.warn_once(cleared.error().message);
 }
 
-void UserMapPrinter::write(MapEntryRecord& entry, const MapPrinting& how) {
+void UserMapPrinter::write(output::MapEntryRecord& entry, const MapPrinting& how) {
   entry.time_ns = how.time_ns;
   entry.is_interval = how.is_interval_run;
   output_.write(entry);
 }
 
-Value UserMapPrinter::decode_key(const UserMap& map, const Shape& shape, const TableEntry& entry,
-                                 std::size_t index) const {
-  if (map.use == MapUse::queue) return {std::uint64_t{index}}; // the order in which they are taken
-  if (map.use == MapUse::stack_table)                          // libbpf gives the map no types
+values::Value UserMapPrinter::decode_key(const bpf::UserMap& map, const Shape& shape,
+                                         const bpf::TableEntry& entry, std::size_t index) const {
+  if (map.use == bpf::MapUse::queue)
+    return {std::uint64_t{index}};         // the order in which they are taken
+  if (map.use == bpf::MapUse::stack_table) // libbpf gives the map no types
     return {std::uint64_t{read_at<std::uint32_t>(entry.key, 0).value_or(0)}};
   return decode(shape.types, map.key_type, entry.key);
 }
 
-Value UserMapPrinter::decode_value(const UserMap& map, const Shape& shape, Bytes bytes) {
-  if (map.use != MapUse::stack_table) return decode(shape.types, map.value_type, bytes);
-  return values_.show_stack(stack_addresses(bytes));
+values::Value UserMapPrinter::decode_value(const bpf::UserMap& map, const Shape& shape,
+                                           Bytes bytes) {
+  if (map.use != bpf::MapUse::stack_table) return decode(shape.types, map.value_type, bytes);
+  return values_.show_stack(bpf::stack_addresses(bytes));
 }
 
-void UserMapPrinter::print_entries(const UserMap& map, const Table& table, const MapPrinting& how) {
+void UserMapPrinter::print_entries(const bpf::UserMap& map, const bpf::Table& table,
+                                   const MapPrinting& how) {
   const Shape& shape = shape_of(map);
   for (std::size_t i = 0; i < table.entries.size(); ++i) {
-    const TableEntry& entry = table.entries[i];
-    if (map.use == MapUse::map_table) {
+    const bpf::TableEntry& entry = table.entries[i];
+    if (map.use == bpf::MapUse::map_table) {
       print_inner_map(map, entry, how);
       continue;
     }
-    MapEntryRecord record{.map = map.name, .key = decode_key(map, shape, entry, i), .value = {}};
-    if (map.use == MapUse::per_cpu) {
-      Value::Array values;
+    output::MapEntryRecord record{
+        .map = map.name, .key = decode_key(map, shape, entry, i), .value = {}};
+    if (map.use == bpf::MapUse::per_cpu) {
+      values::Value::Array values;
       for (const auto& value : entry.values) values.push_back(decode_value(map, shape, value));
       record.sum = sum_of(values);
       record.value = {std::move(values)};
@@ -159,36 +166,37 @@ void UserMapPrinter::print_entries(const UserMap& map, const Table& table, const
   }
 }
 
-void UserMapPrinter::print_variables(const UserMap& map, const Table& table,
+void UserMapPrinter::print_variables(const bpf::UserMap& map, const bpf::Table& table,
                                      const MapPrinting& how) {
   if (table.entries.empty()) return;
   const Shape& shape = shape_of(map);
-  MapEntryRecord record{.map = map.name,
-                        .key = {std::uint64_t{0}},
-                        .value = decode_value(map, shape, table.entries.front().values.front())};
+  output::MapEntryRecord record{.map = map.name,
+                                .key = {std::uint64_t{0}},
+                                .value =
+                                    decode_value(map, shape, table.entries.front().values.front())};
   values_.show_entry(record, shape.key(), shape.value());
   if (!map.variable.empty()) {
-    auto* const members = std::get_if<Value::Struct>(&record.value.value);
+    auto* const members = std::get_if<values::Value::Struct>(&record.value.value);
     if (members == nullptr) return;
-    const auto member = std::ranges::find(*members, map.variable, &DataMember::name);
+    const auto member = std::ranges::find(*members, map.variable, &values::DataMember::name);
     if (member == members->end()) return;
-    record.key = {Value::Name{map.variable}};
-    Value value = std::move(member->value);
+    record.key = {values::Value::Name{map.variable}};
+    values::Value value = std::move(member->value);
     record.value = std::move(value);
   }
   write(record, how);
 }
 
 // The value is the id of a map.
-void UserMapPrinter::print_inner_map(const UserMap& outer, const TableEntry& entry,
+void UserMapPrinter::print_inner_map(const bpf::UserMap& outer, const bpf::TableEntry& entry,
                                      const MapPrinting& how) {
   std::string key;
-  append_text_value(key, decode_key(outer, shape_of(outer), entry, 0));
-  auto inner = open_map_by_id(read_at<std::uint32_t>(entry.values.front(), 0).value_or(0));
+  output::append_text_value(key, decode_key(outer, shape_of(outer), entry, 0));
+  auto inner = bpf::open_map_by_id(read_at<std::uint32_t>(entry.values.front(), 0).value_or(0));
   if (!inner)
     return output_.warn_once(fmt::format("map '{}': {}", outer.name, inner.error().message));
   inner->name = fmt::format("{}[{}]", outer.name, key);
-  if (inner->use == MapUse::map_table) return; // the kernel does not nest them further
+  if (inner->use == bpf::MapUse::map_table) return; // the kernel does not nest them further
   print(*inner, how);
 }
 
@@ -196,9 +204,9 @@ void UserMapReport::print(bool is_interval) {
   MapPrinting how{.is_interval = is_interval,
                   .is_interval_run = how_.is_interval_run,
                   .time_ns = clock_ns(CLOCK_MONOTONIC)};
-  for (const UserMap& map : maps_) {
+  for (const bpf::UserMap& map : maps_) {
     const bool counts_losses =
-        std::ranges::find(counters_, map.id, &UserMap::id) != counters_.end();
+        std::ranges::find(counters_, map.id, &bpf::UserMap::id) != counters_.end();
     if (how_.clears && counts_losses)
       output_.warn_once(
           fmt::format("map '{}' is not emptied: it has the count of lost records", map.name));
@@ -215,4 +223,4 @@ void UserMapReport::report(Time /*now*/) {
 
 void UserMapReport::finish(ProgramResults& /*results*/) { print(false); }
 
-} // namespace uprobectl
+} // namespace uprobectl::trace

@@ -10,7 +10,7 @@
 
 #include <map>
 
-namespace uprobectl {
+namespace uprobectl::trace {
 
 // How maps are printed.
 struct MapPrinting {
@@ -23,27 +23,29 @@ struct MapPrinting {
 class UserMapPrinter {
 public:
   // Borrows the last two. `types`: of the programs' object; may be null.
-  UserMapPrinter(std::shared_ptr<const DataTypes> types, UserValues& values, Output& output)
+  UserMapPrinter(std::shared_ptr<const values::DataTypes> types, UserValues& values,
+                 output::Output& output)
       : types_(std::move(types)), values_(values), output_(output) {}
 
   // Writes a record for each entry of the map, nothing for a buffer. Warns if it cannot be read or
   // listed.
-  void print(const UserMap& map, const MapPrinting& how);
+  void print(const bpf::UserMap& map, const MapPrinting& how);
 
 private:
   struct Shape; // the types of a map
-  const Shape& shape_of(const UserMap& map);
-  void print_entries(const UserMap& map, const Table& table, const MapPrinting& how);
-  void print_variables(const UserMap& map, const Table& table, const MapPrinting& how);
-  void print_inner_map(const UserMap& outer, const TableEntry& entry, const MapPrinting& how);
-  void write(MapEntryRecord& entry, const MapPrinting& how);
-  Value decode_key(const UserMap& map, const Shape& shape, const TableEntry& entry,
-                   std::size_t index) const;
-  Value decode_value(const UserMap& map, const Shape& shape, Bytes bytes);
+  const Shape& shape_of(const bpf::UserMap& map);
+  void print_entries(const bpf::UserMap& map, const bpf::Table& table, const MapPrinting& how);
+  void print_variables(const bpf::UserMap& map, const bpf::Table& table, const MapPrinting& how);
+  void print_inner_map(const bpf::UserMap& outer, const bpf::TableEntry& entry,
+                       const MapPrinting& how);
+  void write(output::MapEntryRecord& entry, const MapPrinting& how);
+  values::Value decode_key(const bpf::UserMap& map, const Shape& shape,
+                           const bpf::TableEntry& entry, std::size_t index) const;
+  values::Value decode_value(const bpf::UserMap& map, const Shape& shape, Bytes bytes);
 
-  std::shared_ptr<const DataTypes> types_;
+  std::shared_ptr<const values::DataTypes> types_;
   UserValues& values_;
-  Output& output_;
+  output::Output& output_;
   std::map<std::uint32_t, std::shared_ptr<Shape>> shapes_; // by the id of the map
 };
 
@@ -56,8 +58,8 @@ public:
   };
   // Borrows all but the printer. `counters`: maps with counts of lost records, which are not
   // emptied.
-  UserMapReport(UserMapPrinter printer, std::span<const UserMap> maps,
-                std::span<const UserMap> counters, const How& how, Output& output)
+  UserMapReport(UserMapPrinter printer, std::span<const bpf::UserMap> maps,
+                std::span<const bpf::UserMap> counters, const How& how, output::Output& output)
       : printer_(std::move(printer)), maps_(maps), counters_(counters), how_(how), output_(output) {
   }
 
@@ -69,21 +71,21 @@ private:
   void print(bool is_interval);
 
   UserMapPrinter printer_;
-  std::span<const UserMap> maps_;
-  std::span<const UserMap> counters_;
+  std::span<const bpf::UserMap> maps_;
+  std::span<const bpf::UserMap> counters_;
   How how_;
-  Output& output_;
+  output::Output& output_;
   bool has_ended_ = false;
 };
 
 // Whether the map has global variables: one value, and a key without a type (Linux commit
 // 2824ecb7010f).
-inline bool has_globals(const UserMap& map) {
-  return map.use == MapUse::table && map.key_type == 0 && map.value_type != 0;
+inline bool has_globals(const bpf::UserMap& map) {
+  return map.use == bpf::MapUse::table && map.key_type == 0 && map.value_type != 0;
 }
 // Returns the names of the global variables in the map. `object_types`: of the programs' objects;
 // may be null.
-std::vector<std::string> list_globals(const UserMap& map,
-                                      const std::shared_ptr<const DataTypes>& object_types);
+std::vector<std::string> list_globals(const bpf::UserMap& map,
+                                      const std::shared_ptr<const values::DataTypes>& object_types);
 
-} // namespace uprobectl
+} // namespace uprobectl::trace

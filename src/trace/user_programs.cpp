@@ -11,18 +11,18 @@
 #include <map>
 #include <utility>
 
-namespace uprobectl {
+namespace uprobectl::trace {
 
 namespace {
 
-const ObjectProgram* find_program(const BpfObject& object, std::string_view name) {
-  const auto found = std::ranges::find(object.programs(), name, &ObjectProgram::name);
+const bpf::ObjectProgram* find_program(const bpf::BpfObject& object, std::string_view name) {
+  const auto found = std::ranges::find(object.programs(), name, &bpf::ObjectProgram::name);
   return found == object.programs().end() ? nullptr : &*found;
 }
 
 // Whether the map is that of Inspektor Gadget for the ring buffer.
-bool counts_losses_of(const UserMap& map, const UserMap& ring) {
-  return ring.use == MapUse::ring_buffer && map.name == ring.name + "_lost_samples";
+bool counts_losses_of(const bpf::UserMap& map, const bpf::UserMap& ring) {
+  return ring.use == bpf::MapUse::ring_buffer && map.name == ring.name + "_lost_samples";
 }
 
 } // namespace
@@ -42,10 +42,10 @@ Result<UserPrograms> UserPrograms::open(const AttachRequest& request, Workstatio
 
 Result<void> UserPrograms::open_pins() {
   for (const std::string& path : request_->paths) {
-    auto pinned = open_pinned_objects(path);
+    auto pinned = bpf::open_pinned_objects(path);
     if (!pinned) return fail(std::move(pinned).error());
     std::ranges::move(pinned->warnings, std::back_inserter(skipped_));
-    for (PinnedObject& each : pinned->objects) {
+    for (bpf::PinnedObject& each : pinned->objects) {
       are_one_pin_.push_back(each.is_one_pin);
       paths_.push_back(pinned->objects.size() == 1 ? path
                                                    : fmt::format("{} ({})", path, each.name));
@@ -66,7 +66,7 @@ Result<void> UserPrograms::open_objects(Workstation& workstation) {
   for (const std::string& path : request_->paths) {
     auto file = workstation.map(path);
     if (!file) return fail(std::move(file).error());
-    auto object = BpfObject::open(*file, kernel_types_ ? &*kernel_types_ : nullptr);
+    auto object = bpf::BpfObject::open(*file, kernel_types_ ? &*kernel_types_ : nullptr);
     if (!object) return fail(std::move(object).error());
     paths_.push_back(path);
     files_.emplace_back(std::move(*file));
@@ -81,7 +81,7 @@ using GlobalValues = std::vector<std::pair<std::string, std::string>>;
 
 GlobalValues with_pid(GlobalValues globals, std::string_view pid) {
   for (auto& [name, value] : globals)
-    if (value == pid_value) value = pid;
+    if (value == bpf::pid_value) value = pid;
   return globals;
 }
 
@@ -89,22 +89,22 @@ GlobalValues with_pid(GlobalValues globals, std::string_view pid) {
 
 Result<void> UserPrograms::set_up(const AttachRequest& request) {
   const ProcessFilter& processes = request.processes;
-  ObjectSettings settings = request_->settings;
+  bpf::ObjectSettings settings = request_->settings;
   const auto of_pid =
-      std::ranges::find(settings.globals, pid_value, &GlobalValues::value_type::second);
+      std::ranges::find(settings.globals, bpf::pid_value, &GlobalValues::value_type::second);
   if (of_pid != settings.globals.end() && processes.command.empty() && processes.pids.empty() &&
       processes.names.empty())
-    return fail(Error{ErrorKind::usage,
-                      fmt::format("--set {}={}: there is no process", of_pid->first, pid_value)}
+    return fail(Error{ErrorKind::usage, fmt::format("--set {}={}: there is no process",
+                                                    of_pid->first, bpf::pid_value)}
                     .hint("name one: -p PID, or -- COMMAND"));
   // Programs compare the pid with bpf_get_current_pid_tgid(), whose ids are those of the initial
   // namespace.
-  if (of_pid != settings.globals.end() && read_pid_namespace())
+  if (of_pid != settings.globals.end() && bpf::read_pid_namespace())
     return fail(
         Error{ErrorKind::unsupported,
               fmt::format("--set {}={}: in this pid namespace, the pid that the program sees "
                           "is not known",
-                          of_pid->first, pid_value)}
+                          of_pid->first, bpf::pid_value)}
             .hint(fmt::format("run uprobectl on the host, or give the pid that the process "
                               "has there: --set {}=PID",
                               of_pid->first)));
@@ -114,11 +114,11 @@ Result<void> UserPrograms::set_up(const AttachRequest& request) {
 
 Result<void> UserPrograms::set_pid_variables() {
   const GlobalValues& globals = request_->settings.globals;
-  const auto of_pid = std::ranges::find(globals, pid_value, &GlobalValues::value_type::second);
+  const auto of_pid = std::ranges::find(globals, bpf::pid_value, &GlobalValues::value_type::second);
   if (of_pid == globals.end()) return {};
   if (pids_.size() != 1)
     return fail(ErrorKind::usage,
-                fmt::format("--set {}={}: {} (expected one)", of_pid->first, pid_value,
+                fmt::format("--set {}={}: {} (expected one)", of_pid->first, bpf::pid_value,
                             counted(pids_.size(), "process", "processes")));
   return apply_settings(objects_, {.globals = with_pid(globals, std::to_string(pids_.front()))});
 }
@@ -133,7 +133,7 @@ std::vector<ProgramOfObject> UserPrograms::list_programs() const {
       if (request_->pinned) {
         if (each.program->pin.empty()) continue;
         each.is_chosen = are_one_pin_[i];
-        if (const auto id = find_program_id(each.program->loaded.fd)) {
+        if (const auto id = bpf::find_program_id(each.program->loaded.fd)) {
           const auto [same, is_new] = known.try_emplace(*id, programs.size());
           if (!is_new) {
             programs[same->second].is_chosen |= each.is_chosen;
@@ -154,7 +154,7 @@ Result<void> UserPrograms::locate(const AttachRequest& request) {
   std::ranges::move(located->skipped, std::back_inserter(skipped_));
   notes_ = std::move(located->notes);
   for (const PlacedProgram& placed : located->placed) {
-    const ObjectProgram& program = *placed.program.program;
+    const bpf::ObjectProgram& program = *placed.program.program;
     Selected selected{.object = placed.program.object, .name = program.name};
     if (!placed.is_probe()) {
       other_programs_.push_back(std::move(selected));
@@ -176,14 +176,14 @@ Result<void> UserPrograms::locate(const AttachRequest& request) {
 // A run uses one mechanism, and only session links accept session programs.
 Result<void> UserPrograms::check_kinds() const {
   const auto sessions = std::ranges::count_if(
-      selected_, [&](const Selected& each) { return uprobectl::is_session(find(each)); });
+      selected_, [&](const Selected& each) { return trace::is_session(find(each)); });
   if (sessions == 0 || static_cast<std::size_t>(sessions) == selected_.size()) return {};
   return fail(Error{ErrorKind::unsupported,
                     name_ + ": session programs and other programs cannot be attached in one run"}
                   .hint("choose one of them with --program-name"));
 }
 
-const ObjectProgram& UserPrograms::find(const Selected& selected) const {
+const bpf::ObjectProgram& UserPrograms::find(const Selected& selected) const {
   return *find_program(objects_[selected.object], selected.name);
 }
 
@@ -192,16 +192,16 @@ std::string UserPrograms::describe(const Selected& selected) const {
                      find(selected).section);
 }
 
-Result<void> UserPrograms::prepare(const KernelFeatures& features) {
+Result<void> UserPrograms::prepare(const bpf::KernelFeatures& features) {
   if (!request_->pinned) {
     // load() makes all other programs of the kind that the mechanism needs.
-    if (!selected_.empty() && is_session(0)) kind_ = ProgramKind::session;
+    if (!selected_.empty() && is_session(0)) kind_ = bpf::ProgramKind::session;
     return {};
   }
   for (Selected& each : selected_) {
-    const ObjectProgram& program = find(each);
+    const bpf::ObjectProgram& program = find(each);
     // By its section, which a name of Android's loader does not tell exactly.
-    std::optional<ProgramKind> kept;
+    std::optional<bpf::ProgramKind> kept;
     if (files_[each.object]) kept = program_kind_for(program.kind);
     const auto known = query_pinned_program(program.loaded.fd, program.pin, features, kept);
     if (!known) return fail(known.error());
@@ -216,22 +216,23 @@ Result<void> UserPrograms::prepare(const KernelFeatures& features) {
                       .hint("choose programs of one kind with --program-name NAME"));
     kind_ = known->kind;
   }
-  if (kind_ == ProgramKind::session &&
+  if (kind_ == bpf::ProgramKind::session &&
       std::ranges::any_of(probe_requests_, &ProbeRequest::static_probes))
     return fail(ErrorKind::unsupported,
                 name_ + ": a session program runs at returns, too, and a static probe has none");
   return {};
 }
 
-void warn_of_skipped_programs(const BpfObject& object, std::string_view path, Output& output) {
+void warn_of_skipped_programs(const bpf::BpfObject& object, std::string_view path,
+                              output::Output& output) {
   for (const ProgramOfObject& each : programs_of(object, path))
     if (const std::string reason = find_skip_reason(*each.program);
         !reason.empty() && each.program->loaded.fd < 0)
       output.warn(describe_skipped(each, reason));
 }
 
-void say_chosen_sizes(const BpfObject& object, std::string_view path, Output& output) {
-  for (const ObjectMap& map : object.maps())
+void say_chosen_sizes(const bpf::BpfObject& object, std::string_view path, output::Output& output) {
+  for (const bpf::ObjectMap& map : object.maps())
     if (map.chosen_size)
       output.status(fmt::format(
           "{}: map '{}' has no size, which its own loader sets: it gets {} {} "
@@ -239,7 +240,7 @@ void say_chosen_sizes(const BpfObject& object, std::string_view path, Output& ou
           path, map.name, *map.chosen_size, map.size_in_bytes ? "bytes" : "entries", map.name));
 }
 
-void UserPrograms::report_locations(bool is_dry_run, Output& output) const {
+void UserPrograms::report_locations(bool is_dry_run, output::Output& output) const {
   for (const std::string& skipped : skipped_) output.warn(skipped);
   for (const std::string& note : notes_) output.status(note);
   if (!is_dry_run) return;
@@ -247,8 +248,9 @@ void UserPrograms::report_locations(bool is_dry_run, Output& output) const {
     output.status(describe(each) + " is attached as its section says, for all processes");
 }
 
-void warn_of_private_stacks(const BpfObject& object, std::string_view path, Output& output) {
-  for (const ObjectProgram& program : object.programs())
+void warn_of_private_stacks(const bpf::BpfObject& object, std::string_view path,
+                            output::Output& output) {
+  for (const bpf::ObjectProgram& program : object.programs())
     if (program.has_private_stack)
       output.warn(
           fmt::format("{}: program '{}': threads of one CPU overwrite its local variables on "
@@ -256,7 +258,7 @@ void warn_of_private_stacks(const BpfObject& object, std::string_view path, Outp
                       path, program.name));
 }
 
-Result<void> UserPrograms::load(Mechanism mechanism, Output& output) {
+Result<void> UserPrograms::load(probe::Mechanism mechanism, output::Output& output) {
   if (std::exchange(loaded_, true)) return {};
   warn_of_guesses(output);
   mechanism_ = mechanism;
@@ -266,19 +268,20 @@ Result<void> UserPrograms::load(Mechanism mechanism, Output& output) {
   return {};
 }
 
-void UserPrograms::warn_of_guesses(Output& output) const {
-  if (!request_->direction_by_section || kind_ == ProgramKind::session) return;
+void UserPrograms::warn_of_guesses(output::Output& output) const {
+  if (!request_->direction_by_section || kind_ == bpf::ProgramKind::session) return;
   for (const ProbeRequest& request : probe_requests_)
-    if (const ObjectProgram& program = find(selected_[request.program]);
+    if (const bpf::ObjectProgram& program = find(selected_[request.program]);
         program.is_guessed && !request.static_probes)
       output.warn_once(program.pin +
                        ": whether the program is for entries or returns is not known without "
                        "what uprobectl load keeps: it is attached to entries (-r: to returns)");
 }
 
-Result<void> UserPrograms::load_object(std::size_t index, Mechanism mechanism, Output& output) {
-  BpfObject& object = objects_[index];
-  ObjectLoading loading{.kind = program_kind(mechanism), .only = {}};
+Result<void> UserPrograms::load_object(std::size_t index, probe::Mechanism mechanism,
+                                       output::Output& output) {
+  bpf::BpfObject& object = objects_[index];
+  bpf::ObjectLoading loading{.kind = program_kind(mechanism), .only = {}};
   for (const Selected& each : selected_)
     if (each.object == index && find(each).loaded.loaded_by_us) loading.only.push_back(each.name);
   for (const Selected& each : other_programs_)
@@ -294,7 +297,7 @@ Result<void> UserPrograms::load_object(std::size_t index, Mechanism mechanism, O
   return {};
 }
 
-void UserPrograms::load_copies(std::span<const std::size_t> locations, Output& output) {
+void UserPrograms::load_copies(std::span<const std::size_t> locations, output::Output& output) {
   if (!copies_.empty()) return;
   for (std::size_t limit = max_copies;; --limit) {
     copies_.assign(selected_.size(), 1);
@@ -328,23 +331,23 @@ std::size_t UserPrograms::count_copied() const {
       most = std::max(most, copies_[program]);
     }
     const auto tail_calls =
-        std::ranges::count_if(objects_[i].programs(), &ObjectProgram::is_tail_call);
+        std::ranges::count_if(objects_[i].programs(), &bpf::ObjectProgram::is_tail_call);
     sum += (most - 1) * static_cast<std::size_t>(tail_calls);
   }
   return sum;
 }
 
 // Opens and loads the objects again, with the programs that have so many copies.
-Result<std::vector<BpfObject>> UserPrograms::open_copies(std::size_t copy) const {
-  std::vector<BpfObject> opened;
+Result<std::vector<bpf::BpfObject>> UserPrograms::open_copies(std::size_t copy) const {
+  std::vector<bpf::BpfObject> opened;
   for (std::size_t i = 0; i < objects_.size(); ++i) {
     if (!files_[i]) {
-      opened.push_back(BpfObject::of_pins(paths_[i], {}));
+      opened.push_back(bpf::BpfObject::of_pins(paths_[i], {}));
       continue;
     }
-    auto object = BpfObject::open(*files_[i], kernel_types_ ? &*kernel_types_ : nullptr);
+    auto object = bpf::BpfObject::open(*files_[i], kernel_types_ ? &*kernel_types_ : nullptr);
     if (!object) return fail(std::move(object).error());
-    ObjectLoading loading{.kind = program_kind(*mechanism_), .only = {}};
+    bpf::ObjectLoading loading{.kind = program_kind(*mechanism_), .only = {}};
     for (std::size_t program = 0; program < selected_.size(); ++program) {
       if (selected_[program].object != i || copies_[program] <= copy) continue;
       loading.only.push_back(selected_[program].name);
@@ -364,18 +367,18 @@ std::size_t UserPrograms::copies(std::size_t index) const {
   return copies_.empty() ? 1 : copies_[index];
 }
 
-LoadedProgram UserPrograms::program(std::size_t index, std::size_t location) const {
+bpf::LoadedProgram UserPrograms::program(std::size_t index, std::size_t location) const {
   const Selected& selected = selected_[index];
   if (location == 0 || location >= copies(index)) return find(selected).loaded;
   return find_program(copied_[location - 1][selected.object], selected.name)->loaded;
 }
 
 bool UserPrograms::is_session(std::size_t index) const {
-  return uprobectl::is_session(find(selected_[index]));
+  return trace::is_session(find(selected_[index]));
 }
 
-Result<std::vector<ObjectLink>> UserPrograms::attach_other_programs(Output& output) {
-  std::vector<ObjectLink> links;
+Result<std::vector<bpf::ObjectLink>> UserPrograms::attach_other_programs(output::Output& output) {
+  std::vector<bpf::ObjectLink> links;
   std::vector<Selected> attached;
   for (const Selected& each : other_programs_) {
     auto link = objects_[each.object].attach_by_section(each.name);
@@ -414,13 +417,14 @@ std::uint32_t UserPrograms::find_kernel_types(std::size_t object) const {
   return 0;
 }
 
-Result<void> UserPrograms::add_object_maps(std::size_t object, std::vector<UserMap>& maps) const {
+Result<void> UserPrograms::add_object_maps(std::size_t object,
+                                           std::vector<bpf::UserMap>& maps) const {
   const auto& offset = type_offsets_[object];
-  for (const ObjectMap& map : objects_[object].maps()) {
+  for (const bpf::ObjectMap& map : objects_[object].maps()) {
     if (map.fd < 0) continue; // no program of the object is attached
-    auto described = describe_map(UniqueFd{::fcntl(map.fd, F_DUPFD_CLOEXEC, 0)});
+    auto described = bpf::describe_map(UniqueFd{::fcntl(map.fd, F_DUPFD_CLOEXEC, 0)});
     if (!described) return fail(std::move(described).error());
-    if (std::ranges::find(maps, described->id, &UserMap::id) != maps.end()) continue; // shared
+    if (std::ranges::find(maps, described->id, &bpf::UserMap::id) != maps.end()) continue; // shared
     described->name = map.name; // the kernel keeps only 15 bytes of it
     described->is_of_run = !map.is_of_pin;
     if (!request_->shares_maps) described->object = object;
@@ -435,8 +439,8 @@ Result<void> UserPrograms::add_object_maps(std::size_t object, std::vector<UserM
   return {};
 }
 
-Result<std::vector<UserMap>> UserPrograms::maps() const {
-  std::vector<UserMap> maps;
+Result<std::vector<bpf::UserMap>> UserPrograms::maps() const {
+  std::vector<bpf::UserMap> maps;
   for (std::size_t i = 0; i < objects_.size(); ++i) {
     if (files_[i]) {
       if (auto added = add_object_maps(i, maps); !added) return fail(std::move(added).error());
@@ -445,8 +449,8 @@ Result<std::vector<UserMap>> UserPrograms::maps() const {
     if (std::ranges::find(selected_, i, &Selected::object) == selected_.end()) continue;
     auto found = find_pinned_maps(objects_[i], pinned_maps_[i], find_kernel_types(i));
     if (!found) return fail(std::move(found).error());
-    for (UserMap& map : *found)
-      if (std::ranges::find(maps, map.id, &UserMap::id) == maps.end())
+    for (bpf::UserMap& map : *found)
+      if (std::ranges::find(maps, map.id, &bpf::UserMap::id) == maps.end())
         maps.push_back(std::move(map));
   }
   return maps;
@@ -455,12 +459,12 @@ Result<std::vector<UserMap>> UserPrograms::maps() const {
 Result<std::vector<UserPrograms::UnusableMap>> UserPrograms::unusable_maps() const {
   std::vector<UnusableMap> unusable;
   for (std::size_t i = 0; i < objects_.size(); ++i)
-    for (const ObjectMap& map : objects_[i].maps()) {
+    for (const bpf::ObjectMap& map : objects_[i].maps()) {
       if (!map.pin_problem) continue;
       UnusableMap found{.name = map.name, .problem = *map.pin_problem, .is_buffer = map.is_buffer};
       for (const Selected& each : selected_) {
         if (each.object != i) continue;
-        const auto used = list_map_ids(find(each).loaded.fd);
+        const auto used = bpf::list_map_ids(find(each).loaded.fd);
         if (!used) return fail(used.error());
         found.is_used |= std::ranges::find(*used, map.pinned_id) != used->end();
       }
@@ -469,8 +473,8 @@ Result<std::vector<UserPrograms::UnusableMap>> UserPrograms::unusable_maps() con
   return unusable;
 }
 
-std::shared_ptr<const DataTypes> UserPrograms::read_types(Output& output) {
-  std::shared_ptr<DataTypes> types;
+std::shared_ptr<const values::DataTypes> UserPrograms::read_types(output::Output& output) {
+  std::shared_ptr<values::DataTypes> types;
   type_offsets_.assign(objects_.size(), std::nullopt);
   const auto warn = [&](const std::string& file, const Error& problem) {
     if (problem.kind != ErrorKind::not_found)
@@ -480,8 +484,8 @@ std::shared_ptr<const DataTypes> UserPrograms::read_types(Output& output) {
     const std::uint32_t kernel_types = find_kernel_types(i);
     if (!files_[i] && kernel_types == 0) continue;
     const auto btf = objects_[i].type_information();
-    auto known = !files_[i] ? DataTypes::load_from_kernel(kernel_types)
-                 : btf      ? DataTypes::parse(*btf)
+    auto known = !files_[i] ? values::DataTypes::load_from_kernel(kernel_types)
+                 : btf      ? values::DataTypes::parse(*btf)
                             : fail(btf.error());
     if (!known) {
       warn(paths_[i], known.error());
@@ -489,7 +493,7 @@ std::shared_ptr<const DataTypes> UserPrograms::read_types(Output& output) {
       types->begin_object(i);
       type_offsets_[i] = types->add(*known);
     } else {
-      types = std::make_shared<DataTypes>(std::move(*known));
+      types = std::make_shared<values::DataTypes>(std::move(*known));
       types->begin_object(i, 1);
       type_offsets_[i] = 0;
     }
@@ -501,7 +505,7 @@ std::shared_ptr<const DataTypes> UserPrograms::read_types(Output& output) {
       warn(paths_[i], debug.error());
       continue;
     }
-    if (!types) types = std::make_shared<DataTypes>();
+    if (!types) types = std::make_shared<values::DataTypes>();
     types->begin_object(i);
     types->add(*debug);
     for (const std::string& problem : debug->warnings())
@@ -510,7 +514,7 @@ std::shared_ptr<const DataTypes> UserPrograms::read_types(Output& output) {
   return types;
 }
 
-Result<void> UserStaticProbes::load(std::span<const UserMap> tables, std::span<Probe> probes,
+Result<void> UserStaticProbes::load(std::span<const bpf::UserMap> tables, std::span<Probe> probes,
                                     std::uint64_t cookie, bool supports_cookies) {
   specs_.reset(); // before it is filled again
   cautions_.clear();
@@ -522,7 +526,7 @@ Result<void> UserStaticProbes::load(std::span<const UserMap> tables, std::span<P
     return fail(Error{ErrorKind::unsupported,
                       "the mechanism has no cookies, which usdt.bpf.h needs to find the arguments"}
                     .hint("use --mechanism multi or perf on Linux 5.15 or later"));
-  auto specs = UsdtSpecs::open(tables.front());
+  auto specs = bpf::UsdtSpecs::open(tables.front());
   if (!specs) return fail(std::move(specs).error());
   specs_ = std::move(*specs);
   return add(probes, cookie);
@@ -531,19 +535,19 @@ Result<void> UserStaticProbes::load(std::span<const UserMap> tables, std::span<P
 Result<void> UserStaticProbes::add(std::span<Probe> probes, std::uint64_t cookie) {
   std::map<std::string, std::uint32_t> known; // points with the same arguments share an entry
   for (Probe& probe : probes) {
-    const ProbePoint& point = probe.point;
+    const resolve::ProbePoint& point = probe.point;
     if (!point.static_probe) continue;
-    const StaticProbeLocation location{.probe = point.static_probe.get(),
-                                       .address = uprobe_address(point)};
+    const events::StaticProbeLocation location{.probe = point.static_probe.get(),
+                                               .address = uprobe_address(point)};
     const bool is_64bit = point.binary->machine.is_64bit;
     const auto [entry, is_new] =
         known.try_emplace((is_64bit ? "64 " : "32 ") + reading_key(location));
     if (is_new) {
-      UsdtSpecs::Spec spec{.arguments = make_static_readings(location), .cookie = cookie};
+      bpf::UsdtSpecs::Spec spec{.arguments = make_static_readings(location), .cookie = cookie};
       for (std::size_t n = 0; n < spec.arguments.size(); ++n) {
         std::optional<reading>& argument = spec.arguments[n];
         if (!argument) {
-          add_caution(point, n, unreadable_reason(location.probe->arguments[n]));
+          add_caution(point, n, events::unreadable_reason(location.probe->arguments[n]));
         } else if (!specs_->can_express(*argument, is_64bit)) {
           add_caution(point, n, "not supported by the usdt.bpf.h of this program");
           argument.reset();
@@ -558,7 +562,7 @@ Result<void> UserStaticProbes::add(std::span<Probe> probes, std::uint64_t cookie
   return {};
 }
 
-void UserStaticProbes::add_caution(const ProbePoint& point, std::size_t argument,
+void UserStaticProbes::add_caution(const resolve::ProbePoint& point, std::size_t argument,
                                    std::string_view problem) {
   cautions_.push_back(
       {.problem = std::string(problem),
@@ -567,24 +571,25 @@ void UserStaticProbes::add_caution(const ProbePoint& point, std::size_t argument
                            point.static_probe->arguments[argument].raw, problem)});
 }
 
-void UserStaticProbes::report_cautions(Output& output) const {
+void UserStaticProbes::report_cautions(output::Output& output) const {
   for (const Caution& caution : cautions_) output.gathered_warning(caution.problem, caution.text);
 }
 
-std::vector<UserMap> find_lost_maps(std::span<const UserMap> maps) {
-  std::vector<UserMap> found;
-  for (const UserMap& map : maps) {
-    const bool counts = map.name == "lost" || std::ranges::any_of(maps, [&](const UserMap& other) {
-                          return counts_losses_of(map, other);
-                        });
+std::vector<bpf::UserMap> find_lost_maps(std::span<const bpf::UserMap> maps) {
+  std::vector<bpf::UserMap> found;
+  for (const bpf::UserMap& map : maps) {
+    const bool counts =
+        map.name == "lost" || std::ranges::any_of(maps, [&](const bpf::UserMap& other) {
+          return counts_losses_of(map, other);
+        });
     if (!counts || map.key_size != 4 || (map.value_size != 8 && map.value_size != 4)) continue;
-    if (map.use != MapUse::table && map.use != MapUse::per_cpu) continue;
+    if (map.use != bpf::MapUse::table && map.use != bpf::MapUse::per_cpu) continue;
     found.push_back(map);
   }
   return found;
 }
 
-std::uint64_t read_lost_count(const UserMap& map) {
+std::uint64_t read_lost_count(const bpf::UserMap& map) {
   const auto table = read_table(map, 1);
   std::uint64_t sum = 0;
   if (!table || table->entries.empty()) return 0;
@@ -594,11 +599,11 @@ std::uint64_t read_lost_count(const UserMap& map) {
   return sum;
 }
 
-std::string explain_uncounted_losses(std::span<const UserMap> maps,
-                                     std::span<const UserMap> counters) {
-  for (const UserMap& map : maps) {
-    if (map.use != MapUse::ring_buffer) continue;
-    if (std::ranges::any_of(counters, [&](const UserMap& counter) {
+std::string explain_uncounted_losses(std::span<const bpf::UserMap> maps,
+                                     std::span<const bpf::UserMap> counters) {
+  for (const bpf::UserMap& map : maps) {
+    if (map.use != bpf::MapUse::ring_buffer) continue;
+    if (std::ranges::any_of(counters, [&](const bpf::UserMap& counter) {
           return counter.name == "lost" || counts_losses_of(counter, map);
         }))
       continue;
@@ -607,4 +612,4 @@ std::string explain_uncounted_losses(std::span<const UserMap> maps,
   return {};
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::trace

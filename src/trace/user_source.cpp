@@ -20,7 +20,7 @@
 #include <ranges>
 #include <set>
 
-namespace uprobectl {
+namespace uprobectl::trace {
 
 namespace {
 
@@ -38,11 +38,12 @@ constexpr std::size_t max_discard_rounds = 1024; // of 65,536 records
 
 class UserSource final : public ProbeProgram {
 public:
-  UserSource(UserPrograms programs, const AttachRequest& request, Exports& exports, Output& output)
+  UserSource(UserPrograms programs, const AttachRequest& request, output::Exports& exports,
+             output::Output& output)
       : ProbeProgram(describe_programs(programs)), programs_(std::move(programs)),
         attach_request_(request), request_(*request.program), exports_(exports), output_(output) {}
 
-  Result<void> prepare(const KernelFeatures& features) override {
+  Result<void> prepare(const bpf::KernelFeatures& features) override {
     features_ = features;
     auto prepared = programs_.prepare(features);
     info_.kind = programs_.kind();
@@ -72,7 +73,7 @@ public:
   Result<void> start(const HitProcesses& who) override {
     make_parts(who);
     // A saved run filters and counts by them.
-    if (output_.is_recorded()) output_.record(RecordTypesRecord{decoder_->list_types()});
+    if (output_.is_recorded()) output_.record(output::RecordTypesRecord{decoder_->list_types()});
     auto links = programs_.attach_other_programs(output_);
     info_.other_programs = programs_.other_programs();
     if (!links) return fail(std::move(links).error());
@@ -124,7 +125,7 @@ private:
   Result<void> open_streams();
   std::uint64_t program_lost_count() const {
     std::uint64_t sum = 0;
-    for (const UserMap& map : lost_) sum += read_lost_count(map);
+    for (const bpf::UserMap& map : lost_) sum += read_lost_count(map);
     return sum;
   }
   // The kernel counts records that perf buffers lose; the program counts those it could not send.
@@ -132,62 +133,62 @@ private:
   std::uint64_t lost_in_buffers() const {
     const std::uint64_t by_program = program_lost_count() - lost_count_before_;
     const bool has_ring =
-        std::ranges::find(maps_, MapUse::ring_buffer, &UserMap::use) != maps_.end();
+        std::ranges::find(maps_, bpf::MapUse::ring_buffer, &bpf::UserMap::use) != maps_.end();
     return has_ring ? streams_->lost() + by_program : std::max(streams_->lost(), by_program);
   }
   Result<void> open_maps();
   Result<void> check_record_options(std::span<const std::string> buffers);
   // Returns the option that needs records; empty if there is none.
   std::string_view option_for_records() const {
-    const CaptureSpec& capture = attach_request_.capture;
+    const events::CaptureSpec& capture = attach_request_.capture;
     if (!capture.groups.by.empty()) return "--by";
     if (attach_request_.aggregates.histograms) return "--histogram";
     if (attach_request_.keep) return "--keep";
     return capture.filter.terms.empty() ? "" : "--if";
   }
   bool needs_records() const { return !option_for_records().empty(); }
-  void add_stack(Event& event, const SenderContext& from);
+  void add_stack(events::Event& event, const bpf::SenderContext& from);
   void make_parts(const HitProcesses& who);
 
   UserPrograms programs_;
   const AttachRequest& attach_request_;
   const UserProgramRequest& request_;
-  Exports& exports_;
-  Output& output_;
-  KernelFeatures features_;
-  std::vector<UserMap> spec_tables_; // specification maps of usdt.bpf.h: one, or none
+  output::Exports& exports_;
+  output::Output& output_;
+  bpf::KernelFeatures features_;
+  std::vector<bpf::UserMap> spec_tables_; // specification maps of usdt.bpf.h: one, or none
   UserStaticProbes static_probes_;
-  std::vector<UserMap> maps_;           // selected maps
-  std::vector<UserMap> lost_;           // the program's counts of records that it could not send
+  std::vector<bpf::UserMap> maps_;      // selected maps
+  std::vector<bpf::UserMap> lost_;      // the program's counts of records that it could not send
   std::uint64_t lost_count_before_ = 0; // a pinned program may have counted before
   std::optional<UserValues> values_;
-  std::shared_ptr<const DataTypes> types_; // of the programs; null without types
-  bool needs_symbols_ = false;             // values_ does
-  std::optional<UserRecordDecoder> decoder_;
+  std::shared_ptr<const values::DataTypes> types_; // of the programs; null without types
+  bool needs_symbols_ = false;                     // values_ does
+  std::optional<events::UserRecordDecoder> decoder_;
   std::optional<RecordSelection> selection_; // nullopt: all records
   std::optional<RecordTriggers> triggers_;   // if records wait for one
   bool counts_records_ = false;              // instead of showing them
   bool finds_stacks_ = true;                 // what is shown or counted has them
-  std::optional<RecordStreams> streams_;
+  std::optional<bpf::RecordStreams> streams_;
   std::unique_ptr<PrintkReader> printk_; // until start()
   std::optional<ProgramRuns> runs_;      // set by load()
-  std::vector<ObjectLink> other_links_;
+  std::vector<bpf::ObjectLink> other_links_;
   std::uint64_t corrupt_ = 0;
   bool has_stacks_ = false;     // records carry stacks
   HitStacks* stacks_ = nullptr; // set by start() if has_stacks_ or needs_symbols_; a part
   RunParts parts_;
 };
 
-bool is_buffer(const UserMap& map) { return uprobectl::is_buffer(map.use); }
+bool is_buffer(const bpf::UserMap& map) { return bpf::is_buffer(map.use); }
 
 Result<void> UserSource::open_streams() {
   const auto stacks = choose_stream_stacks(maps_, attach_request_.capture, output_);
   if (!stacks) return fail(Error(stacks.error()).within(programs_.name()));
-  auto streams = RecordStreams::open(maps_, *stacks);
+  auto streams = bpf::RecordStreams::open(maps_, *stacks);
   if (!streams) return fail(std::move(streams).error());
   streams_ = std::move(*streams);
-  has_stacks_ = std::ranges::any_of(*stacks, &StackRequest::is_enabled);
-  const bool size_is_given = attach_request_.capture.stack_bytes != default_stack_bytes;
+  has_stacks_ = std::ranges::any_of(*stacks, &bpf::StackRequest::is_enabled);
+  const bool size_is_given = attach_request_.capture.stack_bytes != events::default_stack_bytes;
   if (!has_stacks_ && (exports_.need_stacks() || attach_request_.stacks.save_dir || size_is_given))
     return fail(Error{ErrorKind::unsupported, programs_.name() + ": no map carries stacks"}.hint(
         "use a perf event array with --stack, or with a name that ends in _with_stack"));
@@ -201,13 +202,13 @@ bool UserSource::take(std::size_t map, Bytes sent, const Visit& visit) {
     return true;
   }
   const pid_t sender = record->from ? static_cast<pid_t>(record->from->pid) : 0;
-  Event event = decoder_->decode(map, record->record);
+  events::Event event = decoder_->decode(map, record->record);
   if (const auto reason = decoder_->explain_raw(map)) output_.warn(*reason);
   if (record->from) set_sender(event, *record->from);
   if (selection_ && !selection_->selects(event)) return true;
   if (triggers_) triggers_->mark(event);
   decoder_->finish(map, event, output_.is_recorded(),
-                   [&](UserRecord& decoded, std::span<const ShownAsRule> tags) {
+                   [&](events::UserRecord& decoded, std::span<const values::ShownAsRule> tags) {
                      return values_->show_record(decoded, tags, sender);
                    });
   if (record->from && finds_stacks_) add_stack(event, *record->from);
@@ -215,7 +216,7 @@ bool UserSource::take(std::size_t map, Bytes sent, const Visit& visit) {
   return counts_records_ || visit(event);
 }
 
-void UserSource::add_stack(Event& event, const SenderContext& from) {
+void UserSource::add_stack(events::Event& event, const bpf::SenderContext& from) {
   if (const auto captured = make_captured_stack(from)) {
     event.stack = stacks_->find(event, *captured);
     event.has_raw_stack = event.stack == nullptr;
@@ -232,7 +233,7 @@ Result<void> UserSource::open_maps() {
   auto known = programs_.maps();
   if (known) lost_ = find_lost_maps(*known);
   if (known) {
-    auto tables = *known | std::views::filter(UsdtSpecs::is_table);
+    auto tables = *known | std::views::filter(bpf::UsdtSpecs::is_table);
     spec_tables_.assign(tables.begin(), tables.end());
   }
   // A probe has one cookie, which is an index into the table.
@@ -248,7 +249,8 @@ Result<void> UserSource::open_maps() {
   if (!known && request_.maps.empty())
     output_.warn("the records of the program cannot be shown: " + known.error().message);
   values_.emplace(request_.shown_as,
-                  known ? std::span<const UserMap>(*known) : std::span<const UserMap>(), output_);
+                  known ? std::span<const bpf::UserMap>(*known) : std::span<const bpf::UserMap>(),
+                  output_);
   needs_symbols_ = values_->needs_symbols(types.get());
   types_ = types;
   if (known && request_.maps.empty())
@@ -256,15 +258,16 @@ Result<void> UserSource::open_maps() {
       output_.status("the program sends no records: print its maps with --map: " + joined(names));
   std::vector<std::string> buffers;
   if (known)
-    for (const UserMap& map : *known | std::views::filter(is_buffer)) buffers.push_back(map.name);
+    for (const bpf::UserMap& map : *known | std::views::filter(is_buffer))
+      buffers.push_back(map.name);
   auto selected =
-      select_maps(request_.maps, known ? std::move(*known) : std::vector<UserMap>(), types);
+      select_maps(request_.maps, known ? std::move(*known) : std::vector<bpf::UserMap>(), types);
   if (!selected) return fail(std::move(selected).error());
   maps_ = std::move(*selected);
   if (!buffers.empty() && std::ranges::none_of(maps_, is_buffer) && !needs_records())
     output_.status("records of the program are not read: request them with --map: " +
                    joined(buffers));
-  auto decoder = UserRecordDecoder::make(std::move(types), maps_, request_.record_types);
+  auto decoder = events::UserRecordDecoder::make(std::move(types), maps_, request_.record_types);
   if (!decoder) return fail(std::move(decoder).error().within(programs_.name()));
   decoder_ = std::move(*decoder);
   if (auto opened = open_streams(); !opened) return opened;
@@ -282,7 +285,7 @@ Result<void> UserSource::open_maps() {
 // Makes the filter. `buffers`: those of the program. Fails if no record can fulfil it or have what
 // records are counted by.
 Result<void> UserSource::check_record_options(std::span<const std::string> buffers) {
-  const CaptureSpec& capture = attach_request_.capture;
+  const events::CaptureSpec& capture = attach_request_.capture;
   if (needs_records() && std::ranges::none_of(maps_, is_buffer)) {
     Error error{ErrorKind::usage,
                 fmt::format("{} needs records, {}", option_for_records(),
@@ -292,7 +295,7 @@ Result<void> UserSource::check_record_options(std::span<const std::string> buffe
       error = std::move(error).hint("add --map with one of: " + joined(buffers));
     return fail(std::move(error));
   }
-  const std::vector<ValueType> types = decoder_->list_types();
+  const std::vector<values::ValueType> types = decoder_->list_types();
   if (auto checked = check_record_totals(record_totals(attach_request_), types); !checked)
     return checked;
   if (const auto& weight = attach_request_.stacks.weight)
@@ -347,12 +350,12 @@ ProgramResults UserSource::finish() {
 
 } // namespace
 
-Result<std::unique_ptr<ProbeProgram>> make_user_source(const AttachRequest& request,
-                                                       Exports& exports, Output& output) {
+Result<std::unique_ptr<ProbeProgram>>
+make_user_source(const AttachRequest& request, output::Exports& exports, output::Output& output) {
   auto programs = UserPrograms::open(request, output.workstation());
   if (!programs) return fail(std::move(programs).error());
   programs->report_locations(request.dry_run, output);
   return std::make_unique<UserSource>(std::move(*programs), request, exports, output);
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::trace

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 
-namespace uprobectl {
+namespace uprobectl::trace {
 
 namespace {
 
@@ -14,11 +14,11 @@ namespace {
 bool is_kernel_address(std::uint64_t address) { return address >> 63U != 0; }
 
 // Returns the process that a structure names; 0 if there is none.
-pid_t process_of(const Value& value) {
-  const auto* const members = std::get_if<Value::Struct>(&value.value);
+pid_t process_of(const values::Value& value) {
+  const auto* const members = std::get_if<values::Value::Struct>(&value.value);
   if (members == nullptr) return 0;
   for (const std::string_view name : {"tgid", "pid"}) {
-    const auto member = std::ranges::find(*members, name, &DataMember::name);
+    const auto member = std::ranges::find(*members, name, &values::DataMember::name);
     const auto number = member == members->end() ? std::nullopt : number_of(member->value);
     if (number && *number > 0 && *number <= std::numeric_limits<pid_t>::max())
       return static_cast<pid_t>(*number);
@@ -28,14 +28,14 @@ pid_t process_of(const Value& value) {
 
 } // namespace
 
-UserValues::UserValues(std::span<const ShownAsRule> rules, std::span<const UserMap> maps,
-                       Output& output)
+UserValues::UserValues(std::span<const values::ShownAsRule> rules,
+                       std::span<const bpf::UserMap> maps, output::Output& output)
     : rules_(rules), output_(output), is_used_(rules.size()), clock_([] {
-        const ClockReading now = ClockReading::now();
-        return WallClock(now.monotonic_ns, now.realtime_ns);
+        const output::ClockReading now = output::ClockReading::now();
+        return output::WallClock(now.monotonic_ns, now.realtime_ns);
       }()) {
-  for (const UserMap& map : maps) {
-    if (map.use == MapUse::stack_table) tables_.push_back(map);
+  for (const bpf::UserMap& map : maps) {
+    if (map.use == bpf::MapUse::stack_table) tables_.push_back(map);
   }
   context_.time = [this](std::uint64_t time_ns) {
     std::string text;
@@ -54,12 +54,12 @@ UserValues::UserValues(std::span<const ShownAsRule> rules, std::span<const UserM
   if (!tables_.empty()) context_.stack = [this](std::int64_t id) { return show_stack_id(id); };
 }
 
-bool UserValues::needs_symbols(const DataTypes* types) const {
-  const auto is_code = [](const ShownAsRule& rule) {
-    return rule.as == ShownAs::address || rule.as == ShownAs::stack;
+bool UserValues::needs_symbols(const values::DataTypes* types) const {
+  const auto is_code = [](const values::ShownAsRule& rule) {
+    return rule.as == values::ShownAs::address || rule.as == values::ShownAs::stack;
   };
   return !tables_.empty() || std::ranges::any_of(rules_, is_code) ||
-         (types != nullptr && types->has_tag({ShownAs::address, ShownAs::stack}));
+         (types != nullptr && types->has_tag({values::ShownAs::address, values::ShownAs::stack}));
 }
 
 void UserValues::start(HitStacks& stacks, const HitProcesses& who) {
@@ -68,19 +68,20 @@ void UserValues::start(HitStacks& stacks, const HitProcesses& who) {
   if (!who.include_others && running.size() == 1) only_process_ = running.front();
 }
 
-Value UserValues::show_address(std::uint64_t address) {
+values::Value UserValues::show_address(std::uint64_t address) {
   const pid_t process = process_ != 0 ? process_ : only_process_;
   if (stacks_ == nullptr || process == 0 || address == 0 || is_kernel_address(address))
-    return {Value::Pointer{address}};
+    return {values::Value::Pointer{address}};
   const std::uint64_t addresses[] = {address};
   const unwind::Stack stack = stacks_->symbolize(process, addresses);
-  if (stack.frames.empty()) return {Value::Pointer{address}};
-  return {Value::Name{display_frame(stack.frames.front()), static_cast<std::int64_t>(address)}};
+  if (stack.frames.empty()) return {values::Value::Pointer{address}};
+  return {values::Value::Name{output::display_frame(stack.frames.front()),
+                              static_cast<std::int64_t>(address)}};
 }
 
-Value UserValues::show_stack(std::span<const std::uint64_t> addresses) {
+values::Value UserValues::show_stack(std::span<const std::uint64_t> addresses) {
   const pid_t process = process_ != 0 ? process_ : only_process_;
-  Value::Frames frames;
+  values::Value::Frames frames;
   const auto add_numbers = [&](std::span<const std::uint64_t> numbers) {
     for (const std::uint64_t address : numbers)
       frames.names.push_back(fmt::format("{:#x}", address));
@@ -92,38 +93,41 @@ Value UserValues::show_stack(std::span<const std::uint64_t> addresses) {
     add_numbers(rest);
   } else if (!rest.empty()) {
     const unwind::Stack stack = stacks_->symbolize(process, rest);
-    for (const unwind::Frame& frame : stack.frames) frames.names.push_back(display_frame(frame));
+    for (const unwind::Frame& frame : stack.frames)
+      frames.names.push_back(output::display_frame(frame));
   }
   return {std::move(frames)};
 }
 
 // An id is that of one of the programs' stack tables; the programs do not say which. A negative one
 // is the error of bpf_get_stackid(): it stays.
-Value UserValues::show_stack_id(std::int64_t id) {
+values::Value UserValues::show_stack_id(std::int64_t id) {
   if (id < 0) return {id};
-  std::optional<Value> found;
-  for (const UserMap& table : tables_) {
+  std::optional<values::Value> found;
+  for (const bpf::UserMap& table : tables_) {
     const auto addresses = read_stack(table, static_cast<std::uint32_t>(id));
     if (!addresses) continue;
     if (found) return {id};
     found = show_stack(*addresses);
   }
-  return found ? std::move(*found) : Value{id};
+  return found ? std::move(*found) : values::Value{id};
 }
 
-bool UserValues::show(Value& value, ShownAsScope scope, const ValueSource& source, pid_t process) {
+bool UserValues::show(values::Value& value, values::ShownAsScope scope, const ValueSource& source,
+                      pid_t process) {
   process_ = process;
   has_shown_ = true;
   scope.type = source.type;
   return show_as(value, scope, rules_, source.tags, context_, &is_used_);
 }
 
-bool UserValues::show_record(UserRecord& record, std::span<const ShownAsRule> tags, pid_t sender) {
+bool UserValues::show_record(events::UserRecord& record, std::span<const values::ShownAsRule> tags,
+                             pid_t sender) {
   return show(*record.value, {.map = record.map}, {.tags = tags, .type = record.value_type.get()},
               sender != 0 ? sender : process_of(*record.value));
 }
 
-void UserValues::show_entry(MapEntryRecord& entry, const ValueSource& key,
+void UserValues::show_entry(output::MapEntryRecord& entry, const ValueSource& key,
                             const ValueSource& value) {
   pid_t process = process_of(entry.key);
   if (process == 0) process = process_of(entry.value);
@@ -138,4 +142,4 @@ void UserValues::report_unused() const {
       output_.warn(fmt::format("--as {}: no value has this member", rules_[i].path));
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::trace

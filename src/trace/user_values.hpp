@@ -8,51 +8,54 @@
 #include "trace/hit_stacks.hpp"
 #include "values/shown_as.hpp"
 
-namespace uprobectl {
+namespace uprobectl::trace {
 
 // What the source of a program says of a value.
 struct ValueSource {
-  std::span<const ShownAsRule> tags = {};
-  const ValueType* type = nullptr; // null: not known
+  std::span<const values::ShownAsRule> tags = {};
+  const values::ValueType* type = nullptr; // null: not known
 };
 
 class UserValues {
 public:
   // Borrows the rules and the output. `maps`: of the programs; copies the stack tables.
-  UserValues(std::span<const ShownAsRule> rules, std::span<const UserMap> maps, Output& output);
+  UserValues(std::span<const values::ShownAsRule> rules, std::span<const bpf::UserMap> maps,
+             output::Output& output);
 
   // Whether values need the names of addresses; `types`: of the programs, or null.
-  bool needs_symbols(const DataTypes* types) const;
+  bool needs_symbols(const values::DataTypes* types) const;
   // From now on addresses have names. Borrows `stacks`. `who`: if it is one process, that of values
   // that do not name theirs.
   void start(HitStacks& stacks, const HitProcesses& who);
 
   // Changes a record, which has a value, to how it is shown. Returns whether it has. `sender`: of
   // the record; 0: unknown, then the process is that of a member named tgid or pid.
-  bool show_record(UserRecord& record, std::span<const ShownAsRule> tags, pid_t sender);
+  bool show_record(events::UserRecord& record, std::span<const values::ShownAsRule> tags,
+                   pid_t sender);
   // The same for an entry of a map, whose process is that of its key or value.
-  void show_entry(MapEntryRecord& entry, const ValueSource& key, const ValueSource& value);
+  void show_entry(output::MapEntryRecord& entry, const ValueSource& key, const ValueSource& value);
   // Returns the frames of a stack of the only process, else its addresses.
-  Value show_stack(std::span<const std::uint64_t> addresses);
+  values::Value show_stack(std::span<const std::uint64_t> addresses);
 
   // Warns of rules that were not used. Call it after all values were shown.
   void report_unused() const;
 
 private:
-  Value show_address(std::uint64_t address);
-  Value show_stack_id(std::int64_t id);
-  bool show(Value& value, ShownAsScope scope, const ValueSource& source, pid_t process);
+  values::Value show_address(std::uint64_t address);
+  values::Value show_stack_id(std::int64_t id);
+  bool show(values::Value& value, values::ShownAsScope scope, const ValueSource& source,
+            pid_t process);
 
-  std::span<const ShownAsRule> rules_;
-  std::vector<UserMap> tables_; // of stacks
-  Output& output_;
+  std::span<const values::ShownAsRule> rules_;
+  std::vector<bpf::UserMap> tables_; // of stacks
+  output::Output& output_;
   HitStacks* stacks_ = nullptr; // set by start()
   pid_t only_process_ = 0;      // 0: there are none or several
   pid_t process_ = 0;           // of the value that is shown; 0: unknown
   std::vector<bool> is_used_;   // by rule
   bool has_shown_ = false;
-  WallClock clock_;
-  ShownAsContext context_;
+  output::WallClock clock_;
+  values::ShownAsContext context_;
 };
 
-} // namespace uprobectl
+} // namespace uprobectl::trace

@@ -47,10 +47,10 @@ bool is_opened_by_link(const std::string& path, const struct stat& opened) {
 
 } // namespace
 
-void JitCode::read_process(std::span<const Mapping> mappings) {
+void JitCode::read_process(std::span<const process::Mapping> mappings) {
   std::vector<Dump> dumps;
   bool has_code = false;
-  for (const Mapping& mapping : mappings) {
+  for (const process::Mapping& mapping : mappings) {
     if (!mapping.executable) continue;
     has_code |= is_anonymous(mapping) || is_named_memory(mapping);
     if (!symbolize::is_jitdump_path(mapping.path) || dumps.size() == max_dumps) continue;
@@ -59,15 +59,15 @@ void JitCode::read_process(std::span<const Mapping> mappings) {
     dumps.push_back({.mapping = mapping, .end = known == dumps_.end() ? 0 : known->end});
   }
   dumps_ = std::move(dumps);
-  const auto status = try_read_pseudo_file(fmt::format("/proc/{}/status", pid_));
+  const auto status = process::try_read_pseudo_file(fmt::format("/proc/{}/status", pid_));
   if (!status) return;
-  user_ = parse_user(*status);
-  own_pid_ = parse_innermost_pid(*status);
+  user_ = process::parse_user(*status);
+  own_pid_ = process::parse_innermost_pid(*status);
   // A process names the file by its pid in its own namespace, and writes it to its own /tmp.
   const std::string name = fmt::format("/perf-{}.map", own_pid_.value_or(pid_));
-  const RootedPath folder{.root = live_path(pid_, "root"), .path = "/tmp"};
+  const RootedPath folder{.root = process::live_path(pid_, "root"), .path = "/tmp"};
   map_paths_ = {real_path_in_root(folder).value_or(folder.root + folder.path) + name};
-  if (shares_mount_namespace(pid_).value_or(false)) map_paths_.push_back("/tmp" + name);
+  if (process::shares_mount_namespace(pid_).value_or(false)) map_paths_.push_back("/tmp" + name);
   if (has_code) read_files();
 }
 

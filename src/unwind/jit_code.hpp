@@ -28,7 +28,7 @@ public:
 
   // Notes where the files of the process are, while it is alive. Reads them at once if the process
   // has code that no file contains. `mappings`: at least the executable ones.
-  void read_process(std::span<const Mapping> mappings);
+  void read_process(std::span<const process::Mapping> mappings);
   // Returns the function at a run-time address; null if it has no name. At most a hundred times a
   // second reads what was added to the files, so that code is named by its last use of the memory.
   std::shared_ptr<const symbolize::Function> find(std::uint64_t address);
@@ -37,7 +37,7 @@ public:
 
 private:
   struct Dump {
-    Mapping mapping;
+    process::Mapping mapping;
     std::size_t end = 0; // of what was read
   };
 

@@ -116,7 +116,8 @@ struct LiveProcesses::State {
   Stack unwind(const Sample& sample, LiveProcess& process);
   Result<void> save(const Sample& sample, const Stack& stack, LiveProcess& process,
                     SavedFolder& folder);
-  Result<void> save_files(const Stack& stack, SavedFolder& folder, std::vector<Mapping>& mappings);
+  Result<void> save_files(const Stack& stack, SavedFolder& folder,
+                          std::vector<process::Mapping>& mappings);
   Stack make_stack(LiveProcess& process, std::span<const std::uint64_t> addresses,
                    const ProbedInstruction* known);
 
@@ -146,7 +147,7 @@ void LiveProcesses::State::sweep_if_due() {
   programs_added = 0;
   std::vector<pid_t> gone;
   for (const auto& [pid, programs] : processes) {
-    const auto started = process_start_time(pid);
+    const auto started = process::process_start_time(pid);
     const std::uint64_t known = programs.back()->start_time();
     if (!started || (known != 0 && *started != known)) gone.push_back(pid);
   }
@@ -164,7 +165,7 @@ LiveProcess& LiveProcesses::State::read_process(pid_t pid) {
     return process;
   }
   LiveProcess& last = *known->second.back();
-  const auto started = process_start_time(pid);
+  const auto started = process::process_start_time(pid);
   const bool may_be = last.start_time() == 0 ? !last.has_ended : last.start_time() == started;
   if (!started || may_be) {
     last.read(now);
@@ -192,7 +193,7 @@ LiveProcess& LiveProcesses::State::find_at(pid_t pid, std::uint64_t time) {
 // The pid may have been reused without a record, for example if one was lost. If the process was
 // never read, compares the time of its first record; an ended process may still be a zombie.
 LiveProcess& LiveProcesses::State::check_pid_reuse(LiveProcess& process, std::uint64_t time) {
-  const auto started = process_start_time(process.pid());
+  const auto started = process::process_start_time(process.pid());
   const std::uint64_t before = process.start_time();
   if (!started) return process;
   const bool is_other = before != 0 ? *started != before
@@ -260,7 +261,8 @@ void LiveProcesses::State::make_room() {
     std::vector<pid_t> gone;
     for (const auto& [pid, programs] : processes) {
       LiveProcess& last = *programs.back();
-      if (!last.has_ended && last.may_have_less() && !last.read(begin) && !process_start_time(pid))
+      if (!last.has_ended && last.may_have_less() && !last.read(begin) &&
+          !process::process_start_time(pid))
         gone.push_back(pid);
     }
     for (const pid_t pid : gone) mark_ended(pid);
@@ -271,7 +273,7 @@ void LiveProcesses::State::make_room() {
         if (is_last ? program->has_ended && begin > program->ended_at_ns + late_stacks
                     : begin > programs.back()->since() + late_stacks)
           continue;
-        for (const Mapping& mapping : program->mappings())
+        for (const process::Mapping& mapping : program->mappings())
           if (mapping.executable) mapped.emplace(mapping.identity, mapping.path);
       }
     if (cache.make_room([&](const ModuleCache::FileKey& key) { return mapped.contains(key); }))
@@ -324,23 +326,23 @@ void LiveProcesses::reread_processes() {
     if (!programs.back()->has_ended) programs.back()->read(now);
 }
 
-void LiveProcesses::add(const MappingEvent& event) {
+void LiveProcesses::add(const process::MappingEvent& event) {
   state_->sweep_if_due();
   switch (event.kind) {
-  case MappingEvent::Kind::mapped:
+  case process::MappingEvent::Kind::mapped:
     // Unknown processes are read at their first sample.
     if (LiveProcess* const process = state_->find_latest(event.pid))
       process->map(event.mapping, event.time_ns);
     break;
-  case MappingEvent::Kind::forked:
+  case process::MappingEvent::Kind::forked:
     state_->fork(event.pid, event.parent, event.time_ns);
     break;
-  case MappingEvent::Kind::executed:
+  case process::MappingEvent::Kind::executed:
     state_->start_program(event.pid, event.time_ns);
     break;
-  case MappingEvent::Kind::renamed:
+  case process::MappingEvent::Kind::renamed:
     break;
-  case MappingEvent::Kind::ended:
+  case process::MappingEvent::Kind::ended:
     state_->mark_ended(event.pid);
     break;
   }
@@ -413,14 +415,14 @@ Stack LiveProcesses::make_stack(pid_t pid, std::uint64_t time_ns,
 
 // Saves the files of the frames and changes the paths of the mappings accordingly.
 Result<void> LiveProcesses::State::save_files(const Stack& stack, SavedFolder& folder,
-                                              std::vector<Mapping>& mappings) {
+                                              std::vector<process::Mapping>& mappings) {
   std::set<std::pair<FileIdentity, std::string>> done;
   for (const Frame& frame : stack.frames) {
     if (!frame.code || frame.code->module == nullptr) continue;
     const std::string& path = frame.code->module->path();
     // The code may be in the mapping before that of the pc.
-    const auto mapping =
-        std::ranges::find_if(mappings, [&](const Mapping& one) { return one.path == path; });
+    const auto mapping = std::ranges::find_if(
+        mappings, [&](const process::Mapping& one) { return one.path == path; });
     if (mapping == mappings.end() || !done.emplace(mapping->identity, path).second) continue;
     const MappedObject* const object = cache.opened(*mapping);
     if (object == nullptr) continue;
@@ -428,7 +430,7 @@ Result<void> LiveProcesses::State::save_files(const Stack& stack, SavedFolder& f
     if (!name) return fail(name.error());
     if (!*name || **name == path) continue;
     const FileIdentity identity = mapping->identity;
-    for (Mapping& one : mappings)
+    for (process::Mapping& one : mappings)
       if (one.identity == identity && one.path == path) one.path = **name;
     done.emplace(identity, **name);
   }
@@ -437,7 +439,7 @@ Result<void> LiveProcesses::State::save_files(const Stack& stack, SavedFolder& f
 
 Result<void> LiveProcesses::State::save(const Sample& sample, const Stack& stack,
                                         LiveProcess& process, SavedFolder& folder) {
-  std::vector<Mapping> mappings = process.mappings();
+  std::vector<process::Mapping> mappings = process.mappings();
   if (auto done = save_files(stack, folder, mappings); !done) return done;
   const std::string registers = format_registers(sample.registers, sample.at_function_entry);
   if (auto done = folder.write("regs.txt", as_bytes(registers)); !done) return done;

@@ -53,7 +53,7 @@ public:
   // were not passed to add() yet, so they are newer than the stacks up to now. Called after /proc
   // is read. It may drain a MappingWatch, but must not call add(). Without it, mappings that were
   // replaced between two readings of /proc are not used at all.
-  using LaterMappings = std::function<std::vector<Mapping>(pid_t)>;
+  using LaterMappings = std::function<std::vector<process::Mapping>(pid_t)>;
 
   explicit LiveProcesses(elf::DebugSearch where, art::DexSearch dex = {},
                          NewProgramCheck has_new_program = {}, LaterMappings find_later = {});
@@ -71,7 +71,7 @@ public:
   // lost records.
   void reread_processes();
   // Applies an event of a MappingWatch, of any process. Keeps the last 512 ended processes.
-  void add(const MappingEvent& event);
+  void add(const process::MappingEvent& event);
   // Closes files that no process maps, or that are too many (symbolize/open_files.hpp). To be
   // called often; does something at most once a second, or as soon as no descriptor is left.
   // Invalidates the code of all frames, except of those that their modules keep.

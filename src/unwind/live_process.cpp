@@ -47,7 +47,7 @@ MappedObject make_object(std::vector<std::byte> bytes) {
 }
 
 std::optional<MappedObject> read_memory(pid_t pid, std::uint64_t start, std::uint64_t size) {
-  const UniqueFd memory{::open(live_path(pid, "mem").c_str(), O_RDONLY | O_CLOEXEC)};
+  const UniqueFd memory{::open(process::live_path(pid, "mem").c_str(), O_RDONLY | O_CLOEXEC)};
   std::vector<std::byte> bytes(size);
   if (!memory || ::pread(memory.get(), bytes.data(), size, static_cast<off_t>(start)) !=
                      static_cast<ssize_t>(size))
@@ -57,14 +57,14 @@ std::optional<MappedObject> read_memory(pid_t pid, std::uint64_t start, std::uin
 
 // All 64-bit processes, including this one, have the same vDSO.
 std::optional<MappedObject> read_own_vdso(std::uint64_t size) {
-  const auto own = read_all_mappings(::getpid());
+  const auto own = process::read_all_mappings(::getpid());
   if (!own) return std::nullopt;
-  const auto vdso = std::ranges::find(*own, "[vdso]", &Mapping::path);
+  const auto vdso = std::ranges::find(*own, "[vdso]", &process::Mapping::path);
   if (vdso == own->end() || vdso->end - vdso->start != size) return std::nullopt;
   return read_memory(::getpid(), vdso->start, size);
 }
 
-Result<MappedObject> open_vdso(pid_t pid, const Mapping& mapping) {
+Result<MappedObject> open_vdso(pid_t pid, const process::Mapping& mapping) {
   const std::uint64_t size = mapping.end - mapping.start;
   if (size > max_vdso)
     return fail(ErrorKind::corrupt, "the vDSO is larger than that of any kernel");
@@ -91,20 +91,20 @@ constexpr std::size_t max_gone = 256;
 
 // Keeps the mappings that unwinding needs: code; other mappings of the same files, where an image
 // may begin; and the highest, from which code_mask() is derived. An app has thousands of others.
-void drop_unneeded(std::vector<Mapping>& mappings) {
+void drop_unneeded(std::vector<process::Mapping>& mappings) {
   std::set<std::pair<FileIdentity, std::string_view>> with_code;
-  for (const Mapping& mapping : mappings)
+  for (const process::Mapping& mapping : mappings)
     if (mapping.executable && mapping.identity.inode != 0)
       with_code.emplace(mapping.identity, mapping.path);
-  std::vector<Mapping> kept;
-  for (Mapping& mapping : mappings)
+  std::vector<process::Mapping> kept;
+  for (process::Mapping& mapping : mappings)
     if (mapping.executable || with_code.contains({mapping.identity, mapping.path}) ||
         &mapping == &mappings.back())
       kept.push_back(mapping);
   mappings = std::move(kept);
 }
 
-bool is_same(const Mapping& a, const Mapping& b) {
+bool is_same(const process::Mapping& a, const process::Mapping& b) {
   return a.start == b.start && a.end == b.end && a.offset == b.offset &&
          a.executable == b.executable && a.identity == b.identity && a.path == b.path &&
          a.deleted == b.deleted;
@@ -112,12 +112,12 @@ bool is_same(const Mapping& a, const Mapping& b) {
 
 } // namespace
 
-LiveFiles::LiveFiles(pid_t pid) : pid_(pid), shares_mounts_(shares_mount_namespace(pid)) {}
+LiveFiles::LiveFiles(pid_t pid) : pid_(pid), shares_mounts_(process::shares_mount_namespace(pid)) {}
 
 // Whether an open file is the mapped one, and has not only got its inode after that was deleted. A
 // link may lead to a file of another name: the mapped one, renamed, or one that has come since.
 // Times of files are those of the kernel's last tick, so that a young one may be either.
-bool LiveFiles::is_mapped_file(int fd, const Mapping& mapping, bool is_link) const {
+bool LiveFiles::is_mapped_file(int fd, const process::Mapping& mapping, bool is_link) const {
   constexpr std::uint64_t young = 10'000'000'000; // ns
   const auto version = read_file_version(fd);
   if (!version || !may_be_mapped(*version, mapping)) return false;
@@ -125,32 +125,33 @@ bool LiveFiles::is_mapped_file(int fd, const Mapping& mapping, bool is_link) con
   const auto target = read_descriptor_path(fd);
   if (!target) return false;
   std::string_view path = *target;
-  const bool is_deleted = take_deleted_mark(path);
+  const bool is_deleted = process::take_deleted_mark(path);
   if (file_name_of(path) == file_name_of(mapping.path)) return true;
   return !is_deleted && version->created_ns != 0 &&
          !was_created_after(*version, clock_ns(CLOCK_MONOTONIC) - young);
 }
 
-bool LiveFiles::may_be_mapped(const FileVersion& version, const Mapping& mapping) const {
+bool LiveFiles::may_be_mapped(const FileVersion& version, const process::Mapping& mapping) const {
   if (!mapped_before_) return true;
   if (was_created_after(version, *mapped_before_)) return false;
   return !was_modified_after(version, *mapped_before_) ||
-         match_file_at(map_files_path(pid_, mapping), mapping) != FileMatch::none;
+         match_file_at(map_files_path(pid_, mapping), mapping) != process::FileMatch::none;
 }
 
-Result<MappedObject> LiveFiles::open(const Mapping& mapping) {
+Result<MappedObject> LiveFiles::open(const process::Mapping& mapping) {
   if (mapping.path == "[vdso]") return open_vdso(pid_, mapping);
   // The file at a path may have been replaced, so each is compared. The mapping itself is preferred
   // over a file that is only similar.
   auto ways = path_candidates(pid_, mapping, shares_mounts_);
   // The same path in our mount namespace comes first: it can be opened after the end of the
   // process, with the files beside it.
-  const auto here = std::ranges::find(ways, mapping.path, &PathCandidate::path);
+  const auto here = std::ranges::find(ways, mapping.path, &process::PathCandidate::path);
   std::rotate(ways.begin(), here, here + 1);
-  const auto vague = std::ranges::find(ways, FileMatch::inode, &PathCandidate::min_match);
+  const auto vague =
+      std::ranges::find(ways, process::FileMatch::inode, &process::PathCandidate::min_match);
   const std::string link = map_files_path(pid_, mapping);
-  ways.insert(vague, {link, FileMatch::inode});
-  for (const PathCandidate& way : ways) {
+  ways.insert(vague, {link, process::FileMatch::inode});
+  for (const process::PathCandidate& way : ways) {
     if (match_file_at(way.path, mapping) < way.min_match) continue;
     if (is_on_huge_pages(way.path))
       return fail(ErrorKind::not_elf, "files on hugetlbfs are not read");
@@ -172,29 +173,29 @@ Result<MappedObject> LiveFiles::open(const Mapping& mapping) {
 // executed another program, which keeps the start time.
 bool LiveProcess::read(std::uint64_t now) {
   if (runs_new_program()) return false;
-  const auto started = process_start_time(pid_);
+  const auto started = process::process_start_time(pid_);
   if (!started || (start_time_ != 0 && *started != start_time_)) return false;
-  auto mappings = read_all_mappings(pid_);
+  auto mappings = process::read_all_mappings(pid_);
   if (!mappings || mappings->empty() || runs_new_program()) return false;
-  std::ranges::sort(*mappings, {}, &Mapping::start);
+  std::ranges::sort(*mappings, {}, &process::Mapping::start);
   restore_replaced_code(*mappings);
   drop_unneeded(*mappings);
   start_time_ = *started;
   read_at_ = now;
   next_check_ = now + check_interval;
-  const auto later = find_later_ ? find_later_(pid_) : std::vector<Mapping>();
-  std::vector<Mapping> before = std::exchange(mappings_, {});
+  const auto later = find_later_ ? find_later_(pid_) : std::vector<process::Mapping>();
+  std::vector<process::Mapping> before = std::exchange(mappings_, {});
   keep_past(find_past_mappings(before, std::move(*mappings), later), now);
   const bool has_changed = !std::ranges::equal(before, mappings_, is_same);
-  const bool has_more = std::ranges::any_of(mappings_, [&](const Mapping& each) {
-    const auto known = std::ranges::lower_bound(before, each.start, {}, &Mapping::start);
+  const bool has_more = std::ranges::any_of(mappings_, [&](const process::Mapping& each) {
+    const auto known = std::ranges::lower_bound(before, each.start, {}, &process::Mapping::start);
     return known == before.end() || !is_same(each, *known);
   });
   if (has_more) files_.mapped_before(clock_ns(CLOCK_MONOTONIC));
   recorded_.clear();
   space_.reset();
   if (has_changed) mappings_changed();
-  for (const Mapping& mapping : mappings_) prefetch_file(mapping);
+  for (const process::Mapping& mapping : mappings_) prefetch_file(mapping);
   jit_.read_process(mappings_);
   return true;
 }
@@ -206,7 +207,7 @@ void LiveProcess::keep_past(PastMappings past, std::uint64_t now) {
   for (const RecordedMapping& each : unclear_)
     cut_range(mappings_, each.mapping.start, each.mapping.end);
   std::vector<RecordedMapping> gone;
-  for (const Mapping& each : past.gone) {
+  for (const process::Mapping& each : past.gone) {
     const auto known = std::ranges::find_if(
         gone_, [&](const RecordedMapping& other) { return is_same(each, other.mapping); });
     const std::uint64_t since = known == gone_.end() ? now : known->time;
@@ -216,7 +217,7 @@ void LiveProcess::keep_past(PastMappings past, std::uint64_t now) {
       cut_range(mappings_, each.start, each.end);
   }
   gone_ = std::move(gone);
-  for (Mapping& each : past.unclear)
+  for (process::Mapping& each : past.unclear)
     unclear_.push_back({find_later_ ? now : never, std::move(each)});
 }
 
@@ -256,7 +257,7 @@ std::uint64_t LiveProcess::next_revision() {
 
 bool LiveProcess::read_again(std::uint64_t now) {
   if (now < next_reading_) return false;
-  const std::vector<Mapping> before = mappings_;
+  const std::vector<process::Mapping> before = mappings_;
   const bool found = read(now) && !std::ranges::equal(before, mappings_, is_same);
   wait_ = found ? min_wait : std::clamp(2 * wait_, min_wait, max_wait);
   next_reading_ = now + wait_;
@@ -269,7 +270,7 @@ bool LiveProcess::is_check_due(std::uint64_t time) {
   return true;
 }
 
-void LiveProcess::map(const Mapping& mapping, std::uint64_t time) {
+void LiveProcess::map(const process::Mapping& mapping, std::uint64_t time) {
   // If mappings are recorded, a record that comes now is newer than the last stack.
   if ((!find_later_ && time <= read_at_) || time < since_) return;
   if (recorded_.size() == max_recorded) recorded_.clear();
@@ -300,7 +301,7 @@ void LiveProcess::copy_mappings_since(const LiveProcess& other, std::uint64_t ti
     if (each.time > time) map(each.mapping, each.time);
 }
 
-void LiveProcess::prefetch_file(const Mapping& mapping) {
+void LiveProcess::prefetch_file(const process::Mapping& mapping) {
   if (mapping.executable) cache_.preopen(mapping, files_);
 }
 
@@ -308,7 +309,7 @@ void LiveProcess::prefetch_file(const Mapping& mapping) {
 // Changes the identity of such mappings, so that the cache does not know them.
 void LiveProcess::find_replaced_files() {
   bool has_changed = false;
-  for (Mapping& each : mappings_) {
+  for (process::Mapping& each : mappings_) {
     const MappedObject* const object =
         each.executable && each.identity.inode != 0 ? cache_.opened(each) : nullptr;
     if (object == nullptr || object->file == nullptr) continue;

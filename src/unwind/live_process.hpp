@@ -19,17 +19,17 @@ class LiveFiles final : public FileSource {
 public:
   explicit LiveFiles(pid_t pid);
 
-  Result<MappedObject> open(const Mapping& mapping) override;
+  Result<MappedObject> open(const process::Mapping& mapping) override;
   // All mappings that open() is asked for existed at this time, CLOCK_MONOTONIC in ns.
   void mapped_before(std::optional<std::uint64_t> time) { mapped_before_ = time; }
   std::optional<std::uint64_t> mapped_before() const { return mapped_before_; }
   // Whether a file at the inode of the mapping is the mapped one, with its content: not a later
   // file with its inode number, nor one that was written to after the process had removed the
   // mapping.
-  bool may_be_mapped(const FileVersion& version, const Mapping& mapping) const;
+  bool may_be_mapped(const FileVersion& version, const process::Mapping& mapping) const;
 
 private:
-  bool is_mapped_file(int fd, const Mapping& mapping, bool is_link) const;
+  bool is_mapped_file(int fd, const process::Mapping& mapping, bool is_link) const;
 
   pid_t pid_;
   std::optional<std::uint64_t> mapped_before_;
@@ -63,7 +63,7 @@ public:
   // Changes with the mappings. No other process has the same number; never 0.
   std::uint64_t revision() const { return revision_; }
   // Sorted by address, without overlaps. Contains only some of the non-executable mappings.
-  const std::vector<Mapping>& mappings() const { return mappings_; }
+  const std::vector<process::Mapping>& mappings() const { return mappings_; }
 
   // Reads /proc for a stack of an earlier time, see find_past_mappings(). Returns false, without
   // changes, if the process has ended or runs another program, or if its pid was reused.
@@ -76,7 +76,7 @@ public:
   // changed. The minimum interval between readings doubles after each reading without a change.
   bool read_again(std::uint64_t now);
   // Adds a mapping that was recorded at `time`. It replaces the mappings that it overlaps.
-  void map(const Mapping& mapping, std::uint64_t time);
+  void map(const process::Mapping& mapping, std::uint64_t time);
   // Whether the mapping of the address is known only from a record. There are records only of
   // executable mappings, so other mappings of the same file are not known then.
   bool is_mapped_by_record(std::uint64_t pc) const;
@@ -92,7 +92,7 @@ public:
 
 private:
   bool runs_new_program() const { return has_new_program_ && has_new_program_(pid_); }
-  void prefetch_file(const Mapping& mapping);
+  void prefetch_file(const process::Mapping& mapping);
   void find_replaced_files();
   void keep_past(PastMappings past, std::uint64_t now);
   void mappings_changed();
@@ -105,11 +105,11 @@ private:
   const LiveProcesses::LaterMappings& find_later_;
   LiveFiles files_;
   JitCode jit_;
-  std::vector<Mapping> mappings_;
+  std::vector<process::Mapping> mappings_;
   std::uint64_t revision_ = next_revision();
   struct RecordedMapping {
     std::uint64_t time;
-    Mapping mapping;
+    process::Mapping mapping;
   };
   std::vector<RecordedMapping> recorded_; // after the last reading of /proc
   std::vector<RecordedMapping> unclear_;  // PastMappings::unclear, with the time of the reading

@@ -11,7 +11,7 @@ namespace uprobectl::unwind {
 struct ProcessMappings {
   // They replace those of the same number. Less than max_numbers.
   std::uint32_t number = 0;
-  std::span<const Mapping> mappings;
+  std::span<const process::Mapping> mappings;
 
   static constexpr std::uint32_t max_numbers = 256;
 };
@@ -24,7 +24,7 @@ struct Part {
 
 // Parts of a mapped file; the rest reads as zeros. Without parts and error: it has been replaced.
 struct FileParts {
-  Mapping mapping;                 // of the file: identity and path
+  process::Mapping mapping;        // of the file: identity and path
   std::uint64_t size = 0;          // of the file in bytes, always the same
   std::optional<Error> error = {}; // why the file cannot be read
   std::span<const Part> parts = {};
@@ -48,7 +48,7 @@ struct RawStack {
 
 // Parts of an ELF image that a workstation may have from an earlier run.
 struct KeptParts {
-  Mapping mapping;          // of the file
+  process::Mapping mapping; // of the file
   std::uint64_t size = 0;   // of the file in bytes, always the same
   std::uint64_t begin = 0;  // of the image in the file
   std::uint64_t length = 0; // bytes of all parts

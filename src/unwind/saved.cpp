@@ -108,7 +108,7 @@ public:
   SavedFiles(std::string folder, std::uint64_t max_total)
       : folder_(std::move(folder)), max_total_(max_total) {}
 
-  Result<MappedObject> open(const Mapping& mapping) override {
+  Result<MappedObject> open(const process::Mapping& mapping) override {
     const std::string_view name = file_name_of(mapping.path);
     auto found = open_named(name);
     if (found || name != "[vdso]") return found;
@@ -203,9 +203,10 @@ bool was_at_function_entry(std::string_view text) {
   return false;
 }
 
-std::optional<elf::Machine> find_machine(std::span<const Mapping> mappings, FileSource& files) {
+std::optional<elf::Machine> find_machine(std::span<const process::Mapping> mappings,
+                                         FileSource& files) {
   std::set<std::string_view> tried;
-  for (const Mapping& mapping : mappings) {
+  for (const process::Mapping& mapping : mappings) {
     if (!mapping.executable || mapping.path.empty()) continue;
     if (!tried.insert(file_name_of(mapping.path)).second) continue;
     const auto object = files.open(mapping);
@@ -227,7 +228,7 @@ Result<SavedStack> read_saved_stack(const std::string& folder) {
   const auto register_text = read_text(folder, "regs.txt");
   if (!register_text) return fail(register_text.error());
 
-  std::vector<Mapping> mappings = parse_all_maps(*maps);
+  std::vector<process::Mapping> mappings = process::parse_all_maps(*maps);
   if (mappings.empty()) return fail(ErrorKind::corrupt, folder + "/maps.txt: no mapping");
   auto registers = parse_registers(
       *register_text, [&] { return find_machine(mappings, *open_saved_files(folder)); });
@@ -288,9 +289,9 @@ std::string format_registers(const Registers& registers, bool at_function_entry)
   return text;
 }
 
-std::string format_maps(std::span<const Mapping> mappings) {
+std::string format_maps(std::span<const process::Mapping> mappings) {
   std::string text;
-  for (const Mapping& mapping : mappings) {
+  for (const process::Mapping& mapping : mappings) {
     const std::uint64_t device = mapping.identity.device;
     text += fmt::format("{:x}-{:x} r-{}p {:08x} {:02x}:{:02x} {} {}{}\n", mapping.start,
                         mapping.end, mapping.executable ? 'x' : '-', mapping.offset.value,

@@ -12,7 +12,7 @@ namespace uprobectl::unwind {
 std::string format_registers(const Registers& registers, bool at_function_entry);
 // Writes the mappings in the format of /proc/PID/maps. Read and write permissions are not known and
 // are written as "r-".
-std::string format_maps(std::span<const Mapping> mappings);
+std::string format_maps(std::span<const process::Mapping> mappings);
 
 // A copy that a folder has of a mapped file.
 struct FileCopy {

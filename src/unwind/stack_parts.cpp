@@ -108,10 +108,11 @@ std::string sum_of(Bytes image, std::span<const PartRange> parts) {
   return sum.hex();
 }
 
-const Mapping* find_mapping(std::span<const Mapping> mappings, std::uint64_t address) {
-  const auto after = std::ranges::upper_bound(mappings, address, {}, &Mapping::start);
+const process::Mapping* find_mapping(std::span<const process::Mapping> mappings,
+                                     std::uint64_t address) {
+  const auto after = std::ranges::upper_bound(mappings, address, {}, &process::Mapping::start);
   if (after == mappings.begin()) return nullptr;
-  const Mapping& mapping = *(after - 1);
+  const process::Mapping& mapping = *(after - 1);
   return address < mapping.end && mapping.executable ? &mapping : nullptr;
 }
 
@@ -204,13 +205,13 @@ void StackParts::use(LiveProcess& process, Arch arch, RawStackSink& sink) {
   static_cast<void>(process.space()); // finds files that were replaced
   if (process.revision() == revision_) return;
   revision_ = process.revision();
-  const std::vector<Mapping>& mappings = process.mappings();
+  const std::vector<process::Mapping>& mappings = process.mappings();
   code_mask_ = code_mask(process.space(), arch);
   lowest_ = range_ = 0;
-  const auto first = std::ranges::find(mappings, true, &Mapping::executable);
+  const auto first = std::ranges::find(mappings, true, &process::Mapping::executable);
   if (first != mappings.end()) {
     lowest_ = first->start;
-    for (const Mapping& mapping : mappings)
+    for (const process::Mapping& mapping : mappings)
       if (mapping.executable) range_ = mapping.end - lowest_ + 1;
   }
   const auto given = std::ranges::find(revisions_, revision_);
@@ -262,7 +263,7 @@ void StackParts::add_word(LiveProcess& process, std::uint64_t word, RawStackSink
 }
 
 void StackParts::add_code(LiveProcess& process, std::uint64_t address, RawStackSink& sink) {
-  const Mapping* mapping = find_mapping(process.mappings(), address);
+  const process::Mapping* mapping = find_mapping(process.mappings(), address);
   // A call may be the last instruction of a mapping.
   if (mapping == nullptr) mapping = find_mapping(process.mappings(), --address);
   const auto code = mapping != nullptr ? process.space().find(address) : std::nullopt;
@@ -297,8 +298,8 @@ void StackParts::add_code(LiveProcess& process, std::uint64_t address, RawStackS
            sink);
 }
 
-void StackParts::add_image(const MappedObject& object, const Module& module, const Mapping& mapping,
-                           KnownFile& file, RawStackSink& sink) {
+void StackParts::add_image(const MappedObject& object, const Module& module,
+                           const process::Mapping& mapping, KnownFile& file, RawStackSink& sink) {
   const std::uint64_t size = object.bytes.size();
   const auto add = [&](std::uint64_t begin, std::uint64_t end) {
     add_part(object, begin, std::min(end, size), mapping, file, sink);
@@ -321,9 +322,9 @@ void StackParts::add_image(const MappedObject& object, const Module& module, con
   }
   if (module.entry()) {
     // Its name is in the directory at the end of the archive.
-    const auto archive = Archive::parse(object.bytes);
-    const auto entry =
-        archive ? archive->entry_at(module.begin()) : Result<std::optional<ArchiveEntry>>();
+    const auto archive = archive::Archive::parse(object.bytes);
+    const auto entry = archive ? archive->entry_at(module.begin())
+                               : Result<std::optional<archive::ArchiveEntry>>();
     if (archive && entry && *entry) {
       add(0, sizeof(std::uint32_t));
       add((*entry)->local_header, begin);
@@ -344,7 +345,8 @@ void StackParts::add_image(const MappedObject& object, const Module& module, con
 }
 
 void StackParts::add_part(const MappedObject& object, std::uint64_t begin, std::uint64_t end,
-                          const Mapping& mapping, const KnownFile& file, RawStackSink& sink) {
+                          const process::Mapping& mapping, const KnownFile& file,
+                          RawStackSink& sink) {
   while (begin < end) {
     const std::uint64_t size = std::min(end - begin, max_part);
     const auto bytes = slice(object.bytes, begin, size);

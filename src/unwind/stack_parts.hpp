@@ -64,10 +64,10 @@ private:
   static bool is_other_file(KnownFile& file, const MappedObject& object, Module& module);
   void add_word(LiveProcess& process, std::uint64_t word, RawStackSink& sink);
   void add_code(LiveProcess& process, std::uint64_t address, RawStackSink& sink);
-  void add_image(const MappedObject& object, const Module& module, const Mapping& mapping,
+  void add_image(const MappedObject& object, const Module& module, const process::Mapping& mapping,
                  KnownFile& file, RawStackSink& sink);
   void add_part(const MappedObject& object, std::uint64_t begin, std::uint64_t end,
-                const Mapping& mapping, const KnownFile& file, RawStackSink& sink);
+                const process::Mapping& mapping, const KnownFile& file, RawStackSink& sink);
 
   ModuleCache& cache_;
   bool includes_debug_info_ = false;

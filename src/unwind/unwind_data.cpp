@@ -143,7 +143,7 @@ bool UnwindData::is_signal_trampoline(VirtualAddress pc) const {
 std::optional<std::uint8_t> UnwindData::return_at(VirtualAddress pc) const {
   const auto offset = image_.to_image(pc);
   if (!offset || offset->value > image_.bytes().size()) return std::nullopt;
-  return return_register_at(arch_, image_.bytes().subspan(offset->value));
+  return insn::return_register_at(arch_, image_.bytes().subspan(offset->value));
 }
 
 std::optional<Step> UnwindData::find_in(Source& source, VirtualAddress address) const {

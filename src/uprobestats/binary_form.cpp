@@ -84,7 +84,7 @@ private:
                                   .value = narrow,
                                   .name = field.name});
         if (numbering_ == Numbering::current)
-          ProtobufWriter(message.unknown).number(raw.number, *number);
+          output::ProtobufWriter(message.unknown).number(raw.number, *number);
         continue;
       }
       const FieldValue value = field.add(message);
@@ -112,7 +112,7 @@ private:
 
 std::string write_message(const MessageType& type, const proto::Message& message) {
   std::string wire;
-  ProtobufWriter writer(wire);
+  output::ProtobufWriter writer(wire);
   for (const Field& field : type.fields) {
     const std::uint32_t number = field.numbers.current;
     const std::size_t count = number == 0 ? 0 : field.count(message);

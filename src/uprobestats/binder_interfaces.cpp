@@ -8,24 +8,21 @@
 #include <cstring>
 #include <fmt/format.h>
 
-namespace uprobectl {
+namespace uprobectl::uprobestats {
 
 namespace {
 
-using uprobestats::BinderFilter;
-
 // BinderInterfaceBpfMapKey: the name, then NULs.
 std::vector<std::byte> key_of(const BinderFilter& filter) {
-  std::vector<std::byte> key(uprobestats::max_interface_name + 1);
-  const std::size_t length =
-      std::min(filter.interface_name.size(), uprobestats::max_interface_name);
+  std::vector<std::byte> key(max_interface_name + 1);
+  const std::size_t length = std::min(filter.interface_name.size(), max_interface_name);
   std::memcpy(key.data(), filter.interface_name.data(), length);
   return key;
 }
 
 // BinderCodesBpfMapValue: the codes, then 0.
 std::vector<std::byte> value_of(const BinderFilter& filter) {
-  std::vector<std::byte> value(uprobestats::max_interface_codes * sizeof(std::uint64_t));
+  std::vector<std::byte> value(max_interface_codes * sizeof(std::uint64_t));
   for (std::size_t i = 0; i < filter.methods.size(); ++i)
     std::memcpy(value.data() + i * sizeof(std::uint64_t), &filter.methods[i].code,
                 sizeof(std::uint64_t));
@@ -35,15 +32,14 @@ std::vector<std::byte> value_of(const BinderFilter& filter) {
 } // namespace
 
 Result<BinderInterfaces> BinderInterfaces::add(const std::string& path,
-                                               const uprobestats::BinderFilters& filters) {
+                                               const BinderFilters& filters) {
   for (const BinderFilter& filter : filters)
-    if (filter.methods.size() > uprobestats::max_interface_codes)
+    if (filter.methods.size() > max_interface_codes)
       return fail(ErrorKind::out_of_range,
                   fmt::format("the probes of all tasks select {} methods of '{}' (the program "
                               "compares at most {})",
-                              filter.methods.size(), filter.interface_name,
-                              uprobestats::max_interface_codes));
-  auto map = open_pinned_map(path);
+                              filter.methods.size(), filter.interface_name, max_interface_codes));
+  auto map = bpf::open_pinned_map(path);
   if (!map) return fail(std::move(map).error());
   const std::uint32_t id = map->id;
   BinderInterfaces added(std::move(*map));
@@ -51,7 +47,7 @@ Result<BinderInterfaces> BinderInterfaces::add(const std::string& path,
     const auto key = key_of(filter);
     const auto value = value_of(filter);
     auto inserted = insert_entry(added.map_, key, value, false);
-    if (inserted && *inserted == MapInsert::exists) {
+    if (inserted && *inserted == bpf::MapInsert::exists) {
       const auto holders = find_map_holders(id);
       if (!holders.empty())
         return fail(Error{ErrorKind::unsupported, fmt::format("{}: '{}' is selected by another run",
@@ -70,4 +66,4 @@ BinderInterfaces::~BinderInterfaces() {
   for (const auto& key : keys_) (void)remove_entry(map_, key);
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::uprobestats

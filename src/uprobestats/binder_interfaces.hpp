@@ -7,7 +7,7 @@
 #include "bpf/maps.hpp"
 #include "uprobestats/binder_filter.hpp"
 
-namespace uprobectl {
+namespace uprobectl::uprobestats {
 
 // Entries that this program added to the table. The destructor removes them.
 class BinderInterfaces {
@@ -15,8 +15,7 @@ public:
   // Adds the filters to the pinned table. Entries that another process may have made stay, and are
   // an error; those that no process can have made any more, because none has the table open, are
   // replaced. Fails with not_found if there is no pin.
-  static Result<BinderInterfaces> add(const std::string& path,
-                                      const uprobestats::BinderFilters& filters);
+  static Result<BinderInterfaces> add(const std::string& path, const BinderFilters& filters);
 
   BinderInterfaces(BinderInterfaces&& other) noexcept = default;
   BinderInterfaces& operator=(BinderInterfaces&&) = delete;
@@ -26,11 +25,11 @@ public:
   const std::vector<std::string>& replaced() const { return replaced_; }
 
 private:
-  explicit BinderInterfaces(UserMap map) : map_(std::move(map)) {}
+  explicit BinderInterfaces(bpf::UserMap map) : map_(std::move(map)) {}
 
-  UserMap map_;
+  bpf::UserMap map_;
   std::vector<std::vector<std::byte>> keys_; // of the entries to remove; empty after a move
   std::vector<std::string> replaced_;
 };
 
-} // namespace uprobectl
+} // namespace uprobectl::uprobestats

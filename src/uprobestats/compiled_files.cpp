@@ -9,7 +9,7 @@
 #include <filesystem>
 #include <tuple>
 
-namespace uprobectl {
+namespace uprobectl::uprobestats {
 
 namespace {
 
@@ -48,10 +48,10 @@ void add_folder(std::vector<std::string>& files, const std::string& folder) {
 }
 
 void add_mapped(std::vector<std::string>& files, std::string_view process_name) {
-  for (const pid_t pid : find_named_processes(process_name)) {
-    const auto mappings = read_mappings(pid);
+  for (const pid_t pid : process::find_named_processes(process_name)) {
+    const auto mappings = process::read_mappings(pid);
     if (!mappings || !has_process_name(pid, process_name)) continue;
-    for (const Mapping& mapping : *mappings)
+    for (const process::Mapping& mapping : *mappings)
       if (mapping.executable && !mapping.deleted && is_compiled(mapping.path))
         add(files, mapping.path);
   }
@@ -74,4 +74,4 @@ std::vector<std::string> find_compiled_files(const std::optional<std::string>& r
   return files;
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::uprobestats

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-namespace uprobectl {
+namespace uprobectl::uprobestats {
 
 // Returns the OAT files in which a method of the process may be, in preference order. The task
 // files of Android 16 and later do not name files: ART finds them. `root`: a sysroot, in which only
@@ -18,4 +18,4 @@ namespace uprobectl {
 std::vector<std::string> find_compiled_files(const std::optional<std::string>& root,
                                              std::string_view process_name);
 
-} // namespace uprobectl
+} // namespace uprobectl::uprobestats

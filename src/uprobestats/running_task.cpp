@@ -12,7 +12,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 
-namespace uprobectl {
+namespace uprobectl::uprobestats {
 
 bool RunningTask::prepare(TaskProbeFinder& finder, TaskPrograms& programs) {
   for (std::size_t i = 0; i < task_.probes.size(); ++i) {
@@ -29,7 +29,7 @@ bool RunningTask::prepare(TaskProbeFinder& finder, TaskPrograms& programs) {
                            .points = std::move(answer.points),
                            .method = answer.method,
                            .program = &*program,
-                           .surveys = std::vector<MappingSurvey>(points)});
+                           .surveys = std::vector<process::MappingSurvey>(points)});
         continue;
       }
       answer.error = program.error();
@@ -55,8 +55,8 @@ std::vector<std::string> RunningTask::programs() const {
   return names;
 }
 
-uprobestats::BinderFilters RunningTask::filters() const {
-  uprobestats::BinderFilters all;
+BinderFilters RunningTask::filters() const {
+  BinderFilters all;
   for (const Probe& probe : probes_) uprobestats::merge(all, probe.name.config->filters);
   return all;
 }
@@ -106,8 +106,9 @@ void RunningTask::fail(const Error& error) {
 
 // Chooses the first point that the process maps. If it maps none yet, chooses all: the process will
 // map one of them.
-std::vector<std::size_t> RunningTask::choose_points(Probe& probe, pid_t pid,
-                                                    std::span<const MappingSurvey> surveys) const {
+std::vector<std::size_t>
+RunningTask::choose_points(Probe& probe, pid_t pid,
+                           std::span<const process::MappingSurvey> surveys) const {
   const auto maps = [&](std::size_t point) {
     return std::ranges::find(surveys[point].executable, pid) != surveys[point].executable.end();
   };
@@ -140,8 +141,9 @@ void RunningTask::warn_about_unmapped(const Probe& probe, pid_t pid) const {
           to_string(probe.name), pid, to_string(probe.points.front().binary->path)));
 }
 
-bool RunningTask::attach_probe(Probe& probe, std::size_t point, pid_t pid, SignalWatch& signals) {
-  const ProbePoint& at = probe.points[point];
+bool RunningTask::attach_probe(Probe& probe, std::size_t point, pid_t pid,
+                               trace::SignalWatch& signals) {
+  const resolve::ProbePoint& at = probe.points[point];
   const auto report_refused = [&](const Error& error) {
     // If the process has ended meanwhile, this is not an error.
     if (error.kind == ErrorKind::interrupted) interrupted_ = true;
@@ -154,15 +156,17 @@ bool RunningTask::attach_probe(Probe& probe, std::size_t point, pid_t pid, Signa
     failed_ = true;
     return false;
   };
-  if (auto checked = check_unmodified(*at.binary->file); !checked)
+  if (auto checked = trace::check_unmodified(*at.binary->file); !checked)
     return report_refused(checked.error());
-  if (const auto changed = find_changed_code(at, pid, output_)) return report_refused(*changed);
-  const ProbeSite site{.file = at.binary->file->fd(),
-                       .offset = *uprobe_offset(at),
-                       .program = probe.program->pinned.program(),
-                       .label = to_string(at.binary->path) + ": " + display_name(at)};
-  auto attachment = Attachment::attach(probe.program->mechanism, std::span(&site, 1),
-                                       std::span(&pid, 1), [&] { return signals.arrived(); });
+  if (const auto changed = trace::find_changed_code(at, pid, output_))
+    return report_refused(*changed);
+  const probe::ProbeSite site{.file = at.binary->file->fd(),
+                              .offset = *uprobe_offset(at),
+                              .program = probe.program->pinned.program(),
+                              .label = to_string(at.binary->path) + ": " + display_name(at)};
+  auto attachment =
+      probe::Attachment::attach(probe.program->mechanism, std::span(&site, 1), std::span(&pid, 1),
+                                [&] { return signals.arrived(); });
   if (!attachment) return report_refused(attachment.error());
   attachments_.push_back({pid, std::move(*attachment)});
   if (!probe.chosen) probe.chosen = point;
@@ -170,7 +174,7 @@ bool RunningTask::attach_probe(Probe& probe, std::size_t point, pid_t pid, Signa
   return true;
 }
 
-bool RunningTask::attach_to(pid_t pid, const TaskPrograms& programs, SignalWatch& signals) {
+bool RunningTask::attach_to(pid_t pid, const TaskPrograms& programs, trace::SignalWatch& signals) {
   if (!began_) {
     for (Probe& probe : probes_) probe.runs = programs.runs(*probe.program);
     began_ = std::chrono::steady_clock::now();
@@ -178,10 +182,10 @@ bool RunningTask::attach_to(pid_t pid, const TaskPrograms& programs, SignalWatch
   pids_.push_back(pid);
   bool all = true;
   for (Probe& probe : probes_) {
-    auto surveys = survey_points(probe.points, std::span(&pid, 1));
+    auto surveys = trace::survey_points(probe.points, std::span(&pid, 1));
     for (const std::size_t point : choose_points(probe, pid, surveys))
       if (!attach_probe(probe, point, pid, signals)) all = false;
-    add_earlier_surveys(probe.surveys, surveys);
+    trace::add_earlier_surveys(probe.surveys, surveys);
   }
   const bool refused = std::ranges::all_of(
       probes_, [](const Probe& probe) { return probe.attach_error.has_value(); });
@@ -197,16 +201,16 @@ bool RunningTask::attach_to(pid_t pid, const TaskPrograms& programs, SignalWatch
 }
 
 void RunningTask::announce() const {
-  output_.record(RecordTypesRecord{}); // values of records have their own types
-  output_.write(AttachedRecord{.mechanism = to_string(probes_.front().program->mechanism),
-                               .probes = attached_points_,
-                               .program = joined(programs()),
-                               .clocks = ClockReading::now()});
+  output_.record(output::RecordTypesRecord{}); // values of records have their own types
+  output_.write(output::AttachedRecord{.mechanism = to_string(probes_.front().program->mechanism),
+                                       .probes = attached_points_,
+                                       .program = joined(programs()),
+                                       .clocks = output::ClockReading::now()});
 }
 
 void RunningTask::report_probe(const Probe& probe, std::optional<std::uint64_t> hits) {
   if (!probe.chosen) {
-    const ProbePoint& point = probe.points.front();
+    const resolve::ProbePoint& point = probe.points.front();
     const bool refused = probe.attach_error.has_value();
     report_result(probe.name,
                   {.status = refused ? "failed" : "attached",
@@ -217,8 +221,8 @@ void RunningTask::report_probe(const Probe& probe, std::optional<std::uint64_t> 
                   output_);
     return;
   }
-  std::vector<MappingSurvey> surveys = survey_points(probe.points, pids_);
-  add_earlier_surveys(surveys, probe.surveys);
+  std::vector<process::MappingSurvey> surveys = trace::survey_points(probe.points, pids_);
+  trace::add_earlier_surveys(surveys, probe.surveys);
   const std::size_t at = mapped_point(probe, surveys);
   std::optional<std::string> reason;
   if (hits == 0) {
@@ -241,10 +245,10 @@ void RunningTask::report_probe(const Probe& probe, std::optional<std::uint64_t> 
 // Returns the point that the processes map. If a process was probed at its start, this is only
 // known at the end.
 std::size_t RunningTask::mapped_point(const Probe& probe,
-                                      std::span<const MappingSurvey> surveys) const {
+                                      std::span<const process::MappingSurvey> surveys) const {
   if (!surveys[*probe.chosen].executable.empty()) return *probe.chosen;
   const auto mapped = std::ranges::find_if(
-      surveys, [](const MappingSurvey& survey) { return !survey.executable.empty(); });
+      surveys, [](const process::MappingSurvey& survey) { return !survey.executable.empty(); });
   if (mapped == surveys.end()) return *probe.chosen;
   const auto at = static_cast<std::size_t>(mapped - surveys.begin());
   warn_about_order(probe, mapped->executable.front(), at);
@@ -263,13 +267,13 @@ void RunningTask::warn_about_order(const Probe& probe, pid_t pid, std::size_t po
 
 std::optional<std::string> RunningTask::find_mapped_build(const Probe& probe, pid_t pid) {
   std::vector<std::string> files = probe.name.config->file_paths;
-  for (const ProbePoint& point : probe.points) files.push_back(point.binary->real_path);
+  for (const resolve::ProbePoint& point : probe.points) files.push_back(point.binary->real_path);
   return find_other_build(pid, files);
 }
 
 std::string RunningTask::explain_unhit(const Probe& probe, std::size_t at,
-                                       const MappingSurvey& survey) const {
-  std::string reason = diagnose(
+                                       const process::MappingSurvey& survey) const {
+  std::string reason = trace::diagnose(
       survey, pids_, {.change = probe.points[at].binary->file->change(), .takes_pids = false});
   const bool is_java = probe.points[at].table == elf::Table::oat;
   if (!survey.executable.empty() && is_java && std::ranges::any_of(pids_, has_run_time_code))
@@ -299,4 +303,4 @@ void RunningTask::end(const TaskPrograms& programs, const std::set<std::string>&
   for (std::size_t i = 0; i < probes_.size(); ++i) report_probe(probes_[i], hits[i]);
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::uprobestats

@@ -9,14 +9,14 @@
 #include "uprobestats/task_processes.hpp"
 #include "uprobestats/task_records.hpp"
 
-namespace uprobectl {
+namespace uprobectl::uprobestats {
 
 class RunningTask {
 public:
   using Time = std::chrono::steady_clock::time_point;
 
   // number: from 1. Borrows all arguments.
-  RunningTask(std::size_t number, const uprobestats::Task& task, Output& output)
+  RunningTask(std::size_t number, const Task& task, output::Output& output)
       : number_(number), task_(task), output_(output) {}
 
   // Resolves the probes and opens their programs. Reports errors and returns false if there were
@@ -27,19 +27,19 @@ public:
   bool is_over() const { return over_; }
   bool is_attached() const { return began_.has_value(); }
   std::size_t number() const { return number_; }
-  const uprobestats::Task& config() const { return task_; }
+  const Task& config() const { return task_; }
   // BTF id of the first program that has one, to decode records; 0 if none has.
   std::uint32_t btf_id() const;
   // The registers of the arguments to log. Warns about arguments without a register.
   std::vector<StatsdArgument> logged_arguments() const;
   std::optional<Time> deadline() const;
-  std::vector<std::string> programs() const;  // name of the program of each probe
-  uprobestats::BinderFilters filters() const; // of all its probes
+  std::vector<std::string> programs() const; // name of the program of each probe
+  BinderFilters filters() const;             // of all its probes
   std::size_t probes() const { return probes_.size(); }
   std::size_t processes() const { return pids_.size(); } // so far
 
   // Attaches the probes to a target process. Returns false if one could not be attached.
-  bool attach_to(pid_t pid, const TaskPrograms& programs, SignalWatch& signals);
+  bool attach_to(pid_t pid, const TaskPrograms& programs, trace::SignalWatch& signals);
   // Ends the task with an error, which is reported for each probe.
   void fail(const Error& error);
   // Detaches the probes from a process that has ended.
@@ -58,33 +58,35 @@ public:
 private:
   struct Probe {
     TaskProbeName name;
-    std::vector<ProbePoint> points; // where the method is, in the order of file_paths
+    std::vector<resolve::ProbePoint> points; // where the method is, in the order of file_paths
     LoggedMethod method;
     const TaskProgram* program = nullptr;
-    std::optional<std::size_t> chosen;  // index of the first point that was attached
-    std::optional<Error> attach_error;  // the first error of attaching
-    std::vector<MappingSurvey> surveys; // by point; accumulated over all processes
-    std::optional<std::uint64_t> runs;  // of its program, before the probe was attached
+    std::optional<std::size_t> chosen;           // index of the first point that was attached
+    std::optional<Error> attach_error;           // the first error of attaching
+    std::vector<process::MappingSurvey> surveys; // by point; accumulated over all processes
+    std::optional<std::uint64_t> runs;           // of its program, before the probe was attached
   };
   std::vector<std::size_t> choose_points(Probe& probe, pid_t pid,
-                                         std::span<const MappingSurvey> surveys) const;
-  bool attach_probe(Probe& probe, std::size_t point, pid_t pid, SignalWatch& signals);
+                                         std::span<const process::MappingSurvey> surveys) const;
+  bool attach_probe(Probe& probe, std::size_t point, pid_t pid, trace::SignalWatch& signals);
   void report_probe(const Probe& probe, std::optional<std::uint64_t> hits);
-  std::size_t mapped_point(const Probe& probe, std::span<const MappingSurvey> surveys) const;
+  std::size_t mapped_point(const Probe& probe,
+                           std::span<const process::MappingSurvey> surveys) const;
   void warn_about_order(const Probe& probe, pid_t pid, std::size_t point) const;
   void warn_about_unmapped(const Probe& probe, pid_t pid) const;
   bool is_target(pid_t pid) const;
   static std::optional<std::string> find_mapped_build(const Probe& probe, pid_t pid);
-  std::string explain_unhit(const Probe& probe, std::size_t at, const MappingSurvey& survey) const;
+  std::string explain_unhit(const Probe& probe, std::size_t at,
+                            const process::MappingSurvey& survey) const;
   void announce() const;
 
   std::size_t number_;
-  const uprobestats::Task& task_;
-  Output& output_;
+  const Task& task_;
+  output::Output& output_;
   std::vector<Probe> probes_; // only probes that were resolved
   struct Attached {
     pid_t pid = 0;
-    Attachment attachment;
+    probe::Attachment attachment;
   };
   std::vector<Attached> attachments_;
   std::vector<pid_t> pids_;
@@ -98,4 +100,4 @@ private:
   bool over_ = false;
 };
 
-} // namespace uprobectl
+} // namespace uprobectl::uprobestats

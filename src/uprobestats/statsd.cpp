@@ -13,7 +13,7 @@
 #include <unistd.h>
 #include <utility>
 
-namespace uprobectl {
+namespace uprobectl::uprobestats {
 
 namespace {
 
@@ -31,14 +31,14 @@ constexpr std::size_t count_at = 1; // follows the object's type
 // false or empty.
 class RecordMembers {
 public:
-  explicit RecordMembers(const Value::Struct& members) : members_(members) {}
+  explicit RecordMembers(const values::Value::Struct& members) : members_(members) {}
 
-  const Value* find(std::string_view name) const {
-    const auto found = std::ranges::find(members_, name, &DataMember::name);
+  const values::Value* find(std::string_view name) const {
+    const auto found = std::ranges::find(members_, name, &values::DataMember::name);
     return found == members_.end() ? nullptr : &found->value;
   }
   std::int64_t number(std::string_view name) const {
-    const Value* const value = find(name);
+    const values::Value* const value = find(name);
     if (value == nullptr) return 0;
     if (const auto* const u = std::get_if<std::uint64_t>(&value->value))
       return static_cast<std::int64_t>(*u);
@@ -49,39 +49,40 @@ public:
     return static_cast<std::int32_t>(number(name));
   }
   bool flag(std::string_view name) const {
-    const Value* const value = find(name);
+    const values::Value* const value = find(name);
     const auto* const flag = value == nullptr ? nullptr : std::get_if<bool>(&value->value);
     return flag != nullptr && *flag;
   }
   std::string text(std::string_view name) const {
-    const Value* const value = find(name);
+    const values::Value* const value = find(name);
     if (value == nullptr) return {};
-    if (const auto* const named = std::get_if<Value::Name>(&value->value)) return named->text;
+    if (const auto* const named = std::get_if<values::Value::Name>(&value->value))
+      return named->text;
     const auto* const text = std::get_if<std::string>(&value->value);
     return text == nullptr ? "" : *text;
   }
 
 private:
-  const Value::Struct& members_;
+  const values::Value::Struct& members_;
 };
 
 Result<void> add_arguments(StatsdEvent& event, const RecordMembers& members,
                            const StatsdAtom& atom) {
-  const Value* const value = members.find("regs");
+  const values::Value* const value = members.find("regs");
   const auto* const registers =
-      value == nullptr ? nullptr : std::get_if<Value::Array>(&value->value);
+      value == nullptr ? nullptr : std::get_if<values::Value::Array>(&value->value);
   for (const StatsdArgument& argument : atom.arguments) {
     if (!argument.register_index) return fail(ErrorKind::unsupported, argument.problem);
     if (registers == nullptr || *argument.register_index >= registers->size())
       return fail(ErrorKind::unsupported,
                   fmt::format("the record has no register {}", *argument.register_index));
     const auto& word = (*registers)[*argument.register_index].value;
-    const auto* const address = std::get_if<Value::Pointer>(&word);
+    const auto* const address = std::get_if<values::Value::Pointer>(&word);
     const auto* const number = std::get_if<std::uint64_t>(&word);
     const std::uint64_t raw = address != nullptr  ? address->address
                               : number != nullptr ? *number
                                                   : 0;
-    if (atom.service == uprobestats::Service::android15)
+    if (atom.service == Service::android15)
       event.add_int32(static_cast<std::int32_t>(raw));
     else
       event.add_int64(argument.is_32bit ? static_cast<std::int32_t>(raw)
@@ -224,12 +225,12 @@ std::vector<std::byte> StatsdEvent::finish() const {
   return std::move(done.bytes_);
 }
 
-Result<std::vector<std::byte>> encode_atom(const UserRecord& record, const StatsdAtom& atom,
+Result<std::vector<std::byte>> encode_atom(const events::UserRecord& record, const StatsdAtom& atom,
                                            std::uint64_t time_ns) {
   if (atom.atom_id <= 0 || atom.atom_id > std::numeric_limits<std::int32_t>::max())
     return fail(ErrorKind::unsupported, fmt::format("invalid atom id {}", atom.atom_id));
   const auto* const members =
-      record.value ? std::get_if<Value::Struct>(&record.value->value) : nullptr;
+      record.value ? std::get_if<values::Value::Struct>(&record.value->value) : nullptr;
   if (members == nullptr || !record.type)
     return fail(ErrorKind::unsupported,
                 fmt::format("unknown record layout of map '{}'", record.map));
@@ -241,15 +242,15 @@ Result<std::vector<std::byte>> encode_atom(const UserRecord& record, const Stats
 
 namespace {
 
-const Value::Struct* members_of(const UserRecord& record, std::string_view type) {
+const values::Value::Struct* members_of(const events::UserRecord& record, std::string_view type) {
   if (!record.value || record.type != type) return nullptr;
-  return std::get_if<Value::Struct>(&record.value->value);
+  return std::get_if<values::Value::Struct>(&record.value->value);
 }
 
 } // namespace
 
-const uprobestats::BinderMethod* find_binder_method(const UserRecord& record,
-                                                    const uprobestats::BinderFilters& filters) {
+const BinderMethod* find_binder_method(const events::UserRecord& record,
+                                       const BinderFilters& filters) {
   const auto* const values = members_of(record, "BinderTransaction");
   if (values == nullptr) return nullptr;
   const RecordMembers members(*values);
@@ -257,8 +258,8 @@ const uprobestats::BinderMethod* find_binder_method(const UserRecord& record,
                                   static_cast<std::uint64_t>(members.number("code")));
 }
 
-Result<std::vector<std::byte>> encode_binder_atom(const UserRecord& record,
-                                                  const uprobestats::BinderMethod& method,
+Result<std::vector<std::byte>> encode_binder_atom(const events::UserRecord& record,
+                                                  const BinderMethod& method,
                                                   std::uint64_t time_ns) {
   const auto* const values = members_of(record, "BinderTransaction");
   if (values == nullptr || !method.atom_id)
@@ -329,4 +330,4 @@ void StatsdSocket::send(Bytes event) {
   }
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::uprobestats

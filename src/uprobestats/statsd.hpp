@@ -9,7 +9,7 @@
 #include "uprobestats/binder_filter.hpp"
 #include "uprobestats/service.hpp"
 
-namespace uprobectl {
+namespace uprobectl::uprobestats {
 
 // Where a CallResult record contains an argument of the probed method.
 struct StatsdArgument {
@@ -26,7 +26,7 @@ struct StatsdAtom {
   std::vector<StatsdArgument> arguments; // of CallResult records: the arguments to log
   // Android 15 logs the arguments of CallResult records as 32-bit numbers, later versions as 64-bit
   // ones.
-  uprobestats::Service service = uprobestats::newest_service;
+  Service service = newest_service;
 
   bool operator==(const StatsdAtom&) const = default;
 };
@@ -36,17 +36,17 @@ struct StatsdAtom {
 // the C calling convention, as the GenericInstrumentation.o of uprobectl writes them on every
 // machine and that of Android on arm64. Fails with unsupported if no atom is defined for the
 // record.
-Result<std::vector<std::byte>> encode_atom(const UserRecord& record, const StatsdAtom& atom,
+Result<std::vector<std::byte>> encode_atom(const events::UserRecord& record, const StatsdAtom& atom,
                                            std::uint64_t time_ns);
 
 // Encodes a BinderTransaction with the fields that a filter selects for it. `method` must have an
 // atom. Fails with unsupported if this is another record.
-Result<std::vector<std::byte>> encode_binder_atom(const UserRecord& record,
-                                                  const uprobestats::BinderMethod& method,
+Result<std::vector<std::byte>> encode_binder_atom(const events::UserRecord& record,
+                                                  const BinderMethod& method,
                                                   std::uint64_t time_ns);
 // Returns the method that a BinderTransaction calls, or nullptr if no filter selects it.
-const uprobestats::BinderMethod* find_binder_method(const UserRecord& record,
-                                                    const uprobestats::BinderFilters& filters);
+const BinderMethod* find_binder_method(const events::UserRecord& record,
+                                       const BinderFilters& filters);
 
 // Sends atoms to statsd's datagram socket. Never blocks.
 class StatsdSocket {
@@ -105,4 +105,4 @@ private:
   std::uint32_t problems_ = 0;
 };
 
-} // namespace uprobectl
+} // namespace uprobectl::uprobestats

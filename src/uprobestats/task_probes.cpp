@@ -14,7 +14,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-namespace uprobectl {
+namespace uprobectl::uprobestats {
 
 namespace {
 
@@ -22,15 +22,15 @@ namespace {
 constexpr std::size_t behind_this = 2;
 
 std::span<const std::uint32_t> registers_in_order() {
-  return calling_convention(CodeKind::native)->argument_registers;
+  return calling_convention(events::CodeKind::native)->argument_registers;
 }
 
-StatsdArgument parameter_of(const JavaMethod& method, std::int32_t position) {
+StatsdArgument parameter_of(const resolve::JavaMethod& method, std::int32_t position) {
   if (static_cast<std::size_t>(position) >= method.parameters.size())
     return {.problem = fmt::format("the method has {} (positions start at 0)",
                                    counted(method.parameters.size(), "parameter", "parameters"))};
-  const auto arguments = java_arguments(method, CodeKind::native);
-  const JavaArgument& argument =
+  const auto arguments = java_arguments(method, events::CodeKind::native);
+  const events::JavaArgument& argument =
       arguments[static_cast<std::size_t>(position) + (method.is_static ? 0 : 1)];
   if (!argument.spec.problem.empty()) return {.problem = "it is " + argument.spec.problem};
   const auto order = registers_in_order();
@@ -47,21 +47,21 @@ StatsdArgument parameter_of(const JavaMethod& method, std::int32_t position) {
 
 } // namespace
 
-Result<JavaMethod> find_java_method(const art::OatFile& oat, VirtualAddress address,
-                                    std::string_view signature) {
+Result<resolve::JavaMethod> find_java_method(const art::OatFile& oat, VirtualAddress address,
+                                             std::string_view signature) {
   if (!oat.has_access_flags())
     return fail(ErrorKind::not_found, "its access flags are unknown: oatdump does not print them");
   for (const art::Method& method : oat.methods_at(address)) {
     art::Signature called = oat.signature(method);
     if (to_string(called) == signature)
-      return JavaMethod{.return_type = std::move(called.return_type),
-                        .parameters = std::move(called.parameters),
-                        .is_static = method.is_static()};
+      return resolve::JavaMethod{.return_type = std::move(called.return_type),
+                                 .parameters = std::move(called.parameters),
+                                 .is_static = method.is_static()};
   }
   return fail(ErrorKind::not_found, "its class is not known");
 }
 
-LoggedMethod logged_method(const Target& target, const ProbePoint& point) {
+LoggedMethod logged_method(const resolve::Target& target, const resolve::ProbePoint& point) {
   LoggedMethod method{.is_64bit = point.binary->machine.is_64bit};
   const auto* const oat = target.java_methods();
   if (oat == nullptr) return method;
@@ -112,7 +112,7 @@ std::vector<StatsdArgument> locate_arguments(std::span<const LoggedMethod> metho
 }
 
 void warn_about_arguments(std::string_view subject, const LoggedMethod& method,
-                          std::span<const std::int32_t> positions, Output& output) {
+                          std::span<const std::int32_t> positions, output::Output& output) {
   if (positions.empty()) return;
   if (!method.java)
     output.warn(fmt::format(
@@ -133,7 +133,7 @@ constexpr std::size_t max_lines = 3; // about the files of one probe
 constexpr std::size_t max_overloads = 10;
 
 // Combines the errors of all files; returns the error itself if there is one file.
-Error none_has_it(const uprobestats::TaskProbe& probe, std::vector<Error> errors) {
+Error none_has_it(const TaskProbe& probe, std::vector<Error> errors) {
   if (errors.size() == 1) return std::move(errors.front());
   Error all{ErrorKind::not_found,
             fmt::format("none of its {} file_paths has '{}'", errors.size(), probe.method)};
@@ -146,8 +146,7 @@ Error none_has_it(const uprobestats::TaskProbe& probe, std::vector<Error> errors
 }
 
 // No file has the method of a probe without file_paths. Hints at files that could not be examined.
-Error not_in_process(const uprobestats::TaskProbe& probe, std::size_t files,
-                     const std::vector<Error>& errors) {
+Error not_in_process(const TaskProbe& probe, std::size_t files, const std::vector<Error>& errors) {
   Error error{ErrorKind::not_found,
               files == 0 ? "file_paths is missing, and no compiled files of the system are found"
                          : fmt::format("none of the {} compiled files of the process has '{}'",
@@ -163,7 +162,8 @@ Error not_in_process(const uprobestats::TaskProbe& probe, std::size_t files,
 
 // Warns of code that counts its calls: ART compiles it again at run time when there are many, and
 // that code is in no file (art/runtime/oat/oat.h; the key exists since OAT 264).
-void warn_about_run_time_code(const TaskProbeName& name, const art::OatFile& oat, Output& output) {
+void warn_about_run_time_code(const TaskProbeName& name, const art::OatFile& oat,
+                              output::Output& output) {
   if (oat.value("enable-profile-code") == "true")
     output.warn(fmt::format("{}: its method may run as JIT code after some calls, which the probe "
                             "does not see: the file is compiled with enable-profile-code",
@@ -171,16 +171,16 @@ void warn_about_run_time_code(const TaskProbeName& name, const art::OatFile& oat
 }
 
 // Several paths may lead to the same file.
-bool is_same_point(const ProbePoint& one, const ProbePoint& other) {
+bool is_same_point(const resolve::ProbePoint& one, const resolve::ProbePoint& other) {
   return one.binary->file->identity() == other.binary->file->identity() &&
          one.offset == other.offset;
 }
 
 // Replaces the hints, which suggest addresses and --all, neither of which a task file can contain.
-Error add_candidates(Error ambiguous, std::span<const ProbePoint> points,
-                     const uprobestats::TaskProbe& probe) {
+Error add_candidates(Error ambiguous, std::span<const resolve::ProbePoint> points,
+                     const TaskProbe& probe) {
   ambiguous.hints.clear();
-  for (const ProbePoint& point : points.first(std::min(points.size(), max_overloads)))
+  for (const resolve::ProbePoint& point : points.first(std::min(points.size(), max_overloads)))
     ambiguous = std::move(ambiguous).hint("there is: " + display_name(point));
   if (points.size() > max_overloads)
     ambiguous =
@@ -193,11 +193,11 @@ Error add_candidates(Error ambiguous, std::span<const ProbePoint> points,
 
 } // namespace
 
-Result<std::optional<TaskPolicy>> read_device_policy(uprobestats::Service service) {
-  const auto user_build = is_user_build();
+Result<std::optional<TaskPolicy>> read_device_policy(Service service) {
+  const auto user_build = resolve::is_user_build();
   if (!user_build) return fail(user_build.error());
   if (!*user_build) return std::nullopt;
-  return TaskPolicy{uprobestats::Policy::builtin(service), "the policy of user builds"};
+  return TaskPolicy{Policy::builtin(service), "the policy of user builds"};
 }
 
 std::string to_string(const TaskProbeName& name) {
@@ -206,8 +206,8 @@ std::string to_string(const TaskProbeName& name) {
              : fmt::format("task {}, probe {} ({})", name.task, name.probe, name.config->bpf_name);
 }
 
-std::optional<std::string> expected_spelling(const uprobestats::TaskProbe& probe,
-                                             const ProbePoint& point) {
+std::optional<std::string> expected_spelling(const TaskProbe& probe,
+                                             const resolve::ProbePoint& point) {
   if (point.table != elf::Table::oat || !point.symbol) return std::nullopt;
   const std::string_view found =
       probe.by_signature ? *point.symbol : uprobestats::without_return_type(*point.symbol);
@@ -222,10 +222,10 @@ Result<std::string> TaskProbeFinder::local_path(const std::string& file) const {
   return root ? find_in_root(*root, file) : file;
 }
 
-const Result<Target>& TaskProbeFinder::open(const std::string& path) {
+const Result<resolve::Target>& TaskProbeFinder::open(const std::string& path) {
   const auto known = targets_.find(path);
   if (known != targets_.end()) return known->second;
-  return targets_.emplace(path, Target::open(path, request_.where)).first->second;
+  return targets_.emplace(path, resolve::Target::open(path, request_.where)).first->second;
 }
 
 const std::vector<std::string>& TaskProbeFinder::compiled_files(const std::string& process_name) {
@@ -236,22 +236,23 @@ const std::vector<std::string>& TaskProbeFinder::compiled_files(const std::strin
       .first->second;
 }
 
-Result<ProbePoint> TaskProbeFinder::resolve_in(const std::string& path,
-                                               const uprobestats::TaskProbe& probe) {
+Result<resolve::ProbePoint> TaskProbeFinder::resolve_in(const std::string& path,
+                                                        const TaskProbe& probe) {
   const auto& target = open(path);
   if (!target) return fail(target.error());
   if (!probe.file_paths.empty()) output_.warn_once(target->warnings());
-  ResolveOptions how{.clones = ResolveOptions::Clones::none, // a task has one point for a method
-                     .aliases = request_.aliases,
-                     .to_probe = true,
-                     .replaced_nops = probe_optimized_nops(),
-                     .instructions = request_.instructions,
-                     .thorough = true,
-                     .other_spellings = false}; // UprobeStats accepts none
-  const auto ask = [&](const std::string& method) -> Result<std::vector<ProbePoint>> {
-    const auto function = parse_function(method);
+  resolve::ResolveOptions how{
+      .clones = resolve::ResolveOptions::Clones::none, // a task has one point for a method
+      .aliases = request_.aliases,
+      .to_probe = true,
+      .replaced_nops = bpf::probe_optimized_nops(),
+      .instructions = request_.instructions,
+      .thorough = true,
+      .other_spellings = false}; // UprobeStats accepts none
+  const auto ask = [&](const std::string& method) -> Result<std::vector<resolve::ProbePoint>> {
+    const auto function = resolve::parse_function(method);
     if (!function) return fail(function.error());
-    if (function->form != FunctionSpec::Form::name || function->plus)
+    if (function->form != resolve::FunctionSpec::Form::name || function->plus)
       return fail(ErrorKind::usage, fmt::format("'{}' does not name one method", method));
     return target->resolve(*function, how);
   };
@@ -266,7 +267,7 @@ Result<ProbePoint> TaskProbeFinder::resolve_in(const std::string& path,
     return fail(all ? add_candidates(std::move(points).error(), *all, probe) : all.error());
   }
   if (!points) return fail(std::move(points).error());
-  ProbePoint& point = points->front();
+  resolve::ProbePoint& point = points->front();
   if (!point.offset)
     return fail(ErrorKind::compressed,
                 fmt::format("{}: compressed in its archive, so it cannot be probed", path));
@@ -290,7 +291,7 @@ std::optional<Error> TaskProbeFinder::check_policy(std::string_view signature,
 
 // Checks all methods that share the code, because the probe fires in all of them.
 std::optional<Error> TaskProbeFinder::check_shared_code(const Result<art::OatFile>& oat,
-                                                        const ProbePoint& point,
+                                                        const resolve::ProbePoint& point,
                                                         const TaskProbeName& name) const {
   if (!request_.policy || request_.policy->policy.allows_program(name.config->bpf_name))
     return std::nullopt;
@@ -317,7 +318,7 @@ std::optional<Error> TaskProbeFinder::check_shared_code(const Result<art::OatFil
 }
 
 TaskProbeResolution TaskProbeFinder::find(const TaskProbeName& name, Files how_many) {
-  const uprobestats::TaskProbe& probe = *name.config;
+  const TaskProbe& probe = *name.config;
   TaskProbeResolution answer;
   const auto refuse = [&](Error error) {
     answer.points.clear();
@@ -367,7 +368,9 @@ TaskProbeResolution TaskProbeFinder::find(const TaskProbeName& name, Files how_m
     const auto* const oat = target.java_methods();
     if (oat != nullptr)
       if (auto of_code = check_shared_code(*oat, *point, name)) return refuse(std::move(*of_code));
-    const auto is_there = [&](const ProbePoint& known) { return is_same_point(known, *point); };
+    const auto is_there = [&](const resolve::ProbePoint& known) {
+      return is_same_point(known, *point);
+    };
     if (std::ranges::any_of(answer.points, is_there)) continue;
     if (answer.points.empty()) answer.method = logged_method(target, *point);
     if (answer.points.empty() && oat != nullptr && *oat)
@@ -391,18 +394,20 @@ TaskProbeResolution TaskProbeFinder::find(const TaskProbeName& name, Files how_m
   return answer;
 }
 
-void report_result(const TaskProbeName& name, const TaskProbeResult& result, Output& output) {
-  output.write(ProbeRecord{.point = result.point,
-                           .hits = result.hits,
-                           .processes_mapping = result.processes_mapping,
-                           .reason = result.reason,
-                           .task = TaskProbeNote{.task = name.task,
-                                                 .bpf_name = name.config->bpf_name,
-                                                 .request = name.config->method,
-                                                 .status = result.status}});
+void report_result(const TaskProbeName& name, const TaskProbeResult& result,
+                   output::Output& output) {
+  output.write(output::ProbeRecord{.point = result.point,
+                                   .hits = result.hits,
+                                   .processes_mapping = result.processes_mapping,
+                                   .reason = result.reason,
+                                   .task = output::TaskProbeNote{.task = name.task,
+                                                                 .bpf_name = name.config->bpf_name,
+                                                                 .request = name.config->method,
+                                                                 .status = result.status}});
 }
 
-void report_failure(const TaskProbeName& name, const Error& error, bool refused, Output& output) {
+void report_failure(const TaskProbeName& name, const Error& error, bool refused,
+                    output::Output& output) {
   const Error labelled = Error(error).within(to_string(name));
   const auto& paths = name.config->file_paths;
   output.fail(labelled, paths.size() == 1 ? std::optional(paths.front()) : std::nullopt,
@@ -413,20 +418,20 @@ void report_failure(const TaskProbeName& name, const Error& error, bool refused,
 namespace {
 
 // Whether an error of the task or the probe says it already.
-bool is_reported(const uprobestats::TaskFile& file, const uprobestats::ServiceFinding& finding) {
+bool is_reported(const TaskFile& file, const ServiceFinding& finding) {
   if (!finding.rejected || !finding.task) return false;
-  const uprobestats::Task& task = file.tasks[*finding.task - 1];
+  const Task& task = file.tasks[*finding.task - 1];
   return finding.probe ? task.probes[*finding.probe - 1].problem.has_value()
                        : task.problem.has_value();
 }
 
 } // namespace
 
-bool report_service(const TaskRequest& request, Output& output) {
+bool report_service(const TaskRequest& request, output::Output& output) {
   std::size_t rejections = 0;
   const std::string service(describe(request.service));
   std::optional<std::string> first;
-  for (const uprobestats::ServiceFinding& finding : review(request.file->config, request.service)) {
+  for (const ServiceFinding& finding : review(request.file->config, request.service)) {
     if (is_reported(*request.file, finding)) continue;
     if (is_reported(*request.file, finding)) continue;
     const std::string text = to_string(finding);
@@ -446,12 +451,12 @@ bool report_service(const TaskRequest& request, Output& output) {
 }
 
 bool rejects_readers(const TaskRequest& request) {
-  return request.is_service_chosen && request.service == uprobestats::Service::android16;
+  return request.is_service_chosen && request.service == Service::android16;
 }
 
 namespace {
 
-void report_readers(const TaskRequest& request, std::size_t task, Output& output) {
+void report_readers(const TaskRequest& request, std::size_t task, output::Output& output) {
   if (request.where.dex.root) return; // this system is not the one of the file
   for (const std::string& map : request.file->tasks[task - 1].bpf_maps) {
     auto conflict = find_other_reader(pin_path(TaskRunRequest().pin_folder, map));
@@ -466,11 +471,11 @@ void report_readers(const TaskRequest& request, std::size_t task, Output& output
 
 } // namespace
 
-void resolve_tasks(const TaskRequest& request, Output& output) {
+void resolve_tasks(const TaskRequest& request, output::Output& output) {
   TaskProbeFinder finder(request, output);
   report_service(request, output);
   for (std::size_t t = 0; t < request.file->tasks.size(); ++t) {
-    const uprobestats::Task& task = request.file->tasks[t];
+    const Task& task = request.file->tasks[t];
     if (task.bpf_maps.empty() && !task.problem)
       output.warn(fmt::format("task {} has no bpf_maps: no records would be read", t + 1));
     if (task.problem) output.fail(Error(*task.problem).within(fmt::format("task {}", t + 1)));
@@ -497,4 +502,4 @@ void resolve_tasks(const TaskRequest& request, Output& output) {
   }
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::uprobestats

@@ -10,21 +10,21 @@
 
 #include <map>
 
-namespace uprobectl {
+namespace uprobectl::uprobestats {
 
 // The parameters of a probed method.
 struct LoggedMethod {
   // nullopt for a function of a native library; an error if the parameters of a Java method are
   // unknown.
-  Result<std::optional<JavaMethod>> java = std::nullopt;
+  Result<std::optional<resolve::JavaMethod>> java = std::nullopt;
   bool is_64bit = true;
 };
 
 // Finds the Java method with this signature among those whose code is at the address; methods that
 // share code may have different parameters. Fails if the file does not contain its access flags.
-Result<JavaMethod> find_java_method(const art::OatFile& oat, VirtualAddress address,
-                                    std::string_view signature);
-LoggedMethod logged_method(const Target& target, const ProbePoint& point);
+Result<resolve::JavaMethod> find_java_method(const art::OatFile& oat, VirtualAddress address,
+                                             std::string_view signature);
+LoggedMethod logged_method(const resolve::Target& target, const resolve::ProbePoint& point);
 
 // Finds the register in which ART's calling convention passes the parameter at `position` (from 0,
 // without `this`). Returns its index among the argument registers of C, in whose order a CallResult
@@ -39,34 +39,35 @@ std::vector<StatsdArgument> locate_arguments(std::span<const LoggedMethod> metho
 
 // Warns about positions whose argument is not in a register, and if the parameters are unknown.
 void warn_about_arguments(std::string_view subject, const LoggedMethod& method,
-                          std::span<const std::int32_t> positions, Output& output);
+                          std::span<const std::int32_t> positions, output::Output& output);
 
 // Identifies a probe in messages: the numbers of its task and of the probe, from 1.
 struct TaskProbeName {
   std::size_t task = 0;
   std::size_t probe = 0;
-  const uprobestats::TaskProbe* config = nullptr; // borrowed
-  std::string_view process_name = {};             // of the task; borrowed
+  const TaskProbe* config = nullptr;  // borrowed
+  std::string_view process_name = {}; // of the task; borrowed
 };
 std::string to_string(const TaskProbeName& name); // "task 1, probe 2 (prog_X_uprobe_y)"
 
 // The result of resolving a probe.
 struct TaskProbeResolution {
-  std::vector<ProbePoint> points; // one for each file that contains the method, as in file_paths
-  LoggedMethod method;            // that of the first point
-  std::optional<Error> error;     // if there are no points
-  bool refused = false;           // by the policy
+  std::vector<resolve::ProbePoint>
+      points;                 // one for each file that contains the method, as in file_paths
+  LoggedMethod method;        // that of the first point
+  std::optional<Error> error; // if there are no points
+  bool refused = false;       // by the policy
 };
 
 // UprobeStats compares names literally. Returns the spelling that it expects if the task file
 // spells the method differently.
-std::optional<std::string> expected_spelling(const uprobestats::TaskProbe& probe,
-                                             const ProbePoint& point);
+std::optional<std::string> expected_spelling(const TaskProbe& probe,
+                                             const resolve::ProbePoint& point);
 
 // Resolves the probes of a task file. Opens each file once.
 class TaskProbeFinder {
 public:
-  TaskProbeFinder(const TaskRequest& request, Output& output)
+  TaskProbeFinder(const TaskRequest& request, output::Output& output)
       : request_(request), output_(output) {}
 
   enum class Files { first_match, all };
@@ -74,22 +75,23 @@ public:
 
 private:
   Result<std::string> local_path(const std::string& file) const;
-  const Result<Target>& open(const std::string& path);
+  const Result<resolve::Target>& open(const std::string& path);
   const std::vector<std::string>& compiled_files(const std::string& process_name);
-  Result<ProbePoint> resolve_in(const std::string& path, const uprobestats::TaskProbe& probe);
+  Result<resolve::ProbePoint> resolve_in(const std::string& path, const TaskProbe& probe);
   std::optional<Error> check_policy(std::string_view signature, const TaskProbeName& name) const;
-  std::optional<Error> check_shared_code(const Result<art::OatFile>& oat, const ProbePoint& point,
+  std::optional<Error> check_shared_code(const Result<art::OatFile>& oat,
+                                         const resolve::ProbePoint& point,
                                          const TaskProbeName& name) const;
 
   const TaskRequest& request_;
-  Output& output_;
-  std::map<std::string, Result<Target>> targets_;                  // by path
+  output::Output& output_;
+  std::map<std::string, Result<resolve::Target>> targets_;         // by path
   std::map<std::string, std::vector<std::string>> compiled_files_; // by name of the process
 };
 
 // Reports what the service of the request rejects: as errors if the user chose it, else the first
 // one as a warning. Returns false if there were errors.
-bool report_service(const TaskRequest& request, Output& output);
+bool report_service(const TaskRequest& request, output::Output& output);
 
 // Whether a map that another process reads is an error: the user chose the service that rejects it
 // (daemon/android/task.rs, update_polled_bpf_maps()).
@@ -98,14 +100,16 @@ bool rejects_readers(const TaskRequest& request);
 // The status of a probe for its `probe` record.
 struct TaskProbeResult {
   std::string_view status; // "resolved", "attached", "failed", "refused"
-  const ProbePoint* point = nullptr;
+  const resolve::ProbePoint* point = nullptr;
   std::optional<std::uint64_t> hits = {};
   std::optional<std::size_t> processes_mapping = {};
   std::optional<std::string> reason = {};
 };
-void report_result(const TaskProbeName& name, const TaskProbeResult& result, Output& output);
+void report_result(const TaskProbeName& name, const TaskProbeResult& result,
+                   output::Output& output);
 
 // Reports the error of a probe: as a message, and as `error` and `probe` records.
-void report_failure(const TaskProbeName& name, const Error& error, bool refused, Output& output);
+void report_failure(const TaskProbeName& name, const Error& error, bool refused,
+                    output::Output& output);
 
-} // namespace uprobectl
+} // namespace uprobectl::uprobestats

@@ -9,7 +9,7 @@
 #include <fmt/format.h>
 #include <utility>
 
-namespace uprobectl {
+namespace uprobectl::uprobestats {
 
 namespace {
 
@@ -21,7 +21,7 @@ constexpr uid_t first_app = 10'000;              // Process.FIRST_APPLICATION_UI
 
 // argv[0], which Android sets to the name of the process.
 std::optional<std::string> read_process_name(pid_t pid) {
-  auto arguments = try_read_pseudo_file(proc_path(pid, "cmdline"));
+  auto arguments = process::try_read_pseudo_file(process::proc_path(pid, "cmdline"));
   if (arguments) arguments->resize(std::min(arguments->find('\0'), arguments->size()));
   return arguments;
 }
@@ -50,18 +50,18 @@ bool is_app(pid_t pid) {
   if (!name || name->empty() || is_zygote(*name) || name->starts_with("usap") ||
       *name == "<pre-initialized>")
     return false;
-  const auto user = process_user(pid);
+  const auto user = process::process_user(pid);
   if (!user || *user % users_per_device_user < first_app) return false;
-  const auto stat = try_read_pseudo_file(proc_path(pid, "stat"));
-  const auto parent = stat ? parse_parent(*stat) : std::nullopt;
+  const auto stat = process::try_read_pseudo_file(process::proc_path(pid, "stat"));
+  const auto parent = stat ? process::parse_parent(*stat) : std::nullopt;
   const auto parent_name = parent ? read_process_name(*parent) : std::nullopt;
   return parent_name && is_zygote(*parent_name);
 }
 
 // art/runtime/jit/jit_memory_region.cc: "/memfd:jit-cache", before Android 10 "jit-code-cache".
 bool has_run_time_code(pid_t pid) {
-  const auto mappings = read_all_mappings(pid);
-  return mappings && std::ranges::any_of(*mappings, [](const Mapping& mapping) {
+  const auto mappings = process::read_all_mappings(pid);
+  return mappings && std::ranges::any_of(*mappings, [](const process::Mapping& mapping) {
            return mapping.executable && (mapping.path.find("jit-cache") != std::string::npos ||
                                          mapping.path.find("jit-code-cache") != std::string::npos);
          });
@@ -69,7 +69,7 @@ bool has_run_time_code(pid_t pid) {
 
 TaskProcesses::TaskProcesses(std::vector<std::string> names, bool any_app)
     : app_index_(names.size()), names_(with_apps(std::move(names), any_app), is_wanted) {
-  if (auto renames = ProcessSet::start({})) renames_ = std::move(*renames);
+  if (auto renames = bpf::ProcessSet::start({})) renames_ = std::move(*renames);
 }
 
 void TaskProcesses::forget_ended() {
@@ -88,7 +88,7 @@ void TaskProcesses::add_if_new(pid_t pid, std::span<const std::size_t> names,
     const auto [begin, end] = known_.equal_range(pid);
     if (std::any_of(begin, end, [&](const auto& each) { return each.second.name == name; }))
       continue;
-    ProcessHandle process(pid);
+    process::ProcessHandle process(pid);
     if (process.open_error() == ESRCH) continue; // it has ended
     known_.emplace(pid, Known{name, std::move(process)});
     if (has_looked_ || name != app_index_) found.push_back({name, pid});
@@ -98,7 +98,7 @@ void TaskProcesses::add_if_new(pid_t pid, std::span<const std::size_t> names,
 std::vector<TaskProcesses::Found> TaskProcesses::find_new(Time now) {
   forget_ended();
   std::vector<Found> found;
-  const NameWatch::Visit visit = [&](pid_t pid, std::span<const std::size_t> names) {
+  const trace::NameWatch::Visit visit = [&](pid_t pid, std::span<const std::size_t> names) {
     add_if_new(pid, names, found);
   };
   const bool seen_all = !renames_ || names_.look(*renames_, now, visit);
@@ -153,9 +153,9 @@ bool is_same_jar(std::string_view one, std::string_view other) {
 }
 
 std::optional<std::string> find_other_build(pid_t pid, std::span<const std::string> files) {
-  const auto mappings = read_mappings(pid);
+  const auto mappings = process::read_mappings(pid);
   if (!mappings) return std::nullopt;
-  for (const Mapping& mapping : *mappings) {
+  for (const process::Mapping& mapping : *mappings) {
     if (std::ranges::find(files, mapping.path) != files.end()) continue;
     if (std::ranges::any_of(
             files, [&](const std::string& file) { return is_same_jar(file, mapping.path); }))
@@ -164,4 +164,4 @@ std::optional<std::string> find_other_build(pid_t pid, std::span<const std::stri
   return std::nullopt;
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::uprobestats

@@ -6,7 +6,7 @@
 #include "trace/process_filter.hpp"
 #include "uprobectl/process.hpp"
 
-namespace uprobectl {
+namespace uprobectl::uprobestats {
 
 // Whether the name equals the process's argv[0].
 bool has_process_name(pid_t pid, std::string_view name);
@@ -45,15 +45,15 @@ public:
 private:
   struct Known {
     std::size_t name = 0;
-    ProcessHandle process;
+    process::ProcessHandle process;
   };
   void add_if_new(pid_t pid, std::span<const std::size_t> names, std::vector<Found>& found);
   void forget_ended();
 
   std::size_t app_index_; // number of names
   bool has_looked_ = false;
-  NameWatch names_;
-  std::optional<ProcessSet> renames_;
+  trace::NameWatch names_;
+  std::optional<bpf::ProcessSet> renames_;
   std::multimap<pid_t, Known> known_;
   std::vector<pid_t> ended_;
   Time next_scan_;
@@ -76,4 +76,4 @@ bool is_same_jar(std::string_view one, std::string_view other);
 // of them. Task files often name the compiled file of another build than a process maps.
 std::optional<std::string> find_other_build(pid_t pid, std::span<const std::string> files);
 
-} // namespace uprobectl
+} // namespace uprobectl::uprobestats

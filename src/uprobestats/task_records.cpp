@@ -13,7 +13,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-namespace uprobectl {
+namespace uprobectl::uprobestats {
 
 namespace {
 
@@ -21,7 +21,7 @@ constexpr std::string_view transaction_type = "BinderTransaction";
 
 // "map_id:\t17" of /proc/PID/fdinfo/N, of a descriptor that is a map.
 bool refers_to_map(const std::string& descriptor_info, std::uint32_t map_id) {
-  const auto text = try_read_pseudo_file(descriptor_info);
+  const auto text = process::try_read_pseudo_file(descriptor_info);
   if (!text) return false;
   constexpr std::string_view field = "map_id:";
   for (std::string_view rest = *text; !rest.empty();) {
@@ -34,12 +34,12 @@ bool refers_to_map(const std::string& descriptor_info, std::uint32_t map_id) {
 
 bool has_map_open(pid_t pid, std::uint32_t map_id) {
   std::error_code error;
-  auto at = std::filesystem::directory_iterator(proc_path(pid, "fd"), error);
+  auto at = std::filesystem::directory_iterator(process::proc_path(pid, "fd"), error);
   for (; !error && at != std::filesystem::directory_iterator(); at.increment(error)) {
     std::error_code closed;
     const auto target = std::filesystem::read_symlink(at->path(), closed);
     if (closed || target.native().find("bpf-map") == std::string::npos) continue;
-    if (refers_to_map(proc_path(pid, "fdinfo/" + at->path().filename().string()), map_id))
+    if (refers_to_map(process::proc_path(pid, "fdinfo/" + at->path().filename().string()), map_id))
       return true;
   }
   return false;
@@ -49,19 +49,20 @@ bool has_map_open(pid_t pid, std::uint32_t map_id) {
 
 std::vector<pid_t> find_map_holders(std::uint32_t map_id) {
   std::vector<pid_t> holders;
-  for (const pid_t pid : all_processes())
+  for (const pid_t pid : process::all_processes())
     if (pid != ::getpid() && has_map_open(pid, map_id)) holders.push_back(pid);
   return holders;
 }
 
 std::optional<Error> find_other_reader(const std::string& path) {
-  const auto map = open_pinned_map(path);
+  const auto map = bpf::open_pinned_map(path);
   if (!map) return std::nullopt;
   const auto holders = find_map_holders(map->id);
   if (holders.empty()) return std::nullopt;
   return Error{ErrorKind::unsupported,
                fmt::format("{} is open in process {} ({}): each record reaches one reader only",
-                           path, holders.front(), read_comm(holders.front()).value_or("ended"))};
+                           path, holders.front(),
+                           process::read_comm(holders.front()).value_or("ended"))};
 }
 
 std::string pin_path(const std::string& folder, const std::string& name) {
@@ -69,19 +70,19 @@ std::string pin_path(const std::string& folder, const std::string& name) {
 }
 
 Result<TaskProgram> TaskPrograms::open_pin_of(const std::string& name) {
-  auto pinned = PinnedProgram::open(pin_path(folder_, name), features_);
+  auto pinned = bpf::PinnedProgram::open(pin_path(folder_, name), features_);
   if (!pinned && pinned.error().kind == ErrorKind::not_found)
     return fail(std::move(pinned).error().hint(
         "load an object's programs under such names with: uprobectl load FILE.o --naming "
         "uprobestats --pin " +
         folder_));
   if (!pinned) return fail(std::move(pinned).error());
-  if (pinned->program().kind == ProgramKind::session)
+  if (pinned->program().kind == bpf::ProgramKind::session)
     return fail(
         ErrorKind::unsupported,
         name + " is a session program: it replaces return addresses, and ART aborts an app when it "
                "finds that");
-  const auto mechanism = choose_mechanism(
+  const auto mechanism = probe::choose_mechanism(
       std::nullopt, features_,
       {.filters_by_pid = true, .loaded_by_us = false, .kind = pinned->program().kind});
   if (!mechanism) return fail(mechanism.error());
@@ -91,26 +92,25 @@ Result<TaskProgram> TaskPrograms::open_pin_of(const std::string& name) {
 }
 
 void TaskPrograms::take_lost_maps(const TaskProgram& program) {
-  const auto maps = find_program_maps(program.pinned.program().fd);
+  const auto maps = bpf::find_program_maps(program.pinned.program().fd);
   if (!maps) return;
-  for (UserMap& lost : find_lost_maps(*maps)) {
+  for (bpf::UserMap& lost : trace::find_lost_maps(*maps)) {
     const std::uint32_t id = lost.id;
-    const std::uint64_t before = read_lost_count(lost);
+    const std::uint64_t before = trace::read_lost_count(lost);
     lost_.emplace(id, LostMap{std::move(lost), before});
   }
 }
 
-std::string TaskPrograms::explain_uncounted_losses(std::span<const UserMap> maps) const {
-  std::string reason = uprobectl::explain_uncounted_losses(maps, {});
+std::string TaskPrograms::explain_uncounted_losses(std::span<const bpf::UserMap> maps) const {
+  std::string reason = trace::explain_uncounted_losses(maps, {});
   for (const auto& [id, lost] : lost_)
-    if (!reason.empty())
-      reason = uprobectl::explain_uncounted_losses(maps, std::span(&lost.map, 1));
+    if (!reason.empty()) reason = trace::explain_uncounted_losses(maps, std::span(&lost.map, 1));
   return reason;
 }
 
 std::uint64_t TaskPrograms::lost() const {
   std::uint64_t sum = 0;
-  for (const auto& [id, lost] : lost_) sum += read_lost_count(lost.map) - lost.before;
+  for (const auto& [id, lost] : lost_) sum += trace::read_lost_count(lost.map) - lost.before;
   return sum;
 }
 
@@ -124,26 +124,26 @@ const Result<TaskProgram>& TaskPrograms::open(const std::string& name) {
   return programs_.emplace(name, std::move(opened)).first->second;
 }
 
-TaskRecords::TaskRecords(const TaskPrograms& programs, Output& output,
+TaskRecords::TaskRecords(const TaskPrograms& programs, output::Output& output,
                          std::optional<std::string> statsd)
     : programs_(programs), output_(output) {
   if (statsd) statsd_.emplace(std::move(*statsd));
 }
 
-Result<TaskRecords::Stream> TaskRecords::open(UserMap map, const std::string& path,
+Result<TaskRecords::Stream> TaskRecords::open(bpf::UserMap map, const std::string& path,
                                               std::uint32_t btf) {
   if (!is_buffer(map.use))
     return fail(ErrorKind::unsupported, path + ": not a ring buffer or perf event array");
   Stream stream;
   stream.map.push_back(std::move(map));
-  std::shared_ptr<const DataTypes> types;
+  std::shared_ptr<const values::DataTypes> types;
   if (btf != 0)
-    if (auto known = DataTypes::load_from_kernel(btf))
-      types = std::make_shared<const DataTypes>(std::move(*known));
-  auto decoder = UserRecordDecoder::make(std::move(types), stream.map);
+    if (auto known = values::DataTypes::load_from_kernel(btf))
+      types = std::make_shared<const values::DataTypes>(std::move(*known));
+  auto decoder = events::UserRecordDecoder::make(std::move(types), stream.map);
   if (!decoder) return fail(std::move(decoder).error().within(path));
   stream.decoder = std::move(*decoder);
-  auto records = RecordStreams::open(stream.map);
+  auto records = bpf::RecordStreams::open(stream.map);
   if (!records) return fail(std::move(records).error());
   stream.records = std::move(*records);
   return stream;
@@ -151,7 +151,7 @@ Result<TaskRecords::Stream> TaskRecords::open(UserMap map, const std::string& pa
 
 Result<void> TaskRecords::add(std::size_t task, const std::string& path, std::uint32_t btf,
                               const TaskAtoms& atoms) {
-  auto map = open_pinned_map(path);
+  auto map = bpf::open_pinned_map(path);
   if (!map) return fail(std::move(map).error());
   // Several paths may lead to one map. Open it once: two readers would take each other's records.
   auto known = std::ranges::find_if(
@@ -196,7 +196,7 @@ void TaskRecords::add_to(std::vector<pollfd>& polled) const {
 }
 
 // Android's own program sends selected transactions only; another one may send all.
-bool TaskRecords::is_selected(const Stream& stream, const UserRecord& record) const {
+bool TaskRecords::is_selected(const Stream& stream, const events::UserRecord& record) const {
   if (record.type != transaction_type) return true;
   return std::ranges::any_of(stream.listeners, [&](const Listener& listener) {
     return running_.contains(listener.task) &&
@@ -206,8 +206,8 @@ bool TaskRecords::is_selected(const Stream& stream, const UserRecord& record) co
 
 // Logs the atoms of the filters. A filter of several running tasks with the same atom is logged
 // once.
-void TaskRecords::log_transaction(Stream& stream, const UserRecord& record) {
-  std::vector<uprobestats::BinderMethod> logged;
+void TaskRecords::log_transaction(Stream& stream, const events::UserRecord& record) {
+  std::vector<BinderMethod> logged;
   for (const Listener& listener : stream.listeners) {
     if (!running_.contains(listener.task)) continue;
     const auto* const method = find_binder_method(record, listener.atoms.filters);
@@ -223,7 +223,7 @@ void TaskRecords::log_transaction(Stream& stream, const UserRecord& record) {
 }
 
 // Logs the record once if all running tasks of the map have the same atom.
-void TaskRecords::log_record(Stream& stream, const UserRecord& record) {
+void TaskRecords::log_record(Stream& stream, const events::UserRecord& record) {
   if (record.type == transaction_type) return log_transaction(stream, record);
   const Listener* whose = nullptr;
   bool differ = false;
@@ -254,9 +254,9 @@ bool TaskRecords::handle_record(Stream& stream, Bytes sent, const Visit& visit) 
     ++stream.damaged;
     return true;
   }
-  Event event = stream.decoder->decode(0, record->record);
+  events::Event event = stream.decoder->decode(0, record->record);
   // The kernel truncates map names to 15 bytes, so report the name of the pin.
-  auto named = std::make_shared<UserRecord>(*event.record);
+  auto named = std::make_shared<events::UserRecord>(*event.record);
   named->map = stream.map.front().pin;
   event.record = std::move(named);
   if (!is_selected(stream, *event.record)) {
@@ -282,8 +282,8 @@ bool TaskRecords::drain(const Visit& visit) {
   return more;
 }
 
-SourceState TaskRecords::state() const {
-  SourceState state;
+trace::SourceState TaskRecords::state() const {
+  trace::SourceState state;
   for (const Stream& stream : streams_) {
     state.waits |= !closed_ && stream.records->waits();
     state.unsubmitted += stream.records->unsubmitted();
@@ -291,7 +291,7 @@ SourceState TaskRecords::state() const {
   return state;
 }
 
-std::vector<Loss> TaskRecords::losses() const {
+std::vector<trace::Loss> TaskRecords::losses() const {
   std::uint64_t lost = programs_.lost();
   for (const Stream& stream : streams_) lost += stream.records->lost() + stream.damaged;
   return {{.reason = buffer_full, .count = lost}};
@@ -306,7 +306,7 @@ std::string TaskRecords::uncounted_losses() const {
 
 std::uint64_t TaskRecords::discard() {
   std::uint64_t events = 0;
-  const auto count = [&](const Event& /*event*/) {
+  const auto count = [&](const events::Event& /*event*/) {
     ++events;
     return true;
   };
@@ -342,4 +342,4 @@ void TaskRecords::report_end() const {
                     statsd_->last_error() ? ": " + statsd_->last_error()->message : std::string()));
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::uprobestats

@@ -11,21 +11,21 @@
 #include <map>
 #include <set>
 
-namespace uprobectl {
+namespace uprobectl::uprobestats {
 
 // Returns the path of a pin that a task file names. A path is returned unchanged.
 std::string pin_path(const std::string& folder, const std::string& name);
 
 // An opened program and the mechanism that attaches it.
 struct TaskProgram {
-  PinnedProgram pinned;
-  Mechanism mechanism = Mechanism::perf;
+  bpf::PinnedProgram pinned;
+  probe::Mechanism mechanism = probe::Mechanism::perf;
 };
 
 // Opens the pinned programs of all tasks.
 class TaskPrograms {
 public:
-  TaskPrograms(std::string folder, const KernelFeatures& features)
+  TaskPrograms(std::string folder, const bpf::KernelFeatures& features)
       : folder_(std::move(folder)), features_(features) {}
 
   // Opens a program, or returns the result of the earlier call. A program that was renamed is also
@@ -36,7 +36,7 @@ public:
   // Includes only programs that count lost records.
   std::uint64_t lost() const;
   // Returns why this is not known for a ring buffer among the maps; empty if it is.
-  std::string explain_uncounted_losses(std::span<const UserMap> maps) const;
+  std::string explain_uncounted_losses(std::span<const bpf::UserMap> maps) const;
   // How often the program has run, or nullopt if the kernel does not count runs.
   std::optional<std::uint64_t> runs(const TaskProgram& program) const {
     return counting_.runs(program.pinned.program().fd);
@@ -44,15 +44,15 @@ public:
 
 private:
   struct LostMap {
-    UserMap map;
+    bpf::UserMap map;
     std::uint64_t before = 0;
   };
   Result<TaskProgram> open_pin_of(const std::string& name);
   void take_lost_maps(const TaskProgram& program);
 
   std::string folder_;
-  KernelFeatures features_;
-  ProgramRunCounter counting_ = ProgramRunCounter::start();
+  bpf::KernelFeatures features_;
+  bpf::ProgramRunCounter counting_ = bpf::ProgramRunCounter::start();
   std::map<std::string, Result<TaskProgram>> programs_; // by name
   std::map<std::uint32_t, LostMap> lost_;               // by id: programs share it
 };
@@ -66,20 +66,21 @@ std::optional<Error> find_other_reader(const std::string& path);
 
 // What a task logs for the records of its maps.
 struct TaskAtoms {
-  std::optional<StatsdAtom> logging;  // statsd_logging_config
-  uprobestats::BinderFilters filters; // of all its probes; empty: all transactions are reported
+  std::optional<StatsdAtom> logging; // statsd_logging_config
+  BinderFilters filters;             // of all its probes; empty: all transactions are reported
 
   bool operator==(const TaskAtoms&) const = default;
 };
 
 // Reads the records that the programs of tasks send through pinned maps, and logs them as atoms.
-class TaskRecords final : public EventSource {
+class TaskRecords final : public trace::EventSource {
 public:
   static constexpr std::string_view buffer_full = "buffer full"; // reason of a loss
   // Maximum of drains, of 65,536 records each: other runs may never stop sending.
   static constexpr std::size_t max_drains = 1024;
 
-  TaskRecords(const TaskPrograms& programs, Output& output, std::optional<std::string> statsd);
+  TaskRecords(const TaskPrograms& programs, output::Output& output,
+              std::optional<std::string> statsd);
 
   // Adds a map of a task; several tasks may have the same map. `btf`: BTF id of a program that
   // writes to it, or 0. Records that it already contains are from earlier runs and are skipped.
@@ -94,8 +95,8 @@ public:
 
   void add_to(std::vector<pollfd>& polled) const override;
   bool drain(const Visit& visit) override;
-  SourceState state() const override;
-  std::vector<Loss> losses() const override;
+  trace::SourceState state() const override;
+  std::vector<trace::Loss> losses() const override;
   std::uint64_t discard() override;
   std::string uncounted_losses() const; // why more may be lost than losses() has; empty if not
 
@@ -108,9 +109,9 @@ private:
     TaskAtoms atoms;
   };
   struct Stream {
-    std::vector<UserMap> map; // one element; its descriptor stays open while it is read
-    std::optional<UserRecordDecoder> decoder;
-    std::optional<RecordStreams> records;
+    std::vector<bpf::UserMap> map; // one element; its descriptor stays open while it is read
+    std::optional<events::UserRecordDecoder> decoder;
+    std::optional<bpf::RecordStreams> records;
     std::vector<Listener> listeners;
     std::uint64_t skipped = 0;  // sent while no task of the map was running
     std::uint64_t filtered = 0; // transactions that no filter of a running task selects
@@ -118,19 +119,19 @@ private:
     std::uint64_t unlogged = 0;
     std::string why_unlogged;
   };
-  static Result<Stream> open(UserMap map, const std::string& path, std::uint32_t btf);
+  static Result<Stream> open(bpf::UserMap map, const std::string& path, std::uint32_t btf);
   void add_listener(Stream& stream, Listener listener) const;
   bool handle_record(Stream& stream, Bytes sent, const Visit& visit);
-  bool is_selected(const Stream& stream, const UserRecord& record) const;
-  void log_record(Stream& stream, const UserRecord& record);
-  void log_transaction(Stream& stream, const UserRecord& record);
+  bool is_selected(const Stream& stream, const events::UserRecord& record) const;
+  void log_record(Stream& stream, const events::UserRecord& record);
+  void log_transaction(Stream& stream, const events::UserRecord& record);
 
   const TaskPrograms& programs_;
-  Output& output_;
+  output::Output& output_;
   std::optional<StatsdSocket> statsd_;
   std::vector<Stream> streams_;
   std::set<std::size_t> running_;
   bool closed_ = false;
 };
 
-} // namespace uprobectl
+} // namespace uprobectl::uprobestats

@@ -12,16 +12,16 @@
 #include <fmt/format.h>
 #include <list>
 
-namespace uprobectl {
+namespace uprobectl::uprobestats {
 
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-class TaskRun final : private TargetProcesses {
+class TaskRun final : private trace::TargetProcesses {
 public:
-  TaskRun(const TaskRunRequest& request, Exports& exports, Output& output,
-          const KernelFeatures& features, SignalWatch& signals)
+  TaskRun(const TaskRunRequest& request, output::Exports& exports, output::Output& output,
+          const bpf::KernelFeatures& features, trace::SignalWatch& signals)
       : request_(request), exports_(exports), output_(output), signals_(signals),
         programs_(request.pin_folder, features), records_(programs_, output, request.statsd),
         finder_(request.tasks, output),
@@ -39,7 +39,7 @@ public:
     if (std::ranges::all_of(tasks_, &RunningTask::is_over)) return {};
     const auto start = Clock::now();
     exports_.begin({.title = request_.title,
-                    .start = ClockReading::now(),
+                    .start = output::ClockReading::now(),
                     .sends_events = true,
                     .find_process_name = [this](std::uint32_t pid) -> std::optional<std::string> {
                       const auto known = names_by_pid_.find(pid);
@@ -56,29 +56,29 @@ public:
     end_all();
     loop_.finish();
     report_end(Clock::now() - start);
-    const auto clocks = ClockReading::now();
-    output_.record(ClockRecord{.clocks = clocks, .at_end = true});
+    const auto clocks = output::ClockReading::now();
+    output_.record(output::ClockRecord{.clocks = clocks, .at_end = true});
     for (const Error& error : exports_.finish({.summary = {}, .time = clocks})) output_.fail(error);
     return {};
   }
 
 private:
-  static std::vector<std::string> names_of(const uprobestats::TaskFile& file) {
+  static std::vector<std::string> names_of(const TaskFile& file) {
     std::vector<std::string> names;
-    for (const uprobestats::Task& task : file.tasks)
+    for (const Task& task : file.tasks)
       if (!task.target_process_name.empty() && !task.any_app &&
           std::ranges::find(names, task.target_process_name) == names.end())
         names.push_back(task.target_process_name);
     return names;
   }
 
-  static bool takes_any_app(const uprobestats::TaskFile& file) {
-    return std::ranges::any_of(file.tasks, &uprobestats::Task::any_app);
+  static bool takes_any_app(const TaskFile& file) {
+    return std::ranges::any_of(file.tasks, &Task::any_app);
   }
 
   void name_process(std::uint32_t pid, const std::string& name) {
     names_by_pid_[pid] = name;
-    output_.record(ProcessNameRecord{.pid = pid, .name = name});
+    output_.record(output::ProcessNameRecord{.pid = pid, .name = name});
   }
 
   bool may_go_on() const { return !request_.all_or_nothing || !output_.has_failed(); }
@@ -86,7 +86,7 @@ private:
 
   void prepare() {
     std::size_t number = 0;
-    for (const uprobestats::Task& task : request_.tasks.file->tasks) {
+    for (const Task& task : request_.tasks.file->tasks) {
       RunningTask& running = tasks_.emplace_back(++number, task, output_);
       running.prepare(finder_, programs_);
       if (!running.is_over()) open_maps(running);
@@ -97,12 +97,11 @@ private:
   // Selects the transactions of all tasks until the end of the run. Tasks that have no other probes
   // would receive no records without it, so they fail.
   void select_transactions() {
-    uprobestats::BinderFilters all;
+    BinderFilters all;
     for (const RunningTask& task : tasks_)
       if (!task.is_over()) uprobestats::merge(all, task.filters());
     if (all.empty()) return;
-    const std::string path =
-        pin_path(request_.pin_folder, std::string(uprobestats::binder_interfaces_map));
+    const std::string path = pin_path(request_.pin_folder, std::string(binder_interfaces_map));
     auto added = BinderInterfaces::add(path, all);
     if (!added) {
       for (RunningTask& task : tasks_)
@@ -115,9 +114,9 @@ private:
     interfaces_.emplace(std::move(*added));
   }
 
-  void warn_about_events(const RunningTask& task, const uprobestats::BinderFilters& filters) const {
-    for (const uprobestats::BinderFilter& filter : filters)
-      for (const uprobestats::BinderMethod& method : filter.methods)
+  void warn_about_events(const RunningTask& task, const BinderFilters& filters) const {
+    for (const BinderFilter& filter : filters)
+      for (const BinderMethod& method : filter.methods)
         if (method.to_event_service && request_.statsd)
           output_.repeated_warning(
               "event service",
@@ -150,7 +149,7 @@ private:
   }
 
   void open_maps(RunningTask& task) {
-    const uprobestats::Task& config = task.config();
+    const Task& config = task.config();
     if (config.bpf_maps.empty())
       output_.warn(fmt::format("task {} has no bpf_maps: hits are counted, no records are read",
                                task.number()));
@@ -177,7 +176,7 @@ private:
       if (task.config().any_app)
         output_.status("waiting for the first app that starts");
       else if (request_.wait || task.config().on_start)
-        output_.status(waiting_status(name));
+        output_.status(trace::waiting_status(name));
       else
         task.fail(Error{ErrorKind::not_found, fmt::format("no process named '{}' is running", name)}
                       .hint("--wait waits for it to start")
@@ -238,7 +237,7 @@ private:
     output_.status(
         fmt::format("probing {} of {} in {} for {} (ctrl-c ends earlier)",
                     counted(methods, "method", "methods"), counted(running, "task", "tasks"),
-                    counted(processes, "process", "processes"), format_duration(longest)));
+                    counted(processes, "process", "processes"), trace::format_duration(longest)));
   }
 
   void end(RunningTask& task) {
@@ -291,7 +290,7 @@ private:
   void report_end(Clock::duration duration) {
     records_.report_end();
     output_.report_repeated();
-    for (const Loss& loss : loop_.totals().losses)
+    for (const trace::Loss& loss : loop_.totals().losses)
       output_.warn(fmt::format("{} lost: {}", counted(loss.count, "record", "records"),
                                loss.reason == TaskRecords::buffer_full ? "the buffer was full"
                                                                        : loss.reason));
@@ -306,7 +305,7 @@ private:
       hit += task.hit();
       unhit += task.unhit();
     }
-    output_.write(SummaryRecord{
+    output_.write(output::SummaryRecord{
         .events = events,
         .lost = uncounted.empty() ? std::optional(lost) : std::nullopt,
         .duration_ns = static_cast<std::uint64_t>(std::chrono::nanoseconds(duration).count()),
@@ -315,15 +314,15 @@ private:
         .detached_cleanly = true});
     output_.status(fmt::format(
         "{} in {}, {}, {} hit, {} unhit{}", counted(events, "record", "records"),
-        format_duration(std::chrono::duration_cast<std::chrono::milliseconds>(duration)),
-        describe_lost(lost, uncounted), counted(hit, "probe", "probes"), unhit,
+        trace::format_duration(std::chrono::duration_cast<std::chrono::milliseconds>(duration)),
+        trace::describe_lost(lost, uncounted), counted(hit, "probe", "probes"), unhit,
         unknown > 0 ? fmt::format(", {} unknown (probes share a program)", unknown) : ""));
   }
 
   const TaskRunRequest& request_;
-  Exports& exports_;
-  Output& output_;
-  SignalWatch& signals_;
+  output::Exports& exports_;
+  output::Output& output_;
+  trace::SignalWatch& signals_;
   TaskPrograms programs_;
   TaskRecords records_;
   TaskProbeFinder finder_;
@@ -333,25 +332,26 @@ private:
   std::list<RunningTask> tasks_;
   bool skipped_process_ = false; // because a signal arrived
   std::optional<BinderInterfaces> interfaces_;
-  RunLoop loop_;
+  trace::RunLoop loop_;
 };
 
 } // namespace
 
-Result<void> run_tasks(const TaskRunRequest& request, Output& output) {
-  auto signals = SignalWatch::start();
+Result<void> run_tasks(const TaskRunRequest& request, output::Output& output) {
+  auto signals = trace::SignalWatch::start();
   if (!signals) return fail(std::move(signals).error());
-  if (auto mounted = check_proc_mounted(); !mounted) return fail(std::move(mounted).error());
-  const auto features = probe_kernel_features();
+  if (auto mounted = process::check_proc_mounted(); !mounted)
+    return fail(std::move(mounted).error());
+  const auto features = bpf::probe_kernel_features();
   if (!features) return fail(features.error());
   if (!report_service(request.tasks, output)) return {}; // reported
-  for (const ExportRequest& each : request.exports)
+  for (const output::ExportRequest& each : request.exports)
     if (has_only_stacks(each.format))
       return fail(ErrorKind::unsupported,
                   each.option + " needs stacks, which records of task files do not have");
-  const auto exports = Exports::open(request.exports, output.workstation());
+  const auto exports = output::Exports::open(request.exports, output.workstation());
   if (!exports) return fail(exports.error());
   return TaskRun(request, **exports, output, *features, *signals).run();
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::uprobestats

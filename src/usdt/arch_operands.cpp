@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-namespace uprobectl {
+namespace uprobectl::usdt {
 
 namespace {
 
@@ -319,4 +319,4 @@ void parse_arm64_operand(std::string_view text, SymbolAddresses& symbols,
   argument.constant = *number;
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::usdt

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 
-namespace uprobectl {
+namespace uprobectl::usdt {
 
 namespace {
 
@@ -286,4 +286,4 @@ std::vector<StaticArgument> parse_static_arguments(std::string_view text, const 
   return parse_static_arguments(text, symbols);
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::usdt

@@ -10,7 +10,7 @@
 #include <array>
 #include <unordered_map>
 
-namespace uprobectl {
+namespace uprobectl::usdt {
 
 // Without '\r', which makes an operand unparsed.
 constexpr std::string_view operand_blanks = " \t";
@@ -98,4 +98,4 @@ void parse_arm_operand(std::string_view text, SymbolAddresses& symbols, StaticAr
 // are read once for all of them.
 std::vector<StaticArgument> parse_static_arguments(std::string_view text, SymbolAddresses& symbols);
 
-} // namespace uprobectl
+} // namespace uprobectl::usdt

@@ -7,7 +7,7 @@
 #include <array>
 #include <fmt/format.h>
 
-namespace uprobectl {
+namespace uprobectl::usdt {
 
 namespace {
 
@@ -203,4 +203,4 @@ Result<StaticProbes> read_static_probes(const elf::Image& image) {
   return std::move(reader).finish(*read);
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::usdt

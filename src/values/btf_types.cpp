@@ -13,7 +13,7 @@
 #include <map>
 #include <utility>
 
-namespace uprobectl {
+namespace uprobectl::values {
 
 namespace {
 
@@ -27,7 +27,7 @@ public:
 
   std::optional<Value> decode(std::uint32_t id, Bytes bytes, int depth = 0) {
     if (depth > max_type_depth || ++values_ > max_decoded) return std::nullopt;
-    const btf_type* const type = resolved_type(types_, id);
+    const btf_type* const type = bpf::resolved_type(types_, id);
     const std::int64_t size = btf__resolve_size(types_, id);
     if (type == nullptr || size < 0) return std::nullopt;
     const bool is_cut = static_cast<std::size_t>(size) > bytes.size();
@@ -91,7 +91,7 @@ private:
     bool is_flags = true;
     std::uint64_t rest = value;
     std::string flags;
-    for (const auto& [name, known] : btf_enumerators(types_, type)) {
+    for (const auto& [name, known] : bpf::btf_enumerators(types_, type)) {
       if ((known & mask) == (value & mask))
         return {Value::Name{std::string(name), signed_number(type, value, bits)}};
       rest &= ~known;
@@ -123,12 +123,12 @@ private:
   }
 
   std::optional<Value> array(const struct btf_array* shape, Bytes bytes, int depth) {
-    const ByteArray kind = classify_elements(types_, shape->type);
-    if (kind == ByteArray::text) {
+    const bpf::ByteArray kind = bpf::classify_elements(types_, shape->type);
+    if (kind == bpf::ByteArray::text) {
       const auto* const text = reinterpret_cast<const char*>(bytes.data());
       return Value{std::string(text, ::strnlen(text, bytes.size()))};
     }
-    if (kind == ByteArray::bytes) return raw_value(bytes);
+    if (kind == bpf::ByteArray::bytes) return raw_value(bytes);
     const std::int64_t known_size = btf__resolve_size(types_, shape->type);
     if (known_size < 0) return std::nullopt;
     const auto size = static_cast<std::size_t>(known_size);
@@ -172,7 +172,7 @@ private:
         continue;
       }
       if (!value) return std::nullopt;
-      values.push_back({std::string(btf_name(types_, member.name_off)), std::move(*value)});
+      values.push_back({std::string(bpf::btf_name(types_, member.name_off)), std::move(*value)});
     }
     if (is_cut && values.empty()) return std::nullopt;
     return Value{std::move(values)};
@@ -180,7 +180,7 @@ private:
 
   // Returns the array without a size that the type is; null if it is none.
   const struct btf_array* open_array(std::uint32_t id) const {
-    const btf_type* const type = resolved_type(types_, id);
+    const btf_type* const type = bpf::resolved_type(types_, id);
     return type != nullptr && btf_is_array(type) && btf_array(type)->nelems == 0 ? btf_array(type)
                                                                                  : nullptr;
   }
@@ -205,7 +205,7 @@ private:
       all_values_ += std::exchange(values_, 0); // a large variable leaves the others their limit
       if (all_values_ > max_in_section) values_ = max_decoded;
       auto value = decode(entry.type, *part, depth + 1);
-      values.push_back({std::string(btf_name(types_, variable->name_off)),
+      values.push_back({std::string(bpf::btf_name(types_, variable->name_off)),
                         value ? std::move(*value) : raw_value(*part)});
     }
     return Value{std::move(values)};
@@ -222,7 +222,7 @@ private:
       const auto byte = std::to_integer<unsigned>(bytes[at / 8]);
       value |= std::uint64_t{(byte >> (at % 8)) & 1U} << i;
     }
-    const btf_type* const type = resolved_type(types_, id);
+    const btf_type* const type = bpf::resolved_type(types_, id);
     if (type != nullptr && btf_is_any_enum(type)) return named(type, value, width);
     if (type == nullptr || !btf_is_int(type)) return std::nullopt;
     if ((btf_int_encoding(type) & BTF_INT_BOOL) != 0) return Value{value != 0};
@@ -241,7 +241,7 @@ public:
     for (std::uint32_t id = 1; id < btf__type_cnt(types); ++id) {
       const btf_type* const tag = btf__type_by_id(types, id);
       if (!btf_is_decl_tag(tag)) continue;
-      if (const auto as = parse_shown_as(btf_name(types, tag->name_off)))
+      if (const auto as = parse_shown_as(bpf::btf_name(types, tag->name_off)))
         tags_.try_emplace({tag->type, btf_decl_tag(tag)->component_idx}, *as);
     }
   }
@@ -261,7 +261,7 @@ public:
       return list(type->type, path, found, depth + 1);
     if (btf_is_array(type)) return list(btf_array(type)->type, path, found, depth + 1);
     const auto inner = [&](std::uint32_t name) {
-      const std::string_view own_name = btf_name(types_, name);
+      const std::string_view own_name = bpf::btf_name(types_, name);
       if (own_name.empty() || path.empty()) return path + std::string(own_name);
       return path + "." + std::string(own_name);
     };
@@ -303,13 +303,13 @@ public:
     const btf_type* type = btf__type_by_id(types_, id);
     for (int i = 0; type != nullptr && is_alias(type); ++i) {
       if (i == max_type_depth) return unreadable("its type is damaged");
-      if (name.empty() && btf_is_typedef(type)) name = btf_name(types_, type->name_off);
+      if (name.empty() && btf_is_typedef(type)) name = bpf::btf_name(types_, type->name_off);
       id = type->type;
       type = btf__type_by_id(types_, id);
     }
     const std::int64_t size = type == nullptr ? -1 : btf__resolve_size(types_, id);
     if (size < 0) return unreadable("its type is not known");
-    if (name.empty()) name = btf_name(types_, type->name_off);
+    if (name.empty()) name = bpf::btf_name(types_, type->name_off);
     if (name.empty()) name = btf_is_any_enum(type) ? "the enumeration" : "a structure";
     ValueType made{.name = std::move(name),
                    .bits = static_cast<unsigned>(8 * std::min<std::int64_t>(size, 8))};
@@ -358,7 +358,7 @@ private:
     made.is_signed = btf_kflag(type);
     const std::uint64_t mask = made.bits < 64 ? (1ULL << made.bits) - 1 : ~0ULL;
     auto names = std::make_shared<Enumeration>(Enumeration{.name = made.name});
-    for (const auto& [name, value] : btf_enumerators(types_, type))
+    for (const auto& [name, value] : bpf::btf_enumerators(types_, type))
       names->enumerators.push_back(
           {.name = std::string(name),
            .value = static_cast<std::int64_t>(made.is_signed ? value : value & mask)});
@@ -368,9 +368,9 @@ private:
 
   ValueType array(const struct btf_array* shape, std::int64_t size, int depth) {
     ValueType made{.use = ValueUse::none, .name = "an array"};
-    const ByteArray kind = classify_elements(types_, shape->type);
-    if (kind == ByteArray::bytes) return bytes(std::move(made), size);
-    if (kind == ByteArray::text) {
+    const bpf::ByteArray kind = bpf::classify_elements(types_, shape->type);
+    if (kind == bpf::ByteArray::bytes) return bytes(std::move(made), size);
+    if (kind == bpf::ByteArray::text) {
       made.use = ValueUse::text;
       return made;
     }
@@ -389,7 +389,7 @@ private:
     for (int i = 0; i < btf_vlen(type); ++i) {
       const btf_member& member = btf_members(type)[i];
       ValueType each = make(member.type, depth + 1);
-      each.member_name = btf_name(types_, member.name_off);
+      each.member_name = bpf::btf_name(types_, member.name_off);
       const std::uint32_t width = btf_member_bitfield_size(type, static_cast<std::uint32_t>(i));
       if (width != 0 && width <= 64) each.bits = width;
       made.members.push_back(std::move(each));
@@ -403,7 +403,7 @@ private:
       const std::uint32_t id = btf_var_secinfos(type)[i].type;
       const btf_type* const variable = btf__type_by_id(types_, id);
       ValueType each = make(id, depth + 1);
-      if (variable != nullptr) each.member_name = btf_name(types_, variable->name_off);
+      if (variable != nullptr) each.member_name = bpf::btf_name(types_, variable->name_off);
       made.members.push_back(std::move(each));
     }
     return made;
@@ -439,7 +439,7 @@ Result<DataTypes> DataTypes::parse(Bytes blob) {
 Result<DataTypes> DataTypes::load_from_kernel(std::uint32_t btf_id) {
   btf* const types = btf__load_from_kernel_by_id(btf_id);
   if (types == nullptr)
-    return fail(bpf_load_error(errno, "cannot read BTF type information from the kernel"));
+    return fail(bpf::bpf_load_error(errno, "cannot read BTF type information from the kernel"));
   return DataTypes(types);
 }
 
@@ -456,17 +456,17 @@ std::optional<DataTypes::Type> DataTypes::type(std::uint32_t id) const {
   const btf_type* const type = btf__type_by_id(types_.get(), id);
   const std::int64_t size = btf__resolve_size(types_.get(), id);
   if (type == nullptr || size < 0) return std::nullopt;
-  Type found{.name = std::string(btf_name(types_.get(), type->name_off)),
+  Type found{.name = std::string(bpf::btf_name(types_.get(), type->name_off)),
              .id = id,
              .size = static_cast<std::size_t>(size),
              .is_variable = variables_.contains(id)};
   if (const auto next = objects_.upper_bound(id); next != objects_.begin())
     found.object = std::prev(next)->second;
-  const btf_type* const shape = resolved_type(types_.get(), id);
+  const btf_type* const shape = bpf::resolved_type(types_.get(), id);
   if (shape == nullptr || !btf_is_struct(shape) || btf_vlen(shape) == 0) return found;
   for (int i = 0; i < btf_vlen(shape); ++i) {
     const std::uint32_t id_of_member = btf_members(shape)[i].type;
-    const btf_type* const array = resolved_type(types_.get(), id_of_member);
+    const btf_type* const array = bpf::resolved_type(types_.get(), id_of_member);
     if (array == nullptr || !btf_is_array(array)) continue;
     const std::int64_t array_size = btf__resolve_size(types_.get(), id_of_member);
     const bool is_open = i + 1 == btf_vlen(shape) && btf_array(array)->nelems == 0;
@@ -486,7 +486,7 @@ Result<DataTypes::Type> DataTypes::find(std::string_view name,
   for (std::uint32_t id = 1; id < btf__type_cnt(types_.get()); ++id) {
     const btf_type* const candidate = btf__type_by_id(types_.get(), id);
     if (!can_be_named(candidate)) continue;
-    const std::string_view its_name = btf_name(types_.get(), candidate->name_off);
+    const std::string_view its_name = bpf::btf_name(types_.get(), candidate->name_off);
     if (its_name == plain_name)
       if (auto found = type(id)) {
         if (!object || found->object == object) return std::move(*found);
@@ -507,7 +507,7 @@ std::vector<DataTypes::Type>
 DataTypes::find_structures(const std::function<bool(const Type&)>& is_wanted) const {
   std::vector<Type> found;
   for (std::uint32_t id = 1; id < btf__type_cnt(types_.get()); ++id) {
-    const btf_type* const shape = resolved_type(types_.get(), id);
+    const btf_type* const shape = bpf::resolved_type(types_.get(), id);
     if (shape == nullptr || !btf_is_composite(shape)) continue;
     auto candidate = type(id);
     if (candidate && !candidate->name.empty() && is_wanted(*candidate) &&
@@ -538,4 +538,4 @@ std::optional<Value> DataTypes::decode(std::uint32_t id, Bytes bytes) const {
   return Decoder(types_.get()).decode(id, bytes);
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::values

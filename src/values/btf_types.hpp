@@ -16,7 +16,7 @@
 
 struct btf;
 
-namespace uprobectl {
+namespace uprobectl::values {
 
 // The types of one object, program or map. Types of debug information are turned into BTF, so that
 // values of both are decoded in one way.
@@ -101,4 +101,4 @@ private:
   std::unique_ptr<btf, Free> types_;
 };
 
-} // namespace uprobectl
+} // namespace uprobectl::values

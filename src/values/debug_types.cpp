@@ -7,7 +7,7 @@
 #include <limits>
 #include <map>
 
-namespace uprobectl {
+namespace uprobectl::values {
 
 namespace {
 
@@ -149,4 +149,4 @@ void DataTypes::add(const dwarf::DebugInfo& debug) {
   }
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::values

@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 #include <utility>
 
-namespace uprobectl {
+namespace uprobectl::values {
 
 namespace {
 
@@ -227,4 +227,4 @@ bool show_as(Value& value, ShownAsScope scope, std::span<const ShownAsRule> rule
   return shower.has_changed();
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::values

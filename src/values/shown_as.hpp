@@ -10,7 +10,7 @@
 #include <functional>
 #include <span>
 
-namespace uprobectl {
+namespace uprobectl::values {
 
 enum class ShownAs : std::uint8_t {
   address, // code: function and file
@@ -56,4 +56,4 @@ bool show_as(Value& value, ShownAsScope scope, std::span<const ShownAsRule> rule
              std::span<const ShownAsRule> tags, const ShownAsContext& context,
              std::vector<bool>* is_used = nullptr);
 
-} // namespace uprobectl
+} // namespace uprobectl::values

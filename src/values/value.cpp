@@ -5,7 +5,7 @@
 #include <cmath>
 #include <fmt/format.h>
 
-namespace uprobectl {
+namespace uprobectl::values {
 
 namespace {
 
@@ -97,4 +97,4 @@ bool is_cut(const Value& value) {
   return elements != nullptr && std::ranges::any_of(*elements, is_cut);
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::values

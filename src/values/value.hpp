@@ -13,7 +13,7 @@
 #include <variant>
 #include <vector>
 
-namespace uprobectl {
+namespace uprobectl::values {
 
 struct DataMember;
 
@@ -85,4 +85,4 @@ std::optional<std::string> unread_part(const Value& value);
 // Whether parts of a value were left out because of a limit.
 bool is_cut(const Value& value);
 
-} // namespace uprobectl
+} // namespace uprobectl::values

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-namespace uprobectl {
+namespace uprobectl::values {
 
 // What a value can be compared with.
 enum class ValueUse : std::uint8_t { number, text, bytes, none };
@@ -50,4 +50,4 @@ struct PointValue {
   std::string source{};   // another name for all of it: "arg1", "rax"; may be empty
 };
 
-} // namespace uprobectl
+} // namespace uprobectl::values

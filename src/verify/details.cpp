@@ -11,7 +11,7 @@
 #include <fmt/format.h>
 #include <set>
 
-namespace uprobectl {
+namespace uprobectl::verify {
 
 namespace {
 
@@ -37,17 +37,17 @@ std::string name_of_structure(const dwarf::Type& structure) {
 
 // Members of anonymous structures are those of the whole one.
 void add_members(const dwarf::Type& structure, std::uint64_t offset, unsigned depth,
-                 std::vector<DetailMember>& members) {
+                 std::vector<output::DetailMember>& members) {
   constexpr unsigned max_depth = 8;
   for (const dwarf::Member& member : structure.members()) {
     if (member.name.empty() && !member.is_base) {
       if (depth < max_depth) add_members(*member.type, offset + member.offset, depth + 1, members);
       continue;
     }
-    DetailMember added{.name = member.is_base ? member.type->name() : member.name,
-                       .type = member.type->name(),
-                       .offset = offset + member.offset,
-                       .size = member.type->size()};
+    output::DetailMember added{.name = member.is_base ? member.type->name() : member.name,
+                               .type = member.type->name(),
+                               .offset = offset + member.offset,
+                               .size = member.type->size()};
     if (member.bits) {
       added.bit_offset = member.bits->offset;
       added.bit_size = member.bits->size;
@@ -56,8 +56,8 @@ void add_members(const dwarf::Type& structure, std::uint64_t offset, unsigned de
   }
 }
 
-std::optional<dwarf::FunctionInfo> find_function(const ProbePoint& point) {
-  Binary* const file = point.binary->opened.get();
+std::optional<dwarf::FunctionInfo> find_function(const resolve::ProbePoint& point) {
+  binary::Binary* const file = point.binary->opened.get();
   if (file == nullptr) return std::nullopt;
   const auto& info = file->debug_info();
   if (!info) return std::nullopt;
@@ -67,8 +67,8 @@ std::optional<dwarf::FunctionInfo> find_function(const ProbePoint& point) {
   return dwarf::describe_function(*info, code);
 }
 
-std::string code_at(const ProbePoint& point) {
-  Binary* const file = point.binary->opened.get();
+std::string code_at(const resolve::ProbePoint& point) {
+  binary::Binary* const file = point.binary->opened.get();
   if (file == nullptr) return {};
   const Bytes bytes = file->image().bytes();
   if (point.image_offset.value >= bytes.size()) return {};
@@ -97,14 +97,14 @@ bool has_same_code(const std::string& recorded, const std::string& current, Arch
   if (recorded == current) return true;
   const auto one = parse_code(recorded);
   const auto other = parse_code(current);
-  return one && other && is_same_code(arch, *one, *other);
+  return one && other && insn::is_same_code(arch, *one, *other);
 }
 
-bool breaks(const PointDetails& details, PageRule rule) {
+bool breaks(const output::PointDetails& details, resolve::PageRule rule) {
   return std::ranges::find(details.pages, to_string(rule)) != details.pages.end();
 }
 
-std::string location_of(const DetailMember& member) {
+std::string location_of(const output::DetailMember& member) {
   std::string text =
       fmt::format("{} ({} {})", member.offset, member.size, member.size == 1 ? "byte" : "bytes");
   if (member.bit_size)
@@ -119,22 +119,22 @@ std::string exits_text(const std::vector<std::int64_t>& exits) {
   return text.empty() ? "none" : text;
 }
 
-void compare_members(const DetailStructure& recorded, const DetailStructure& current,
-                     std::vector<DetailChange>& changes) {
-  std::map<std::string_view, const DetailMember*> now;
-  for (const DetailMember& member : current.members) now.emplace(member.name, &member);
-  for (const DetailMember& member : recorded.members) {
+void compare_members(const output::DetailStructure& recorded,
+                     const output::DetailStructure& current, std::vector<DetailChange>& changes) {
+  std::map<std::string_view, const output::DetailMember*> now;
+  for (const output::DetailMember& member : current.members) now.emplace(member.name, &member);
+  for (const output::DetailMember& member : recorded.members) {
     const auto found = now.find(member.name);
-    const DetailMember* const other = found != now.end() ? found->second : nullptr;
+    const output::DetailMember* const other = found != now.end() ? found->second : nullptr;
     const std::string name = recorded.name + "." + member.name;
     if (other == nullptr || location_of(*other) != location_of(member))
       changes.push_back(
-          {.change = Change::member_moved,
+          {.change = output::Change::member_moved,
            .member = name,
            .recorded = location_of(member),
            .found = other != nullptr ? std::optional(location_of(*other)) : std::nullopt});
     if (other != nullptr && other->type != member.type)
-      changes.push_back({.change = Change::type_changed,
+      changes.push_back({.change = output::Change::type_changed,
                          .member = name,
                          .recorded = member.type,
                          .found = other->type});
@@ -142,43 +142,46 @@ void compare_members(const DetailStructure& recorded, const DetailStructure& cur
 }
 
 // Returns the structure of this name; null if there is none, or only its declaration.
-const DetailStructure* find_structure(const PointDetails& details, std::string_view name) {
+const output::DetailStructure* find_structure(const output::PointDetails& details,
+                                              std::string_view name) {
   const auto found = std::ranges::find_if(details.structures,
                                           [&](const auto& each) { return each->name == name; });
   return found != details.structures.end() && !(*found)->members.empty() ? found->get() : nullptr;
 }
 
-void compare_structures(const PointDetails& recorded, const PointDetails& current,
+void compare_structures(const output::PointDetails& recorded, const output::PointDetails& current,
                         std::vector<DetailChange>& changes) {
-  const bool types_changed = std::ranges::any_of(
-      changes, [](const DetailChange& each) { return each.change == Change::type_changed; });
+  const bool types_changed = std::ranges::any_of(changes, [](const DetailChange& each) {
+    return each.change == output::Change::type_changed;
+  });
   for (const auto& structure : recorded.structures) {
-    const DetailStructure* const other = find_structure(current, structure->name);
+    const output::DetailStructure* const other = find_structure(current, structure->name);
     if (other != nullptr && !(*other == *structure)) compare_members(*structure, *other, changes);
     // Another type leads to other structures.
     if (other == nullptr && !types_changed && !structure->members.empty())
-      changes.push_back({.change = Change::not_checked,
+      changes.push_back({.change = output::Change::not_checked,
                          .reason = "the members of '" + structure->name + "' are not known"});
   }
 }
 
 // Compares where a parameter or variable is, if both are known.
-void compare_location(const DetailParameter& recorded, const DetailParameter& current,
-                      std::vector<DetailChange>& changes) {
+void compare_location(const output::DetailParameter& recorded,
+                      const output::DetailParameter& current, std::vector<DetailChange>& changes) {
   if (recorded.location && current.location && recorded.location != current.location)
-    changes.push_back({.change = Change::arguments,
+    changes.push_back({.change = output::Change::arguments,
                        .member = recorded.name,
                        .recorded = recorded.location,
                        .found = current.location});
 }
 
-void compare_variables(const PointDetails& recorded, const PointDetails& current,
+void compare_variables(const output::PointDetails& recorded, const output::PointDetails& current,
                        std::vector<DetailChange>& changes) {
-  for (const DetailParameter& variable : recorded.variables) {
-    const auto found = std::ranges::find(current.variables, variable.name, &DetailParameter::name);
+  for (const output::DetailParameter& variable : recorded.variables) {
+    const auto found =
+        std::ranges::find(current.variables, variable.name, &output::DetailParameter::name);
     const bool is_there = found != current.variables.end();
     if (!is_there || found->type != variable.type)
-      changes.push_back({.change = Change::type_changed,
+      changes.push_back({.change = output::Change::type_changed,
                          .member = variable.name,
                          .recorded = variable.type,
                          .found = is_there ? std::optional(found->type) : std::nullopt});
@@ -187,12 +190,12 @@ void compare_variables(const PointDetails& recorded, const PointDetails& current
   }
 }
 
-void compare_types(const PointDetails& recorded, const PointDetails& current,
+void compare_types(const output::PointDetails& recorded, const output::PointDetails& current,
                    std::vector<DetailChange>& changes) {
   const auto add = [&](std::string member, std::optional<std::string> before,
                        std::optional<std::string> after) {
     if (before != after)
-      changes.push_back({.change = Change::type_changed,
+      changes.push_back({.change = output::Change::type_changed,
                          .member = std::move(member),
                          .recorded = std::move(before),
                          .found = std::move(after)});
@@ -200,8 +203,8 @@ void compare_types(const PointDetails& recorded, const PointDetails& current,
   const auto& before = *recorded.parameters;
   const auto& after = *current.parameters;
   for (std::size_t i = 0; i < std::max(before.size(), after.size()); ++i) {
-    const DetailParameter* const one = i < before.size() ? &before[i] : nullptr;
-    const DetailParameter* const other = i < after.size() ? &after[i] : nullptr;
+    const output::DetailParameter* const one = i < before.size() ? &before[i] : nullptr;
+    const output::DetailParameter* const other = i < after.size() ? &after[i] : nullptr;
     std::string name = i < before.size() ? before[i].name : after[i].name;
     if (name.empty()) name = fmt::format("arg{}", i);
     if (one != nullptr && other != nullptr && one->name != other->name)
@@ -216,7 +219,7 @@ void compare_types(const PointDetails& recorded, const PointDetails& current,
 
 } // namespace
 
-void TypeDetails::describe(const dwarf::FunctionInfo& function, PointDetails& details) {
+void TypeDetails::describe(const dwarf::FunctionInfo& function, output::PointDetails& details) {
   const auto add_type = [&](const dwarf::Type* type) {
     const dwarf::Type* const structure = type != nullptr ? structure_of(*type) : nullptr;
     if (structure != nullptr) add(*structure, details);
@@ -233,7 +236,7 @@ void TypeDetails::describe(const dwarf::FunctionInfo& function, PointDetails& de
   add_type(function.result);
 }
 
-bool TypeDetails::add(const dwarf::Type& structure, PointDetails& details) {
+bool TypeDetails::add(const dwarf::Type& structure, output::PointDetails& details) {
   const std::string name = name_of_structure(structure);
   if (std::ranges::any_of(details.structures,
                           [&](const Structure& each) { return each->name == name; }))
@@ -243,7 +246,7 @@ bool TypeDetails::add(const dwarf::Type& structure, PointDetails& details) {
 }
 
 std::size_t TypeDetails::add_reachable(const dwarf::Type& type, std::size_t depth,
-                                       PointDetails& details) {
+                                       output::PointDetails& details) {
   std::vector<const dwarf::Type*> types = {&type};
   std::set<const dwarf::Type*> seen;
   for (std::size_t followed = 0;; ++followed) {
@@ -266,8 +269,8 @@ std::size_t TypeDetails::add_reachable(const dwarf::Type& type, std::size_t dept
 TypeDetails::Structure TypeDetails::find(const dwarf::Type& structure) {
   Structure& known = by_type_[&structure];
   if (known) return known;
-  auto made =
-      std::make_shared<DetailStructure>(DetailStructure{.name = name_of_structure(structure)});
+  auto made = std::make_shared<output::DetailStructure>(
+      output::DetailStructure{.name = name_of_structure(structure)});
   add_members(structure, 0, 0, made->members);
   std::vector<Structure>& same_name = by_name_[made->name];
   const auto same =
@@ -276,22 +279,22 @@ TypeDetails::Structure TypeDetails::find(const dwarf::Type& structure) {
   return known;
 }
 
-DetailReader::File& DetailReader::open(const std::shared_ptr<const ProbedBinary>& binary) {
+DetailReader::File& DetailReader::open(const std::shared_ptr<const resolve::ProbedBinary>& binary) {
   const auto [known, is_new] = files_.try_emplace(binary);
   File& file = known->second;
   if (!is_new) return file;
-  if (auto reader = FunctionReader::open(binary, debug_paths_))
+  if (auto reader = resolve::FunctionReader::open(binary, debug_paths_))
     file.functions.emplace(std::move(*reader));
   if (binary->opened == nullptr) return file;
   std::set<std::string> rules; // several segments may break one
-  for (const PageFinding& finding : check_pages(binary->opened->image()).findings)
+  for (const resolve::PageFinding& finding : resolve::check_pages(binary->opened->image()).findings)
     rules.emplace(to_string(finding.problem.rule));
   file.pages.assign(rules.begin(), rules.end());
   return file;
 }
 
-void DetailReader::read(ProbePoint& point) {
-  auto details = std::make_shared<PointDetails>();
+void DetailReader::read(resolve::ProbePoint& point) {
+  auto details = std::make_shared<output::PointDetails>();
   File& file = open(point.binary);
   details->pages = file.pages;
   details->code = code_at(point);
@@ -312,32 +315,33 @@ void DetailReader::read(ProbePoint& point) {
   point.details = std::move(details);
 }
 
-std::vector<DetailChange> compare_details(const PointDetails& recorded, const PointDetails& current,
-                                          Arch arch, bool has_moved) {
+std::vector<DetailChange> compare_details(const output::PointDetails& recorded,
+                                          const output::PointDetails& current, Arch arch,
+                                          bool has_moved) {
   std::vector<DetailChange> changes;
   if (recorded.parameters && current.parameters) {
     compare_types(recorded, current, changes);
     compare_variables(recorded, current, changes);
     compare_structures(recorded, current, changes);
   } else if (recorded.parameters) {
-    changes.push_back({.change = Change::not_checked,
+    changes.push_back({.change = output::Change::not_checked,
                        .reason = "no debug information: types and members are not checked"});
   }
   if (recorded.exits && !current.exits)
-    changes.push_back({.change = Change::not_checked, .reason = "its exits are not known"});
+    changes.push_back({.change = output::Change::not_checked, .reason = "its exits are not known"});
   else if (recorded.exits && recorded.exits != current.exits)
-    changes.push_back({.change = Change::exits_changed,
+    changes.push_back({.change = output::Change::exits_changed,
                        .recorded = exits_text(*recorded.exits),
                        .found = exits_text(*current.exits)});
   if (!has_moved && !recorded.code.empty() && !has_same_code(recorded.code, current.code, arch))
     changes.push_back(
-        {.change = Change::code_changed, .recorded = recorded.code, .found = current.code});
-  const auto broke_before = [&](PageRule rule) { return breaks(recorded, rule); };
-  for (const PageRule rule : all_page_rules)
+        {.change = output::Change::code_changed, .recorded = recorded.code, .found = current.code});
+  const auto broke_before = [&](resolve::PageRule rule) { return breaks(recorded, rule); };
+  for (const resolve::PageRule rule : resolve::all_page_rules)
     if (breaks(current, rule) && is_new_problem(rule, broke_before))
-      changes.push_back({.change = Change::page_size,
+      changes.push_back({.change = output::Change::page_size,
                          .reason = fmt::format("it breaks the rule {}", to_string(rule))});
   return changes;
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::verify

@@ -10,25 +10,26 @@
 
 #include <map>
 
-namespace uprobectl {
+namespace uprobectl::verify {
 
 // Makes details of the types of functions. Functions share the structures: a large library has
 // many functions with the same ones, and each unit of debug information has its own types.
 class TypeDetails {
 public:
   // Sets the parameters, the result and the structures. The types must outlive this object.
-  void describe(const dwarf::FunctionInfo& function, PointDetails& details);
+  void describe(const dwarf::FunctionInfo& function, output::PointDetails& details);
   // Adds the structure of a value, and those that its members are or point to: `depth` times, and
   // at most max_structures in all. Those without known members are left out. Returns how often
   // members were followed.
-  std::size_t add_reachable(const dwarf::Type& type, std::size_t depth, PointDetails& details);
+  std::size_t add_reachable(const dwarf::Type& type, std::size_t depth,
+                            output::PointDetails& details);
   static constexpr std::size_t max_structures = 1000; // of a point
 
 private:
-  using Structure = std::shared_ptr<const DetailStructure>;
+  using Structure = std::shared_ptr<const output::DetailStructure>;
   Structure find(const dwarf::Type& structure);
   // Returns whether it was not there.
-  bool add(const dwarf::Type& structure, PointDetails& details);
+  bool add(const dwarf::Type& structure, output::PointDetails& details);
 
   std::map<const dwarf::Type*, Structure> by_type_;
   std::map<std::string, std::vector<Structure>, std::less<>> by_name_;
@@ -40,30 +41,31 @@ public:
   explicit DetailReader(std::vector<std::string> debug_paths)
       : debug_paths_(std::move(debug_paths)) {}
 
-  void read(ProbePoint& point);
+  void read(resolve::ProbePoint& point);
 
 private:
   struct File {
-    std::optional<FunctionReader> functions = {}; // nullopt: exits are not known
+    std::optional<resolve::FunctionReader> functions = {}; // nullopt: exits are not known
     TypeDetails types = {};
     std::vector<std::string> pages = {};
   };
-  File& open(const std::shared_ptr<const ProbedBinary>& binary);
+  File& open(const std::shared_ptr<const resolve::ProbedBinary>& binary);
 
   std::vector<std::string> debug_paths_;
-  std::map<std::shared_ptr<const ProbedBinary>, File> files_;
+  std::map<std::shared_ptr<const resolve::ProbedBinary>, File> files_;
 };
 
 // What differs between recorded and current details.
 struct DetailChange {
-  Change change;
+  output::Change change;
   std::string member = {}; // "shop::Item.size", a parameter, or "return"
   std::optional<std::string> recorded = {};
   std::optional<std::string> found = {};
   std::optional<std::string> reason = {};
 };
 // `has_moved`: the point has moved inside its library, where other code is expected.
-std::vector<DetailChange> compare_details(const PointDetails& recorded, const PointDetails& current,
-                                          Arch arch, bool has_moved);
+std::vector<DetailChange> compare_details(const output::PointDetails& recorded,
+                                          const output::PointDetails& current, Arch arch,
+                                          bool has_moved);
 
-} // namespace uprobectl
+} // namespace uprobectl::verify

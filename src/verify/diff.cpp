@@ -12,7 +12,7 @@
 #include <map>
 #include <set>
 
-namespace uprobectl {
+namespace uprobectl::verify {
 
 namespace {
 
@@ -20,31 +20,31 @@ namespace {
 struct Build {
   std::string target;
   bool is_archive = false;
-  std::map<std::string, ArchiveLibrary> libraries; // of an archive, by library_key()
+  std::map<std::string, resolve::ArchiveLibrary> libraries; // of an archive, by library_key()
   // Of an archive: rules of page sizes that an entry breaks.
-  std::map<std::string, std::map<PageRule, PageProblem>> page_problems;
+  std::map<std::string, std::map<resolve::PageRule, resolve::PageProblem>> page_problems;
 };
 
-Result<Build> read_build(const std::string& target, const TargetOptions& options) {
+Result<Build> read_build(const std::string& target, const resolve::TargetOptions& options) {
   Build build{.target = target};
   const auto found = find_targets(target, options);
   if (!found) return fail(found.error());
   if (found->several)
     return fail(Error{ErrorKind::usage, target + ": it may mean several files"}.hint(
         "name an archive to compare all of its libraries"));
-  const auto opened = Target::open(found->files.front(), target, options);
+  const auto opened = resolve::Target::open(found->files.front(), target, options);
   if (!opened) return fail(opened.error());
   if (opened->image() != nullptr) return build;
   build.is_archive = true;
   auto libraries = opened->libraries();
   if (!libraries) return fail(std::move(libraries).error());
-  for (ArchiveLibrary& library : *libraries)
+  for (resolve::ArchiveLibrary& library : *libraries)
     if (!library.is_container) {
       std::string key = library_key(library.entry);
       build.libraries.emplace(std::move(key), std::move(library));
     }
-  if (auto pages = check_pages(opened->file()))
-    for (PageFinding& finding : pages->findings)
+  if (auto pages = resolve::check_pages(opened->file()))
+    for (resolve::PageFinding& finding : pages->findings)
       build.page_problems[finding.entry.value_or("")].emplace(finding.problem.rule,
                                                               std::move(finding.problem));
   return build;
@@ -52,9 +52,10 @@ Result<Build> read_build(const std::string& target, const TargetOptions& options
 
 // What a library has, in the order of their names.
 struct LibraryPoints {
-  std::vector<ProbePoint> points;
+  std::vector<resolve::ProbePoint> points;
   std::optional<std::string> build_id;
-  std::map<PageRule, PageProblem> page_problems; // if it is not in an archive as a whole
+  std::map<resolve::PageRule, resolve::PageProblem>
+      page_problems; // if it is not in an archive as a whole
 };
 
 bool is_static_pattern(std::string_view word) {
@@ -62,47 +63,48 @@ bool is_static_pattern(std::string_view word) {
   return colon != std::string_view::npos && word.substr(colon + 1).find(':') != 0;
 }
 
-Result<void> add_points(Result<std::vector<ProbePoint>> found, std::vector<ProbePoint>& points) {
+Result<void> add_points(Result<std::vector<resolve::ProbePoint>> found,
+                        std::vector<resolve::ProbePoint>& points) {
   if (found)
     std::ranges::move(*found, std::back_inserter(points));
-  else if (!means_no_match(found.error()))
+  else if (!resolve::means_no_match(found.error()))
     return fail(std::move(found).error());
   return {};
 }
 
 Result<LibraryPoints> read_points(const std::string& text, std::span<const std::string> patterns,
-                                  const TargetOptions& options) {
-  auto target = Target::open(text, options);
+                                  const resolve::TargetOptions& options) {
+  auto target = resolve::Target::open(text, options);
   if (!target) return fail(std::move(target).error());
   target->complete_symbols();
   LibraryPoints points{.points = {}, .build_id = target->binary().build_id, .page_problems = {}};
-  const ResolveOptions how{.all = true,
-                           .clones = ResolveOptions::Clones::all,
-                           .thunks = true,
-                           .every_name = true,
-                           .suggest = false};
+  const resolve::ResolveOptions how{.all = true,
+                                    .clones = resolve::ResolveOptions::Clones::all,
+                                    .thunks = true,
+                                    .every_name = true,
+                                    .suggest = false};
   static const std::vector<std::string> everything = {"*", "*:*"};
   for (const std::string& word : patterns.empty() ? std::span(everything) : patterns) {
     const auto added = [&] {
       if (is_static_pattern(word))
         return add_points(target->static_probes(word, how), points.points);
-      const auto function = parse_function(word);
+      const auto function = resolve::parse_function(word);
       return function ? add_points(target->resolve(*function, how), points.points)
                       : Result<void>(fail(function.error()));
     }();
     if (!added) return fail(added.error());
   }
-  for (PageFinding& finding : check_pages(*target->image()).findings)
+  for (resolve::PageFinding& finding : resolve::check_pages(*target->image()).findings)
     points.page_problems.emplace(finding.problem.rule, std::move(finding.problem));
   return points;
 }
 
 class BuildComparison {
 public:
-  BuildComparison(const DiffRequest& request, Output& output)
+  BuildComparison(const DiffRequest& request, output::Output& output)
       : request_(request), output_(output) {}
 
-  Verdict run() {
+  output::Verdict run() {
     const auto before = read(request_.old_target, request_.old_options);
     const auto after = read(request_.new_target, request_.new_options);
     if (!before || !after) return {};
@@ -120,7 +122,7 @@ public:
     for (const auto& [key, library] : before->libraries) {
       const auto other = after->libraries.find(key);
       if (other == after->libraries.end()) {
-        add_whole(Change::library_gone, {after->target, library.entry},
+        add_whole(output::Change::library_gone, {after->target, library.entry},
                   "only the old build has it");
         continue;
       }
@@ -131,12 +133,13 @@ public:
     }
     for (const auto& [key, library] : after->libraries)
       if (!before->libraries.contains(key))
-        add_whole(Change::library_new, {after->target, library.entry}, "only the new build has it");
+        add_whole(output::Change::library_new, {after->target, library.entry},
+                  "only the new build has it");
     return std::move(verdict_);
   }
 
 private:
-  std::optional<Build> read(const std::string& target, TargetOptions options) {
+  std::optional<Build> read(const std::string& target, resolve::TargetOptions options) {
     options.extracted = true;
     auto build = read_build(target, options);
     if (build) return std::move(*build);
@@ -144,53 +147,57 @@ private:
     return std::nullopt;
   }
 
-  static Finding whole(const BinaryPath& path) {
+  static output::Finding whole(const BinaryPath& path) {
     return {.target = to_string(path),
             .file = path.file,
             .entry = path.entry,
             .abi = abi_of(path.entry)};
   }
-  void add_whole(Change change, const BinaryPath& path, std::string reason) {
-    Finding finding = whole(path);
+  void add_whole(output::Change change, const BinaryPath& path, std::string reason) {
+    output::Finding finding = whole(path);
     finding.change = change;
     finding.reason = std::move(reason);
     verdict_.add(std::move(finding));
   }
 
-  static std::map<PageRule, PageProblem> pages_of(const Build& build, const std::string& entry) {
+  static std::map<resolve::PageRule, resolve::PageProblem> pages_of(const Build& build,
+                                                                    const std::string& entry) {
     const auto found = build.page_problems.find(entry);
-    return found != build.page_problems.end() ? found->second : std::map<PageRule, PageProblem>();
+    return found != build.page_problems.end() ? found->second
+                                              : std::map<resolve::PageRule, resolve::PageProblem>();
   }
-  void compare_pages(const std::map<PageRule, PageProblem>& before,
-                     const std::map<PageRule, PageProblem>& after, const Finding& about) {
+  void compare_pages(const std::map<resolve::PageRule, resolve::PageProblem>& before,
+                     const std::map<resolve::PageRule, resolve::PageProblem>& after,
+                     const output::Finding& about) {
     for (const auto& [rule, problem] : after) {
-      if (!is_new_problem(rule, [&](PageRule each) { return before.contains(each); })) continue;
-      Finding finding = about;
-      finding.change = Change::page_size;
+      if (!is_new_problem(rule, [&](resolve::PageRule each) { return before.contains(each); }))
+        continue;
+      output::Finding finding = about;
+      finding.change = output::Change::page_size;
       finding.reason = problem.reason;
       verdict_.add(std::move(finding));
     }
   }
 
   // `*_entry`: of archives as a whole.
-  void compare(const std::string& before, const std::string& after, const ArchiveLibrary* old_entry,
-               const ArchiveLibrary* new_entry) {
+  void compare(const std::string& before, const std::string& after,
+               const resolve::ArchiveLibrary* old_entry, const resolve::ArchiveLibrary* new_entry) {
     const auto old_points = points_of(before, request_.old_options);
     if (!old_points) return not_checked(after, before, old_points.error());
     const auto new_points = points_of(after, request_.new_options);
     if (!new_points) return not_checked(after, after, new_points.error());
-    Finding about{.target = after};
+    output::Finding about{.target = after};
     if (!new_points->points.empty())
       set_file(about, new_points->points.front(), Pairing::in_one_file);
     if (old_entry != nullptr && old_entry->probeable && !new_entry->probeable) {
-      about.change = Change::not_probeable;
+      about.change = output::Change::not_probeable;
       about.reason = new_entry->reason.value_or("it cannot be probed");
       verdict_.add(about);
     }
     if (old_entry == nullptr)
       compare_pages(old_points->page_problems, new_points->page_problems, about);
     if (old_points->build_id != new_points->build_id) {
-      about.change = Change::build_id;
+      about.change = output::Change::build_id;
       about.reason.reset();
       about.recorded = old_points->build_id;
       about.found = new_points->build_id;
@@ -201,23 +208,23 @@ private:
 
   // If one build has lost the names that are not exported, nothing is known of those functions.
   void add_all(const LibraryPoints& before, const LibraryPoints& after, const std::string& target) {
-    std::vector<ProbePoint> current;
+    std::vector<resolve::ProbePoint> current;
     const std::set<std::string> old_names = names_of(before);
     const std::set<std::string> new_names = names_of(after);
     const bool was_full = std::ranges::any_of(before.points, is_of_full_table);
     const bool is_full = std::ranges::any_of(after.points, is_of_full_table);
-    for (const ProbePoint& point : after.points)
+    for (const resolve::ProbePoint& point : after.points)
       if (was_full || !is_of_full_table(point) || old_names.contains(name_in_file(point)))
         current.push_back(point);
     if (current.size() != after.points.size())
       output_.warn_once(target + ": only exported functions are compared: the old build has no "
                                  "other symbols");
-    std::vector<RecordedMatch> recorded;
-    for (const ProbePoint& point : before.points)
+    std::vector<output::RecordedMatch> recorded;
+    for (const resolve::ProbePoint& point : before.points)
       if (is_full || !is_of_full_table(point) || new_names.contains(name_in_file(point)))
         recorded.push_back(record_of(point));
       else
-        verdict_.add_to_library({.change = Change::not_checked,
+        verdict_.add_to_library({.change = output::Change::not_checked,
                                  .target = target,
                                  .reason = "functions that are not exported: the new build has no "
                                            ".symtab or symbol file"});
@@ -225,22 +232,22 @@ private:
     first_ += recorded.size();
   }
 
-  static bool is_of_full_table(const ProbePoint& point) {
+  static bool is_of_full_table(const resolve::ProbePoint& point) {
     return point.table == elf::Table::symtab || point.table == elf::Table::debug_file ||
            point.table == elf::Table::gnu_debugdata;
   }
   static std::set<std::string> names_of(const LibraryPoints& points) {
     std::set<std::string> names;
-    for (const ProbePoint& point : points.points) names.insert(name_in_file(point));
+    for (const resolve::ProbePoint& point : points.points) names.insert(name_in_file(point));
     return names;
   }
 
-  Result<LibraryPoints> points_of(const std::string& target, TargetOptions options) const {
+  Result<LibraryPoints> points_of(const std::string& target, resolve::TargetOptions options) const {
     options.extracted = true;
     auto found = read_points(target, request_.patterns, options);
     if (!found || !request_.with_details) return found;
     DetailReader details(options.debug_paths);
-    for (ProbePoint& point : found->points) details.read(point);
+    for (resolve::ProbePoint& point : found->points) details.read(point);
     return found;
   }
 
@@ -248,32 +255,33 @@ private:
     output_.fail(error, subject);
     std::string_view reason = error.message;
     if (reason.starts_with(subject + ": ")) reason.remove_prefix(subject.size() + 2);
-    verdict_.add({.change = Change::not_checked, .target = target, .reason = std::string(reason)});
+    verdict_.add(
+        {.change = output::Change::not_checked, .target = target, .reason = std::string(reason)});
   }
 
   const DiffRequest& request_;
-  Output& output_;
-  Verdict verdict_;
+  output::Output& output_;
+  output::Verdict verdict_;
   std::size_t first_ = 0; // index of the next match
 };
 
 } // namespace
 
-RecordedMatch record_of(const ProbePoint& point) {
-  RecordedMatch match{.target = point.binary->target,
-                      .request = point.request,
-                      .entry = point.binary->path.entry,
-                      .file = point.offset ? std::optional(point.binary->real_path) : std::nullopt,
-                      .offset = point.offset ? std::optional(point.offset->value) : std::nullopt,
-                      .image_offset = point.image_offset.value,
-                      .symbol = point.symbol,
-                      .symbol_offset = point.symbol_offset,
-                      .version = point.version,
-                      .is_old_version = point.default_version == false,
-                      .build_id = point.binary->build_id,
-                      .table = point.table ? std::optional(std::string(to_string(*point.table)))
-                                           : std::nullopt,
-                      .is_inlined = point.inlined_into != nullptr};
+output::RecordedMatch record_of(const resolve::ProbePoint& point) {
+  output::RecordedMatch match{
+      .target = point.binary->target,
+      .request = point.request,
+      .entry = point.binary->path.entry,
+      .file = point.offset ? std::optional(point.binary->real_path) : std::nullopt,
+      .offset = point.offset ? std::optional(point.offset->value) : std::nullopt,
+      .image_offset = point.image_offset.value,
+      .symbol = point.symbol,
+      .symbol_offset = point.symbol_offset,
+      .version = point.version,
+      .is_old_version = point.default_version == false,
+      .build_id = point.binary->build_id,
+      .table = point.table ? std::optional(std::string(to_string(*point.table))) : std::nullopt,
+      .is_inlined = point.inlined_into != nullptr};
   match.details = point.details;
   if (point.static_probe)
     match.static_probe = {
@@ -285,8 +293,8 @@ RecordedMatch record_of(const ProbePoint& point) {
   return match;
 }
 
-Verdict diff_builds(const DiffRequest& request, Output& output) {
+output::Verdict diff_builds(const DiffRequest& request, output::Output& output) {
   return BuildComparison(request, output).run();
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::verify

@@ -17,12 +17,12 @@
 #include <set>
 #include <unordered_map>
 
-namespace uprobectl {
+namespace uprobectl::verify {
 
 namespace {
 
 // Whether both are the same point of a symbol. The code of a source line moves inside its function.
-bool is_same_point(const RecordedMatch& recorded, const ProbePoint& current) {
+bool is_same_point(const output::RecordedMatch& recorded, const resolve::ProbePoint& current) {
   return recorded.version == current.version &&
          (current.source || recorded.symbol_offset == current.symbol_offset) &&
          recorded.is_inlined == (current.inlined_into != nullptr);
@@ -30,47 +30,49 @@ bool is_same_point(const RecordedMatch& recorded, const ProbePoint& current) {
 
 // Returns the file of a recorded match that is printed: that of the target, with the entry instead
 // of the pattern that matched it.
-std::string image_of(const RecordedMatch& match, const std::string& target, Pairing pairing) {
+std::string image_of(const output::RecordedMatch& match, const std::string& target,
+                     Pairing pairing) {
   if (pairing == Pairing::in_one_file) return target;
   if (!match.entry) return match.file.value_or(target);
   for (const BinaryPath& reading : parse_candidates(target))
-    if (reading.entry && matches_pattern(*reading.entry, *match.entry))
+    if (reading.entry && symbols::matches_pattern(*reading.entry, *match.entry))
       return to_string(BinaryPath{reading.file, match.entry});
   return to_string(BinaryPath{match.file.value_or(target), match.entry});
 }
 
 // Returns a finding about a recorded match, without its change.
-Finding finding_about(const RecordedMatch& match, const std::string& target, Pairing pairing) {
-  Finding finding{.target = target,
-                  .request = match.request,
-                  .symbol = match.symbol,
-                  .version = match.version,
-                  .file = match.file,
-                  .entry = match.entry,
-                  .abi = abi_of(match.entry),
-                  .symbol_offset = match.symbol_offset,
-                  .is_old_version = match.is_old_version,
-                  .record_line = match.line};
+output::Finding finding_about(const output::RecordedMatch& match, const std::string& target,
+                              Pairing pairing) {
+  output::Finding finding{.target = target,
+                          .request = match.request,
+                          .symbol = match.symbol,
+                          .version = match.version,
+                          .file = match.file,
+                          .entry = match.entry,
+                          .abi = abi_of(match.entry),
+                          .symbol_offset = match.symbol_offset,
+                          .is_old_version = match.is_old_version,
+                          .record_line = match.line};
   if (pairing == Pairing::in_each_file) finding.image = image_of(match, target, pairing);
   return finding;
 }
 
-bool is_in_full_table(const RecordedMatch& match) {
+bool is_in_full_table(const output::RecordedMatch& match) {
   return match.table == "symtab" || match.table == "debug_file" || match.table == "gnu_debugdata";
 }
 
 std::string hex_text(std::uint64_t value) { return fmt::format("{:#x}", value); }
-std::string position_of(const RecordedMatch& match) {
+std::string position_of(const output::RecordedMatch& match) {
   return hex_text(match.address.value_or(match.offset.value_or(match.image_offset)));
 }
 
 // Finds the current matches that may be those of a recorded one.
 class MatchIndex {
 public:
-  MatchIndex(std::span<const ProbePoint> current, Pairing pairing)
+  MatchIndex(std::span<const resolve::ProbePoint> current, Pairing pairing)
       : current_(current), pairing_(pairing) {
     for (std::size_t i = 0; i < current.size(); ++i) {
-      const ProbePoint& point = current[i];
+      const resolve::ProbePoint& point = current[i];
       const auto& entry = point.binary->path.entry;
       by_symbol_[key_of(point.symbol, entry)].push_back(i);
     }
@@ -78,14 +80,14 @@ public:
 
   using Visit = std::function<bool(std::size_t)>;
   // Calls visit for the index of each in order, until it returns true. Returns whether it did.
-  bool visit(const RecordedMatch& match, const Visit& visit) const {
+  bool visit(const output::RecordedMatch& match, const Visit& visit) const {
     const auto found = by_symbol_.find(key_of(match.symbol, match.entry));
     return found != by_symbol_.end() && std::ranges::any_of(found->second, [&](std::size_t i) {
              return is_same_point(match, current_[i]) && are_paired(match, current_[i], pairing_) &&
                     visit(i);
            });
   }
-  bool has(const RecordedMatch& match) const {
+  bool has(const output::RecordedMatch& match) const {
     return visit(match, [](std::size_t) { return true; });
   }
 
@@ -98,7 +100,7 @@ private:
     return key;
   }
 
-  std::span<const ProbePoint> current_;
+  std::span<const resolve::ProbePoint> current_;
   Pairing pairing_;
   std::unordered_map<std::string, std::vector<std::size_t>> by_symbol_;
 };
@@ -106,8 +108,9 @@ private:
 // Returns for each recorded match the index of its current match, or current.size() without one. If
 // a name has several points, pairs them in order of offset. The points of a static probe are first
 // paired by equal offset, so that the others stay paired if one was removed.
-std::vector<std::size_t> pair_matches(std::span<const RecordedMatch> recorded,
-                                      std::span<const ProbePoint> current, Pairing pairing) {
+std::vector<std::size_t> pair_matches(std::span<const output::RecordedMatch> recorded,
+                                      std::span<const resolve::ProbePoint> current,
+                                      Pairing pairing) {
   const MatchIndex index(current, pairing);
   std::vector<std::size_t> pairs(recorded.size(), current.size());
   std::vector<bool> paired(current.size(), false);
@@ -130,11 +133,12 @@ std::vector<std::size_t> pair_matches(std::span<const RecordedMatch> recorded,
 // Returns the differences in offset and in a static probe's semaphore and arguments. Compares the
 // semaphore's address, not its offset: if the archive entry moved, the probe's offset already
 // shows.
-std::vector<Finding> find_differences(const RecordedMatch& old, const ProbePoint& point,
-                                      const Finding& about) {
-  std::vector<Finding> findings;
-  const auto add = [&](Change change, std::string recorded, std::string found) {
-    Finding finding = about;
+std::vector<output::Finding> find_differences(const output::RecordedMatch& old,
+                                              const resolve::ProbePoint& point,
+                                              const output::Finding& about) {
+  std::vector<output::Finding> findings;
+  const auto add = [&](output::Change change, std::string recorded, std::string found) {
+    output::Finding finding = about;
     finding.change = change;
     finding.recorded = std::move(recorded);
     finding.found = std::move(found);
@@ -145,12 +149,12 @@ std::vector<Finding> find_differences(const RecordedMatch& old, const ProbePoint
   const bool same_point =
       old.address || (point.offset ? old.offset == point.offset->value : !old.offset);
   if (!same_image_offset || !same_point)
-    add(same_image_offset ? Change::archive_moved : Change::function_moved, position_of(old),
-        hex_text(old.address ? point.address.value : display_offset(point)));
+    add(same_image_offset ? output::Change::archive_moved : output::Change::function_moved,
+        position_of(old), hex_text(old.address ? point.address.value : display_offset(point)));
   if (old.details && point.details)
     for (DetailChange& change : compare_details(*old.details, *point.details,
                                                 point.binary->machine.arch, !same_image_offset)) {
-      Finding finding = about;
+      output::Finding finding = about;
       finding.change = change.change;
       if (!change.member.empty()) finding.member = std::move(change.member);
       finding.recorded = std::move(change.recorded);
@@ -159,27 +163,29 @@ std::vector<Finding> find_differences(const RecordedMatch& old, const ProbePoint
       findings.push_back(std::move(finding));
     }
   if (!old.static_probe || !point.static_probe) return findings;
-  const StaticProbe& probe = *point.static_probe;
+  const usdt::StaticProbe& probe = *point.static_probe;
   const auto semaphore = probe.semaphore ? std::optional(probe.semaphore->value) : std::nullopt;
   const auto shown = [](const std::optional<std::uint64_t>& address) {
     return address ? hex_text(*address) : "none";
   };
   if (old.static_probe->semaphore_address != semaphore)
-    add(Change::semaphore_moved, shown(old.static_probe->semaphore_address), shown(semaphore));
+    add(output::Change::semaphore_moved, shown(old.static_probe->semaphore_address),
+        shown(semaphore));
   if (old.static_probe->raw_arguments != probe.raw_arguments)
-    add(Change::arguments, old.static_probe->raw_arguments, probe.raw_arguments);
+    add(output::Change::arguments, old.static_probe->raw_arguments, probe.raw_arguments);
   return findings;
 }
 
 // The file of a recorded target, and the recorded entry or the pattern that matched it.
-BinaryPath split_recorded(const RecordedMatch& match) {
+BinaryPath split_recorded(const output::RecordedMatch& match) {
   if (!match.entry) return {.file = match.target, .entry = std::nullopt};
   const std::string suffix = "!/" + *match.entry;
   if (match.target.ends_with(suffix))
     return {.file = match.target.substr(0, match.target.size() - suffix.size()),
             .entry = match.entry};
   for (BinaryPath& reading : parse_candidates(match.target))
-    if (reading.entry && matches_pattern(*reading.entry, *match.entry)) return std::move(reading);
+    if (reading.entry && symbols::matches_pattern(*reading.entry, *match.entry))
+      return std::move(reading);
   // "base.apk!libfoo.so"
   if (const auto mark = match.target.rfind('!');
       mark != std::string::npos &&
@@ -207,10 +213,10 @@ public:
     if (libraries.names.contains(entry)) return entry;
     if (const auto same = libraries.by_key.find(library_key(entry)); same != libraries.by_key.end())
       return same->second;
-    if (!is_name_pattern(entry)) return entry;
+    if (!symbols::is_name_pattern(entry)) return entry;
     for (const std::string& pattern : {entry, "*/" + entry, library_key(entry)})
       if (std::ranges::any_of(libraries.names, [&](const std::string& name) {
-            return matches_pattern(pattern, name);
+            return symbols::matches_pattern(pattern, name);
           }))
         return pattern;
     return entry;
@@ -225,9 +231,9 @@ private:
     Libraries libraries;
     const auto file = MappedFile::open(path);
     if (!file) return libraries; // reported when the target is opened
-    const auto archive = Archive::parse(file->bytes());
+    const auto archive = archive::Archive::parse(file->bytes());
     if (!archive) return libraries;
-    auto names = library_names(*archive);
+    auto names = resolve::library_names(*archive);
     for (std::string& name : names ? *names : std::vector<std::string>()) {
       libraries.by_key.emplace(library_key(name), name);
       libraries.names.insert(std::move(name));
@@ -239,7 +245,7 @@ private:
 };
 
 // Returns the target to resolve a recorded match in.
-std::string current_target(const RecordedMatch& match, const TargetReplacements& targets,
+std::string current_target(const output::RecordedMatch& match, const TargetReplacements& targets,
                            EntryFinder& entries) {
   BinaryPath path = split_recorded(match);
   auto found = targets.find(normalized(path.file));
@@ -253,65 +259,69 @@ std::string current_target(const RecordedMatch& match, const TargetReplacements&
 }
 
 bool is_line(const std::string& request) {
-  const auto function = parse_function(request);
-  return function && (function->form == FunctionSpec::Form::source_line ||
-                      function->form == FunctionSpec::Form::function_line);
+  const auto function = resolve::parse_function(request);
+  return function && (function->form == resolve::FunctionSpec::Form::source_line ||
+                      function->form == resolve::FunctionSpec::Form::function_line);
 }
 
 // Returns the choice of clones of a record that does not say it. Versions that wrote such records
 // included clones of patterns, and of names with --clones; then also parts and jumps to other
 // bodies.
-ResolveOptions::Clones infer_clones(std::span<const RecordedMatch> recorded) {
+resolve::ResolveOptions::Clones infer_clones(std::span<const output::RecordedMatch> recorded) {
   const std::string& request = recorded.front().request;
-  const auto function = parse_function(request);
-  const bool is_clone_of_name = std::ranges::any_of(recorded, [&](const RecordedMatch& match) {
-    return match.symbol && is_clone(*match.symbol) && !request.starts_with(*match.symbol);
-  });
-  const bool all = is_clone_of_name || (function && is_name_pattern(function->name));
-  return all ? ResolveOptions::Clones::all : ResolveOptions::Clones::none;
+  const auto function = resolve::parse_function(request);
+  const bool is_clone_of_name =
+      std::ranges::any_of(recorded, [&](const output::RecordedMatch& match) {
+        return match.symbol && symbols::is_clone(*match.symbol) &&
+               !request.starts_with(*match.symbol);
+      });
+  const bool all = is_clone_of_name || (function && symbols::is_name_pattern(function->name));
+  return all ? resolve::ResolveOptions::Clones::all : resolve::ResolveOptions::Clones::none;
 }
 
 // Infers the options of the recorded request from its matches: --all if a name has several points,
 // --inlined if an inlined instance was recorded. A line may have several points without --all.
-ResolveOptions infer_options(std::span<const RecordedMatch> recorded, bool unsafe) {
-  ResolveOptions options;
+resolve::ResolveOptions infer_options(std::span<const output::RecordedMatch> recorded,
+                                      bool unsafe) {
+  resolve::ResolveOptions options;
   options.unsafe = unsafe;
   const auto clones =
-      recorded.front().clones ? parse_clones(*recorded.front().clones) : std::nullopt;
+      recorded.front().clones ? resolve::parse_clones(*recorded.front().clones) : std::nullopt;
   options.thunks = !clones;
   options.clones = clones.value_or(infer_clones(recorded));
   // --all is needed for several points in one file only.
   std::set<std::pair<std::optional<std::string>, std::optional<std::string>>> files;
-  for (const RecordedMatch& match : recorded)
+  for (const output::RecordedMatch& match : recorded)
     options.all = options.all || !files.emplace(match.file, match.entry).second;
   if (is_line(recorded.front().request)) options.all = false;
-  const auto function = parse_function(recorded.front().request);
-  options.every_name = function && is_name_pattern(function->name);
-  options.inlined = std::ranges::any_of(recorded, &RecordedMatch::is_inlined);
+  const auto function = resolve::parse_function(recorded.front().request);
+  options.every_name = function && symbols::is_name_pattern(function->name);
+  options.inlined = std::ranges::any_of(recorded, &output::RecordedMatch::is_inlined);
   return options;
 }
 
 // Resolves requests again. Opens each target once.
 class Verifier {
 public:
-  Verifier(Output& output, const VerifyRequest& request)
+  Verifier(output::Output& output, const VerifyRequest& request)
       : output_(output), request_(request), options_(request.target_options),
         details_(request.target_options.debug_paths) {}
 
   // `first`: index of the first match in the record.
-  void verify(const std::string& target, std::span<const RecordedMatch> recorded,
+  void verify(const std::string& target, std::span<const output::RecordedMatch> recorded,
               std::size_t first) {
     const std::string& request = recorded.front().request;
-    const Result<Targets>& targets = find(target);
+    const Result<resolve::Targets>& targets = find(target);
     if (!targets) return skip(recorded, target, Pairing::in_one_file, targets.error());
     // Matches in a compressed library have no offset; they were recorded with --extracted.
-    TargetOptions where = options_;
+    resolve::TargetOptions where = options_;
     where.extracted =
-        where.extracted || std::ranges::any_of(recorded, [](const RecordedMatch& match) {
+        where.extracted || std::ranges::any_of(recorded, [](const output::RecordedMatch& match) {
           return !match.offset.has_value();
         });
-    const ResolveOptions how = infer_options(recorded, request_.unsafe);
-    const Result<Target>* one = targets->several ? nullptr : &open(target, *targets, where);
+    const resolve::ResolveOptions how = infer_options(recorded, request_.unsafe);
+    const Result<resolve::Target>* one =
+        targets->several ? nullptr : &open(target, *targets, where);
     if (one != nullptr && !*one) return skip(recorded, target, Pairing::in_one_file, one->error());
     auto current = recorded.front().static_probe
                        ? (one == nullptr ? resolve_static_in_several(*targets, request, where)
@@ -319,23 +329,23 @@ public:
                    : one == nullptr ? resolve_in_several(*targets, request, where, how)
                                     : resolve_in_one(**one, request, how);
     if (current && one != nullptr && is_line(request) && recorded.size() > current->size()) {
-      ResolveOptions with_all = how; // it may have been recorded with --all
+      resolve::ResolveOptions with_all = how; // it may have been recorded with --all
       with_all.all = true;
       current = resolve_in_one(**one, request, with_all);
     }
     const Pairing pairing = targets->several ? Pairing::in_each_file : Pairing::in_one_file;
-    if (!current && !means_no_match(current.error()))
+    if (!current && !resolve::means_no_match(current.error()))
       return skip(recorded, target, pairing, current.error(), request);
     const bool is_resolved = current.has_value();
     if (!is_resolved) current.emplace();
     if (how.every_name) drop_other_names(recorded, *current, pairing);
-    if (std::ranges::any_of(recorded,
-                            [](const RecordedMatch& match) { return match.details != nullptr; }))
-      for (ProbePoint& point : *current)
+    if (std::ranges::any_of(
+            recorded, [](const output::RecordedMatch& match) { return match.details != nullptr; }))
+      for (resolve::ProbePoint& point : *current)
         request_.read_details ? request_.read_details(point) : details_.read(point);
-    std::vector<RecordedMatch> readable;
+    std::vector<output::RecordedMatch> readable;
     const MatchIndex index(*current, pairing);
-    for (const RecordedMatch& match : recorded)
+    for (const output::RecordedMatch& match : recorded)
       if (index.has(match) || is_readable(match, target, *targets, where))
         readable.push_back(match);
     if (!is_resolved) ++outcome_.unresolved;
@@ -349,37 +359,40 @@ public:
   VerifyOutcome take() { return std::move(outcome_); }
 
 private:
-  const Result<Targets>& find(const std::string& target) {
+  const Result<resolve::Targets>& find(const std::string& target) {
     const auto known = found_.find(target);
     if (known != found_.end()) return known->second;
     return found_.emplace(target, find_targets(target, options_)).first->second;
   }
 
-  const Result<Target>& open(const std::string& target, const Targets& targets,
-                             const TargetOptions& where) {
+  const Result<resolve::Target>& open(const std::string& target, const resolve::Targets& targets,
+                                      const resolve::TargetOptions& where) {
     const std::pair key(target, where.extracted);
     const auto known = opened_.find(key);
     if (known != opened_.end()) return known->second;
-    return opened_.emplace(key, Target::open(targets.files.front(), target, where)).first->second;
+    return opened_.emplace(key, resolve::Target::open(targets.files.front(), target, where))
+        .first->second;
   }
 
   // Adds matches that cannot be checked, and reports each reason once: the target, or the request
   // in it, fails with this error. If an archive has no such entry, they are gone.
-  void skip(std::span<const RecordedMatch> recorded, const std::string& target, Pairing pairing,
-            const Error& error, const std::optional<std::string>& request = std::nullopt) {
+  void skip(std::span<const output::RecordedMatch> recorded, const std::string& target,
+            Pairing pairing, const Error& error,
+            const std::optional<std::string>& request = std::nullopt) {
     const bool is_gone =
         !request && error.kind == ErrorKind::not_found && is_entry_of_archive(target);
     if (!is_gone && failures_.emplace(target, error.message).second)
       output_.fail(error, target, request);
     if (is_gone) ++outcome_.unresolved;
-    for (const RecordedMatch& match : recorded)
-      skip(match, target, pairing, is_gone ? Change::library_gone : Change::not_checked,
+    for (const output::RecordedMatch& match : recorded)
+      skip(match, target, pairing,
+           is_gone ? output::Change::library_gone : output::Change::not_checked,
            is_gone ? not_in_archive : error.message);
   }
 
-  void skip(const RecordedMatch& match, const std::string& target, Pairing pairing, Change change,
-            std::string_view reason) {
-    Finding finding = finding_about(match, target, pairing);
+  void skip(const output::RecordedMatch& match, const std::string& target, Pairing pairing,
+            output::Change change, std::string_view reason) {
+    output::Finding finding = finding_about(match, target, pairing);
     finding.image = image_of(match, target, pairing);
     for (const std::string& subject :
          {*finding.image, target, split_recorded(match).file, target.substr(0, target.find("!/"))})
@@ -396,7 +409,7 @@ private:
     for (const BinaryPath& path : parse_candidates(target)) {
       if (!path.entry) continue;
       const auto file = MappedFile::open(path.file);
-      if (file) return Archive::looks_like_archive(file->bytes());
+      if (file) return archive::Archive::looks_like_archive(file->bytes());
     }
     return false;
   }
@@ -404,23 +417,23 @@ private:
   // Returns whether a recorded match that was not found can be compared: its file can be read and
   // has the symbols that it had. Without the symbols of a debug file nothing is known of a
   // function.
-  bool is_readable(const RecordedMatch& match, const std::string& target, const Targets& targets,
-                   const TargetOptions& where) {
+  bool is_readable(const output::RecordedMatch& match, const std::string& target,
+                   const resolve::Targets& targets, const resolve::TargetOptions& where) {
     const Pairing pairing = targets.several ? Pairing::in_each_file : Pairing::in_one_file;
     const FileState* const state = state_of(match, target, targets, where);
     if (state == nullptr && match.entry) {
-      skip(match, target, pairing, Change::library_gone, not_in_archive);
+      skip(match, target, pairing, output::Change::library_gone, not_in_archive);
       return false;
     }
     if (state == nullptr) return true;
     if (state->failure) {
-      skip(match, target, pairing, Change::not_checked, *state->failure);
+      skip(match, target, pairing, output::Change::not_checked, *state->failure);
       return false;
     }
     if (!state->is_stripped || !is_in_full_table(match)) return true;
     constexpr std::string_view names_missing =
         "the recorded names are of .symtab or a symbol file, which is missing";
-    skip(match, target, pairing, Change::not_checked, names_missing);
+    skip(match, target, pairing, output::Change::not_checked, names_missing);
     const std::string image = image_of(match, target, pairing);
     if (failures_.emplace(image, names_missing).second)
       output_.fail(Error{ErrorKind::not_found, image + ": " + std::string(names_missing)}.hint(
@@ -434,9 +447,9 @@ private:
     bool is_stripped = false;                // has no other function symbols than exported ones
   };
   // Returns the state of the file of a recorded match; null if the target has no such file.
-  const FileState* state_of(const RecordedMatch& match, const std::string& target,
-                            const Targets& targets, const TargetOptions& where) {
-    for (const TargetFile& file : targets.files) {
+  const FileState* state_of(const output::RecordedMatch& match, const std::string& target,
+                            const resolve::Targets& targets, const resolve::TargetOptions& where) {
+    for (const resolve::TargetFile& file : targets.files) {
       const auto& entry = file.path.entry;
       if (targets.several &&
           (match.entry && entry ? library_key(*entry) != library_key(*match.entry)
@@ -449,32 +462,34 @@ private:
     return nullptr;
   }
 
-  static FileState examine(const TargetFile& file, const std::string& target,
-                           const TargetOptions& where) {
-    const auto opened = Target::open(file, target, where);
+  static FileState examine(const resolve::TargetFile& file, const std::string& target,
+                           const resolve::TargetOptions& where) {
+    const auto opened = resolve::Target::open(file, target, where);
     if (!opened) return {.failure = opened.error().message};
     const elf::Image* const image = opened->image();
     if (image == nullptr) return {};
     // Nobody has this name: every table is searched, that of a debug file too.
-    (void)opened->resolve(*parse_function("a function that no file has"), {.suggest = false});
+    (void)opened->resolve(*resolve::parse_function("a function that no file has"),
+                          {.suggest = false});
     const auto full = image->full_symbols();
     return {.is_stripped = full && full->size() == 0 && opened->debug_notes().used.empty()};
   }
 
-  static Result<std::vector<ProbePoint>>
-  resolve_in_one(const Target& target, const std::string& request, const ResolveOptions& how) {
-    const auto function = parse_function(request);
+  static Result<std::vector<resolve::ProbePoint>>
+  resolve_in_one(const resolve::Target& target, const std::string& request,
+                 const resolve::ResolveOptions& how) {
+    const auto function = resolve::parse_function(request);
     return function ? target.resolve(*function, how) : fail(function.error());
   }
 
-  Result<std::vector<ProbePoint>> resolve_in_several(const Targets& targets,
-                                                     const std::string& request,
-                                                     const TargetOptions& where,
-                                                     const ResolveOptions& how) {
+  Result<std::vector<resolve::ProbePoint>> resolve_in_several(const resolve::Targets& targets,
+                                                              const std::string& request,
+                                                              const resolve::TargetOptions& where,
+                                                              const resolve::ResolveOptions& how) {
     auto answers = resolve_all(targets, {&request, 1}, where, how);
     if (!answers) return fail(std::move(answers).error());
     output_.warn_once(answers->warnings);
-    FunctionResult& answer = answers->functions.front();
+    resolve::FunctionResult& answer = answers->functions.front();
     if (answer.points.empty() && !answer.errors.empty())
       return fail(std::move(answer.errors.front()));
     for (const Error& error : answer.errors) output_.fail(error, targets.text, request);
@@ -482,12 +497,12 @@ private:
   }
 
   // Fails only if no file has the probe.
-  Result<std::vector<ProbePoint>> resolve_static_in_several(const Targets& targets,
-                                                            const std::string& request,
-                                                            const TargetOptions& where) {
-    std::vector<ProbePoint> points;
+  Result<std::vector<resolve::ProbePoint>>
+  resolve_static_in_several(const resolve::Targets& targets, const std::string& request,
+                            const resolve::TargetOptions& where) {
+    std::vector<resolve::ProbePoint> points;
     std::optional<Error> first_error;
-    auto visited = visit_targets(targets, where, [&](const Target& target) {
+    auto visited = visit_targets(targets, where, [&](const resolve::Target& target) {
       auto found = target.static_probes(request);
       if (found)
         std::ranges::move(*found, std::back_inserter(points));
@@ -501,40 +516,40 @@ private:
   }
 
   // Reports a changed build id once for each image.
-  void compare_build_ids(const std::string& target, std::span<const RecordedMatch> recorded,
-                         std::span<const ProbePoint> current, Pairing pairing) {
+  void compare_build_ids(const std::string& target, std::span<const output::RecordedMatch> recorded,
+                         std::span<const resolve::ProbePoint> current, Pairing pairing) {
     const auto key_of = [&](const std::optional<std::string>& entry, const std::string& file) {
       return pairing == Pairing::in_one_file ? std::string() : entry ? library_key(*entry) : file;
     };
-    std::unordered_map<std::string, const RecordedMatch*> first; // of each library
-    for (const RecordedMatch& match : recorded)
+    std::unordered_map<std::string, const output::RecordedMatch*> first; // of each library
+    for (const output::RecordedMatch& match : recorded)
       first.try_emplace(key_of(match.entry, match.file.value_or("")), &match);
-    for (const ProbePoint& point : current) {
+    for (const resolve::ProbePoint& point : current) {
       const std::string image =
           pairing == Pairing::in_one_file ? target : to_string(point.binary->path);
       if (known_builds_.contains(image)) continue;
       const auto found = first.find(key_of(point.binary->path.entry, point.binary->real_path));
       if (found == first.end()) continue;
-      const RecordedMatch* const old = found->second;
+      const output::RecordedMatch* const old = found->second;
       known_builds_.insert(image);
       if (old->build_id == point.binary->build_id) continue;
-      Finding finding{.change = Change::build_id,
-                      .target = image,
-                      .recorded = old->build_id,
-                      .found = point.binary->build_id,
-                      .record_line = old->line};
+      output::Finding finding{.change = output::Change::build_id,
+                              .target = image,
+                              .recorded = old->build_id,
+                              .found = point.binary->build_id,
+                              .record_line = old->line};
       set_file(finding, point, pairing);
       outcome_.verdict.add(std::move(finding));
     }
   }
 
-  Output& output_;
+  output::Output& output_;
   const VerifyRequest& request_;
-  const TargetOptions& options_;
+  const resolve::TargetOptions& options_;
   DetailReader details_;
-  std::map<std::string, Result<Targets>> found_;
+  std::map<std::string, Result<resolve::Targets>> found_;
   // Targets that are one file, by target and --extracted.
-  std::map<std::pair<std::string, bool>, Result<Target>> opened_;
+  std::map<std::pair<std::string, bool>, Result<resolve::Target>> opened_;
   std::set<std::string> known_builds_;                     // images
   std::map<std::string, FileState> states_;                // by path
   std::set<std::pair<std::string, std::string>> failures_; // reported: target and message
@@ -545,7 +560,7 @@ private:
 
 std::optional<std::string> abi_of(const std::optional<std::string>& entry) {
   if (!entry) return std::nullopt;
-  for (std::string& abi : known_abis())
+  for (std::string& abi : resolve::known_abis())
     if (entry->contains("lib/" + abi + "/")) return std::move(abi);
   return std::nullopt;
 }
@@ -559,15 +574,16 @@ std::string library_key(std::string_view entry) {
   return std::string(entry.substr(0, begin)).append(name.substr(folder + 1));
 }
 
-void set_file(Finding& finding, const ProbePoint& point, Pairing pairing) {
-  const ProbedBinary& binary = *point.binary;
+void set_file(output::Finding& finding, const resolve::ProbePoint& point, Pairing pairing) {
+  const resolve::ProbedBinary& binary = *point.binary;
   finding.file = point.offset ? std::optional(binary.real_path) : std::nullopt;
   finding.entry = binary.path.entry;
   finding.abi = abi_of(finding.entry);
   if (pairing == Pairing::in_each_file) finding.image = to_string(binary.path);
 }
 
-bool are_paired(const RecordedMatch& recorded, const ProbePoint& current, Pairing pairing) {
+bool are_paired(const output::RecordedMatch& recorded, const resolve::ProbePoint& current,
+                Pairing pairing) {
   if (pairing == Pairing::in_one_file) return true;
   const auto& entry = current.binary->path.entry;
   if (!recorded.entry || !entry)
@@ -575,30 +591,30 @@ bool are_paired(const RecordedMatch& recorded, const ProbePoint& current, Pairin
   return library_key(*recorded.entry) == library_key(*entry);
 }
 
-void drop_other_names(std::span<const RecordedMatch> recorded, std::vector<ProbePoint>& current,
-                      Pairing pairing) {
-  using Location = std::pair<const ProbedBinary*, ImageOffset>;
+void drop_other_names(std::span<const output::RecordedMatch> recorded,
+                      std::vector<resolve::ProbePoint>& current, Pairing pairing) {
+  using Location = std::pair<const resolve::ProbedBinary*, ImageOffset>;
   std::set<std::size_t> paired;
   std::set<Location> known;
   for (const std::size_t i : pair_matches(recorded, current, pairing))
     if (i != current.size() && paired.insert(i).second && !current[i].static_probe)
       known.emplace(current[i].binary.get(), current[i].image_offset);
   std::size_t index = 0;
-  std::erase_if(current, [&](const ProbePoint& point) {
+  std::erase_if(current, [&](const resolve::ProbePoint& point) {
     return !paired.contains(index++) && !point.static_probe &&
            known.contains({point.binary.get(), point.image_offset});
   });
 }
 
-std::vector<Finding> compare_matches(std::span<const RecordedMatch> recorded,
-                                     std::span<const ProbePoint> current, const std::string& target,
-                                     Pairing pairing) {
-  std::vector<Finding> findings;
+std::vector<output::Finding> compare_matches(std::span<const output::RecordedMatch> recorded,
+                                             std::span<const resolve::ProbePoint> current,
+                                             const std::string& target, Pairing pairing) {
+  std::vector<output::Finding> findings;
   const std::vector<std::size_t> pairs = pair_matches(recorded, current, pairing);
   std::vector<bool> paired(current.size(), false);
   for (std::size_t i = 0; i < recorded.size(); ++i) {
-    const RecordedMatch& old = recorded[i];
-    Finding finding = finding_about(old, target, pairing);
+    const output::RecordedMatch& old = recorded[i];
+    output::Finding finding = finding_about(old, target, pairing);
     finding.match = i;
     if (pairs[i] == current.size()) {
       finding.recorded = position_of(old);
@@ -606,14 +622,14 @@ std::vector<Finding> compare_matches(std::span<const RecordedMatch> recorded,
       continue;
     }
     paired[pairs[i]] = true;
-    const ProbePoint& point = current[pairs[i]];
+    const resolve::ProbePoint& point = current[pairs[i]];
     set_file(finding, point, pairing);
     finding.is_old_version = point.default_version == false;
     std::ranges::move(find_differences(old, point, finding), std::back_inserter(findings));
   }
   for (std::size_t i = 0; i < current.size(); ++i) {
     if (paired[i]) continue;
-    findings.push_back({.change = Change::added,
+    findings.push_back({.change = output::Change::added,
                         .target = target,
                         .request = current[i].request,
                         .symbol = current[i].symbol,
@@ -626,12 +642,12 @@ std::vector<Finding> compare_matches(std::span<const RecordedMatch> recorded,
   return findings;
 }
 
-void add_comparison(std::span<const RecordedMatch> recorded, std::span<const ProbePoint> current,
-                    const std::string& target, Pairing pairing, std::size_t first, Verdict& verdict,
-                    bool with_added) {
+void add_comparison(std::span<const output::RecordedMatch> recorded,
+                    std::span<const resolve::ProbePoint> current, const std::string& target,
+                    Pairing pairing, std::size_t first, output::Verdict& verdict, bool with_added) {
   std::vector<bool> differs(recorded.size(), false);
-  for (Finding& finding : compare_matches(recorded, current, target, pairing)) {
-    if (finding.change == Change::added && !with_added) continue;
+  for (output::Finding& finding : compare_matches(recorded, current, target, pairing)) {
+    if (finding.change == output::Change::added && !with_added) continue;
     if (finding.match) {
       differs[*finding.match] = true;
       *finding.match += first;
@@ -642,18 +658,19 @@ void add_comparison(std::span<const RecordedMatch> recorded, std::span<const Pro
     if (!differs[i]) verdict.add_unchanged(finding_about(recorded[i], target, pairing));
 }
 
-void retarget(std::span<RecordedMatch> matches, const TargetReplacements& targets) {
+void retarget(std::span<output::RecordedMatch> matches, const TargetReplacements& targets) {
   EntryFinder entries;
-  for (RecordedMatch& match : matches) match.target = current_target(match, targets, entries);
+  for (output::RecordedMatch& match : matches)
+    match.target = current_target(match, targets, entries);
 }
 
-Result<TargetReplacements> replace_targets(std::span<const RecordedMatch> recorded,
+Result<TargetReplacements> replace_targets(std::span<const output::RecordedMatch> recorded,
                                            std::span<const std::string> targets) {
   if (targets.size() == 1) return TargetReplacements{{"", targets.front()}};
   TargetReplacements replacements;
   if (targets.empty()) return replacements;
   std::vector<std::string> files;
-  for (const RecordedMatch& match : recorded)
+  for (const output::RecordedMatch& match : recorded)
     if (std::string file = split_recorded(match).file;
         std::ranges::find(files, normalized(file), normalized) == files.end())
       files.push_back(std::move(file));
@@ -684,11 +701,11 @@ Result<TargetReplacements> replace_targets(std::span<const RecordedMatch> record
   return fail(std::move(error));
 }
 
-VerifyOutcome verify_matches(const VerifyRequest& request, Output& output) {
+VerifyOutcome verify_matches(const VerifyRequest& request, output::Output& output) {
   Verifier verifier(output, request);
   EntryFinder entries;
   // `resolve` writes the matches of one request one after another.
-  const std::vector<RecordedMatch>& all = request.recorded;
+  const std::vector<output::RecordedMatch>& all = request.recorded;
   for (std::size_t begin = 0; begin < all.size();) {
     std::size_t end = begin + 1;
     while (end < all.size() && all[end].target == all[begin].target &&
@@ -702,4 +719,4 @@ VerifyOutcome verify_matches(const VerifyRequest& request, Output& output) {
   return verifier.take();
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::verify

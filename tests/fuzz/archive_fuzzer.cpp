@@ -12,7 +12,7 @@ bool is_inside(Bytes outer, Bytes inner) {
   return inner.data() >= outer.data() && inner.data() + inner.size() <= outer.data() + outer.size();
 }
 
-void check_entry(const Archive& archive, Bytes bytes, const ArchiveEntry& entry) {
+void check_entry(const archive::Archive& archive, Bytes bytes, const archive::ArchiveEntry& entry) {
   const auto found = archive.find(entry.name);
   require(found || found.error().kind == ErrorKind::duplicated ||
           found.error().kind == ErrorKind::corrupt);
@@ -40,12 +40,12 @@ void check_entry(const Archive& archive, Bytes bytes, const ArchiveEntry& entry)
 
 int fuzz_archive(const std::uint8_t* data, std::size_t size) {
   const Bytes bytes{reinterpret_cast<const std::byte*>(data), size};
-  (void)Archive::looks_like_archive(bytes);
-  const auto archive = Archive::parse(bytes);
+  (void)archive::Archive::looks_like_archive(bytes);
+  const auto archive = archive::Archive::parse(bytes);
   if (!archive) return 0;
 
   int checked = 0; // each entry costs a walk: enough for coverage, not for hours
-  (void)archive->for_each([&](const ArchiveEntry& entry) {
+  (void)archive->for_each([&](const archive::ArchiveEntry& entry) {
     check_entry(*archive, bytes, entry);
     return ++checked < 16;
   });

@@ -11,23 +11,23 @@ using namespace uprobectl;
 
 int fuzz_arguments(const std::uint8_t* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
-  static_cast<void>(parse_sample(text));
-  if (const auto rate = parse_rate(text);
+  static_cast<void>(events::parse_sample(text));
+  if (const auto rate = events::parse_rate(text);
       rate && (rate->events == 0 || rate->events > MAX_WINDOW_COUNT))
     std::abort();
-  CaptureSpec inspection{.on_return = true};
-  if (auto list = parse_arguments(text)) {
+  events::CaptureSpec inspection{.on_return = true};
+  if (auto list = events::parse_arguments(text)) {
     list->function.reset();
     inspection.arguments.push_back(std::move(*list));
   }
   const auto read_set = [](const std::string& path) -> Result<std::string> {
     return path + "\n0x10\n# none\n-1";
   };
-  if (auto filter = parse_filter(text, read_set)) inspection.filter = std::move(*filter);
-  const ProbePoint point;
-  const CapturePoint probed{.point = &point,
-                            .code = {.kind = CodeKind::native, .strings = READ_LIBCXX_STRING}};
-  const auto plan = CapturePlan::make(inspection, std::span(&probed, 1));
+  if (auto filter = events::parse_filter(text, read_set)) inspection.filter = std::move(*filter);
+  const resolve::ProbePoint point;
+  const events::CapturePoint probed{
+      .point = &point, .code = {.kind = events::CodeKind::native, .strings = READ_LIBCXX_STRING}};
+  const auto plan = events::CapturePlan::make(inspection, std::span(&probed, 1));
   if (!plan) return 0;
   // What is planned lies inside the record.
   const builtin_settings& settings = plan->settings();
@@ -35,7 +35,7 @@ int fuzz_arguments(const std::uint8_t* data, std::size_t size) {
   for (const capture_plan& made : plan->plans())
     for (const reading& each : std::span(made.readings, made.reading_count))
       if (each.bytes_offset > settings.max_bytes_offset || each.capacity > settings.max_capacity ||
-          each.steps > settings.max_steps || each.base >= register_names().size() ||
+          each.steps > settings.max_steps || each.base >= events::register_names().size() ||
           each.length_from > made.reading_count)
         std::abort();
   // A filter ends: all targets are later terms.
@@ -55,7 +55,7 @@ int fuzz_arguments(const std::uint8_t* data, std::size_t size) {
     }
   // The NUL at the end of a text decides. Buffers have a known size instead.
   const bool has_bytes =
-      std::ranges::any_of(inspection.filter.terms, &ConditionSpec::compares_bytes);
+      std::ranges::any_of(inspection.filter.terms, &events::ConditionSpec::compares_bytes);
   for (const auto& pattern : plan->filters().patterns)
     for (const auto& state : pattern)
       if ((!has_bytes && state[0] > PATTERN_ACCEPTS) ||

@@ -24,7 +24,7 @@ void write_values(const Result<Bytes>& blob, std::string_view text) {
   for (std::uint32_t id = 1; id < btf__type_cnt(types.get()); ++id) {
     const auto size = btf__resolve_size(types.get(), id);
     if (size <= 0 || static_cast<std::size_t>(size) > bytes.size()) continue;
-    const ValueLocation whole{.type = id, .size = static_cast<std::size_t>(size)};
+    const bpf::ValueLocation whole{.type = id, .size = static_cast<std::size_t>(size)};
     static_cast<void>(write_value(types.get(), whole, text, bytes));
     if (const auto part = find_value_part(types.get(), whole, text))
       static_cast<void>(write_value(types.get(), *part, text, bytes));
@@ -36,8 +36,8 @@ void write_values(const Result<Bytes>& blob, std::string_view text) {
 int fuzz_bpf_object(const std::uint8_t* data, std::size_t size) {
   const Bytes input{reinterpret_cast<const std::byte*>(data), size};
   libbpf_set_print(nullptr);
-  const std::vector<std::string> programs = list_map_programs(input);
-  if (!check_bpf_object(input)) {
+  const std::vector<std::string> programs = bpf::list_map_programs(input);
+  if (!bpf::check_bpf_object(input)) {
     if (!programs.empty()) std::abort();
     return 0;
   }
@@ -46,6 +46,6 @@ int fuzz_bpf_object(const std::uint8_t* data, std::size_t size) {
     if (!text.contains(program)) std::abort();
   const std::unique_ptr<bpf_object, decltype(&bpf_object__close)> object(
       bpf_object__open_mem(data, size, nullptr), bpf_object__close);
-  write_values(find_types(input), text.substr(0, 64));
+  write_values(bpf::find_types(input), text.substr(0, 64));
   return 0;
 }

@@ -12,9 +12,9 @@ using namespace uprobectl;
 
 namespace {
 
-class Checker final : public CallVisitor {
+class Checker final : public events::CallVisitor {
 public:
-  void opened(const OpenCall& call, const Event&) override {
+  void opened(const events::OpenCall& call, const events::Event&) override {
     if ((call.depth > 0) != call.parent.has_value()) std::abort();
     if (call.parent) {
       const auto parent = open_.find(*call.parent);
@@ -23,10 +23,11 @@ public:
     }
     if (!open_.emplace(call.id, Open{.depth = call.depth}).second) std::abort();
   }
-  void closed(const OpenCall& call, CallEnd end, std::uint64_t, const Event* exit) override {
+  void closed(const events::OpenCall& call, events::CallEnd end, std::uint64_t,
+              const events::Event* exit) override {
     const auto found = open_.find(call.id);
     if (found == open_.end() || found->second.children != 0) std::abort();
-    if ((exit != nullptr) != (end == CallEnd::returned)) std::abort();
+    if ((exit != nullptr) != (end == events::CallEnd::returned)) std::abort();
     open_.erase(found);
     if (!call.parent) return;
     const auto parent = open_.find(*call.parent);
@@ -48,14 +49,14 @@ private:
 // Five bytes are a hit: kind and thread, function and process, stack pointer, time, losses.
 int fuzz_call_tree(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
-  CallTree tree;
+  events::CallTree tree;
   Checker all;
   Checker below_roots;
-  CallReport report;
-  CallFilter filter({1, 2}, data[0] % 4 + 1);
+  events::CallReport report;
+  events::CallFilter filter({1, 2}, data[0] % 4 + 1);
   constexpr std::size_t max_waiting = 2000;
   constexpr std::size_t max_of_root = 200; // of a tree that is cut
-  RootTrees trees(std::chrono::nanoseconds(data[0] >> 4), {}, max_waiting);
+  trace::RootTrees trees(std::chrono::nanoseconds(data[0] >> 4), {}, max_waiting);
   Checker whole;
   tree.add(all);
   tree.add(report);
@@ -70,16 +71,16 @@ int fuzz_call_tree(const std::uint8_t* data, std::size_t size) {
   tree.set_leaves_out((data[0] & 8) != 0);
   if ((data[0] & 2) != 0)
     tree.set_find_area([](std::uint32_t, std::uint64_t address, std::uint64_t) {
-      return StackArea{.begin = address / 4096 * 4096,
-                       .end = address / 4096 * 4096 + 4096,
-                       .is_one_stack = address % 8192 < 4096};
+      return events::StackArea{.begin = address / 4096 * 4096,
+                               .end = address / 4096 * 4096 + 4096,
+                               .is_one_stack = address % 8192 < 4096};
     });
   if ((data[0] & 4) != 0)
     tree.set_is_running([](std::uint32_t, std::uint32_t tid) { return tid % 2 == 0; });
-  Event event;
+  events::Event event;
   std::uint64_t calls = 0;
   for (std::size_t at = 1; at + 5 <= size; at += 5) {
-    event.kind = (data[at] & 1) != 0 ? EventKind::entry : EventKind::on_return;
+    event.kind = (data[at] & 1) != 0 ? events::EventKind::entry : events::EventKind::on_return;
     event.goroutine = (data[at] & 2) != 0 ? 0xc000000000 + (data[at] & 4) : 0;
     event.tid = data[at] >> 4;
     event.probe = data[at + 1] & 7;
@@ -94,8 +95,8 @@ int fuzz_call_tree(const std::uint8_t* data, std::size_t size) {
   if (all.open() != 0 || below_roots.open() != 0 || tree.open_calls() != 0) std::abort();
   if (whole.open() != 0 || trees.waiting_bytes() != 0) std::abort();
   std::uint64_t by_edge = 0;
-  for (const CallEdge& edge : report.edges()) by_edge += edge.calls;
-  for (const FunctionSummary& function : report.functions(ReportColumn::self)) {
+  for (const events::CallEdge& edge : report.edges()) by_edge += edge.calls;
+  for (const events::FunctionSummary& function : report.functions(events::ReportColumn::self)) {
     calls += function.calls;
     if (function.self_ns > function.durations.total) std::abort();
     if (function.total_ns > function.durations.total) std::abort();

@@ -73,18 +73,18 @@ int fuzz_data_types(const std::uint8_t* data, std::size_t size) {
   std::uint32_t blob_size = 0;
   const void* const blob = btf__raw_data(made.get(), &blob_size);
   if (blob == nullptr) return 0;
-  const auto types = DataTypes::parse({static_cast<const std::byte*>(blob), blob_size});
+  const auto types = values::DataTypes::parse({static_cast<const std::byte*>(blob), blob_size});
   if (!types) return 0;
   for (std::uint32_t id = 0; id <= btf__type_cnt(made.get()); ++id) {
     auto value = types->decode(id, input.subspan(size / 2));
-    const std::vector<ShownAsRule> tags = types->list_tags(id);
-    const ValueType type = types->value_type(id);
+    const std::vector<values::ShownAsRule> tags = types->list_tags(id);
+    const values::ValueType type = types->value_type(id);
     if (!value) continue;
     show_as(*value, {.map = "map", .part = "value", .type = &type}, {}, tags, {});
     std::string text;
-    append_json_value(text, *value);
-    append_text_value(text, *value);
-    if (text.empty() && !std::holds_alternative<Value::Struct>(value->value)) std::abort();
+    output::append_json_value(text, *value);
+    output::append_text_value(text, *value);
+    if (text.empty() && !std::holds_alternative<values::Value::Struct>(value->value)) std::abort();
   }
   return 0;
 }

@@ -38,16 +38,17 @@ void read_image(Bytes bytes) {
   const auto report = image->add_embedded_symbols();
   require(report.used.has_value() == !image->debug_symbols().empty());
   (void)image->is_debug_file();
-  (void)find_by_name(*image, "detail_local");
-  (void)list_symbols(*image, {});
-  if (!image->segments().empty()) (void)symbol_at(*image, image->segments().back().address);
+  (void)symbols::find_by_name(*image, "detail_local");
+  (void)symbols::list_symbols(*image, {});
+  if (!image->segments().empty())
+    (void)symbols::symbol_at(*image, image->segments().back().address);
 }
 
 void read_archive(Bytes bytes) {
-  const auto archive = Archive::parse(bytes);
+  const auto archive = archive::Archive::parse(bytes);
   if (!archive) return;
   int checked = 0;
-  (void)archive->for_each([&](const ArchiveEntry& entry) {
+  (void)archive->for_each([&](const archive::ArchiveEntry& entry) {
     constexpr std::uint64_t most = 1 << 20;
     const auto content = archive->extract(entry, most);
     if (content) {

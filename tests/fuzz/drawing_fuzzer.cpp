@@ -85,7 +85,7 @@ std::size_t check_elements(std::string_view xml) {
 int fuzz_drawing(const std::uint8_t* data, std::size_t size) {
   std::string_view input(reinterpret_cast<const char*>(data), size);
   const std::string_view title = take_line(input);
-  StackTree tree;
+  output::StackTree tree;
   std::uint64_t total = 0;
   std::size_t max_frames = 1;
   while (!input.empty()) {
@@ -93,7 +93,7 @@ int fuzz_drawing(const std::uint8_t* data, std::size_t size) {
     if (line.empty()) continue;
     const auto weight = static_cast<unsigned char>(line[0]);
     line.remove_prefix(1);
-    std::vector<DrawnFrame> stack;
+    std::vector<output::DrawnFrame> stack;
     while (!line.empty()) {
       const std::string_view name = take_until(line, '\t');
       stack.push_back({.name = name, .module = take_until(line, '\t')});

@@ -54,32 +54,32 @@ void check_message(std::string_view message, std::uint64_t only_field) {
 }
 
 // The content of the file that an export of the input writes.
-std::string write_export(std::string_view input, ExportFormat format) {
+std::string write_export(std::string_view input, output::ExportFormat format) {
   const UniqueFd file{::memfd_create("export", MFD_CLOEXEC)};
-  const ExportRequest request{.path = "/proc/self/fd/" + std::to_string(file.get()),
-                              .format = format};
-  const auto exports = Exports::open({&request, 1}, this_machine());
+  const output::ExportRequest request{.path = "/proc/self/fd/" + std::to_string(file.get()),
+                                      .format = format};
+  const auto exports = output::Exports::open({&request, 1}, this_machine());
   require(exports.has_value());
   (*exports)->begin({.title = "t", .start = {}, .timed = true, .sends_events = true});
-  auto binary = std::make_shared<ProbedBinary>();
-  std::vector<std::unique_ptr<ProbePoint>> points;
+  auto binary = std::make_shared<resolve::ProbedBinary>();
+  std::vector<std::unique_ptr<resolve::ProbePoint>> points;
   while (!input.empty()) {
     std::string_view line = take_line(input);
     if (line.size() < 2) continue;
-    Event event;
-    event.kind = (line[0] & 1) != 0 ? EventKind::on_return : EventKind::entry;
+    events::Event event;
+    event.kind = (line[0] & 1) != 0 ? events::EventKind::on_return : events::EventKind::entry;
     if ((line[0] & 2) != 0) event.latency_ns = static_cast<unsigned char>(line[0]);
     event.time_ns = static_cast<unsigned char>(line[1]) + std::uint64_t{256};
     event.pid = (line[0] & 4) != 0 ? 1 : 0;
     event.tid = event.pid + ((line[0] & 8) != 0 ? 1 : 0);
     line.remove_prefix(2);
-    points.push_back(std::make_unique<ProbePoint>());
+    points.push_back(std::make_unique<resolve::ProbePoint>());
     points.back()->binary = binary;
     points.back()->symbol = take_field(line);
     event.point = points.back().get();
     event.comm = take_field(line);
     event.typed_arguments.emplace();
-    ArgumentValue value;
+    events::ArgumentValue value;
     value.name = take_field(line);
     value.value = {std::string(line)};
     event.typed_arguments->push_back(value);
@@ -96,8 +96,8 @@ std::string write_export(std::string_view input, ExportFormat format) {
 
 int fuzz_exports(const std::uint8_t* data, std::size_t size) {
   const std::string_view input(reinterpret_cast<const char*>(data), size);
-  check_message(write_export(input, ExportFormat::perfetto), 1);
-  const std::string json = write_export(input, ExportFormat::chrome);
+  check_message(write_export(input, output::ExportFormat::perfetto), 1);
+  const std::string json = write_export(input, output::ExportFormat::chrome);
   auto parsed = llvm::json::parse(json);
   require(static_cast<bool>(parsed));
   return 0;

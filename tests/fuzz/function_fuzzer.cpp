@@ -9,19 +9,19 @@ int fuzz_function(const std::uint8_t* data, std::size_t size) {
   using namespace uprobectl;
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   for (const bool is_static_probe : {false, true}) {
-    const auto split = split_target(text, is_static_probe);
+    const auto split = resolve::split_target(text, is_static_probe);
     if (!split) continue;
     if (split->target.empty() ? split->function != text : split->function.empty()) std::abort();
-    const TargetedFunction named{std::string(split->target), std::string(split->function)};
+    const resolve::TargetedFunction named{std::string(split->target), std::string(split->function)};
     if (!split->target.empty() && word_of(named, "", is_static_probe) != text) std::abort();
   }
-  const auto function = parse_function(text);
+  const auto function = resolve::parse_function(text);
   if (!function) return 0;
   if (function->request != text) std::abort();
-  const bool is_plt = function->form == FunctionSpec::Form::plt;
-  const bool is_line = function->form == FunctionSpec::Form::source_line ||
-                       function->form == FunctionSpec::Form::function_line;
-  const bool is_name = function->form == FunctionSpec::Form::name || is_plt || is_line;
+  const bool is_plt = function->form == resolve::FunctionSpec::Form::plt;
+  const bool is_line = function->form == resolve::FunctionSpec::Form::source_line ||
+                       function->form == resolve::FunctionSpec::Form::function_line;
+  const bool is_name = function->form == resolve::FunctionSpec::Form::name || is_plt || is_line;
   if (is_name == function->name.empty()) std::abort();
   const bool is_prefix = text.starts_with(function->name);
   if (is_name && !is_prefix && !(is_plt && text.find(function->name) != text.npos)) std::abort();

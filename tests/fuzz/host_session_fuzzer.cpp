@@ -37,17 +37,17 @@ int fuzz_host_session(const std::uint8_t* data, std::size_t size) {
   const InputFiles inputs{{"in", {.content = std::string(100'000, 'i')}}};
   RecordFiles record_files({"/dev/null"}, LineMark::device, StreamContent::json);
   Handlers handlers;
-  serve<PlanRequest>(handlers, [](const PlanRequest& wanted, const IsInterrupted&) {
+  serve<PlanRequest>(handlers, [](const PlanRequest& wanted, const process::IsInterrupted&) {
     return InputFile{.content = wanted.target};
   });
-  serve<DebugFileRequest>(handlers, [](const DebugFileRequest&, const IsInterrupted&) {
+  serve<DebugFileRequest>(handlers, [](const DebugFileRequest&, const process::IsInterrupted&) {
     return InputFile{.errnum = ENOENT};
   });
-  serve<RangeRequest>(handlers, [](const RangeRequest& wanted, const IsInterrupted&) {
+  serve<RangeRequest>(handlers, [](const RangeRequest& wanted, const process::IsInterrupted&) {
     return InputFile{.content = std::string(std::min(wanted.size, 1000U), 'r')};
   });
-  serve<PartsRequest>(handlers,
-                      [](const PartsRequest&, const IsInterrupted&) { return InputFile(); });
+  serve<PartsRequest>(
+      handlers, [](const PartsRequest&, const process::IsInterrupted&) { return InputFile(); });
   // The folder is there and nothing can be made in it.
   HostFiles files({.inputs = {"in"}, .outputs = {"/dev/null"}, .folders = {"/proc/self/net"}},
                   inputs, record_files, std::move(handlers), "s", true);

@@ -27,7 +27,7 @@ void check_utf_8(std::string_view text) {
 
 int fuzz_java_text(const std::uint8_t* data, std::size_t size) {
   const Bytes bytes{reinterpret_cast<const std::byte*>(data), size};
-  check_utf_8(latin1_to_utf8(bytes));
-  check_utf_8(utf16_to_utf8(bytes));
+  check_utf_8(events::latin1_to_utf8(bytes));
+  check_utf_8(events::utf16_to_utf8(bytes));
   return 0;
 }

@@ -24,15 +24,15 @@ constexpr std::array map_names = {"map_GenericInstrumentation_call_detail_buf",
 int fuzz_known_records(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
   const Bytes bytes{reinterpret_cast<const std::byte*>(data + 1), size - 1};
-  const auto map = find_known_map(map_names[data[0] % map_names.size()]);
+  const auto map = events::find_known_map(map_names[data[0] % map_names.size()]);
   if (!map) std::abort();
-  for (const RecordLayout& layout : map->layouts) {
+  for (const events::RecordLayout& layout : map->layouts) {
     if (size_of(layout) > bytes.size()) continue;
-    const Value value = read_record(layout, bytes);
-    const auto* const members = std::get_if<Value::Struct>(&value.value);
+    const values::Value value = read_record(layout, bytes);
+    const auto* const members = std::get_if<values::Value::Struct>(&value.value);
     if (members == nullptr || members->size() != layout.fields.size()) std::abort();
     std::string text;
-    append_json_value(text, value);
+    output::append_json_value(text, value);
   }
   return 0;
 }

@@ -11,8 +11,9 @@ int fuzz_ld_cache(const std::uint8_t* data, std::size_t size) {
     const auto* const begin = reinterpret_cast<const std::byte*>(text.data());
     return begin >= cache.data() && begin + text.size() < cache.data() + cache.size();
   };
-  static_cast<void>(for_each_cached_library(cache, [&](const LoaderCacheEntry& entry) {
-    if (!inside(entry.name) || !inside(entry.path)) std::abort();
-  }));
+  static_cast<void>(
+      resolve::for_each_cached_library(cache, [&](const resolve::LoaderCacheEntry& entry) {
+        if (!inside(entry.name) || !inside(entry.path)) std::abort();
+      }));
   return 0;
 }

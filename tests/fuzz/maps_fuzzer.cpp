@@ -8,8 +8,8 @@ using namespace uprobectl;
 
 int fuzz_maps(const std::uint8_t* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
-  for (const Mapping& mapping : parse_maps(text))
+  for (const process::Mapping& mapping : process::parse_maps(text))
     if (mapping.path.empty()) std::abort(); // only lines with a file behind them are given
-  if (parse_maps(text).size() > parse_all_maps(text).size()) std::abort();
+  if (process::parse_maps(text).size() > process::parse_all_maps(text).size()) std::abort();
   return 0;
 }

@@ -20,10 +20,10 @@ bool is_symbol(std::string_view text) {
 } // namespace
 
 int fuzz_method_name(const std::uint8_t* data, std::size_t size) {
-  const std::string text = usual_method_name({reinterpret_cast<const char*>(data), size});
-  (void)is_method_pattern(text);
-  (void)matches_method(text.substr(0, 64), "void a.B.c(byte[], int)");
-  const auto name = parse_method_name(text);
+  const std::string text = resolve::usual_method_name({reinterpret_cast<const char*>(data), size});
+  (void)resolve::is_method_pattern(text);
+  (void)resolve::matches_method(text.substr(0, 64), "void a.B.c(byte[], int)");
+  const auto name = resolve::parse_method_name(text);
   if (!name) return 0;
   if (name->class_name.empty() || name->name.empty()) std::abort();
   art::Signature signature{.return_type = "void",
@@ -32,7 +32,9 @@ int fuzz_method_name(const std::uint8_t* data, std::size_t size) {
                            .parameters = {}};
   if (name->parameters)
     signature.parameters.assign(name->parameters->begin(), name->parameters->end());
-  if (!is_symbol(native_name(signature)) || !is_symbol(native_parameters(signature))) std::abort();
-  if (derivation(name->name, name->name) != Derivation::none) std::abort();
+  if (!is_symbol(resolve::native_name(signature)) ||
+      !is_symbol(resolve::native_parameters(signature)))
+    std::abort();
+  if (resolve::derivation(name->name, name->name) != resolve::Derivation::none) std::abort();
   return 0;
 }

@@ -11,19 +11,22 @@ int fuzz_name_query(const std::uint8_t* data, std::size_t size) {
   const auto written = input.substr(0, input.find('\n'));
   if (written.size() == input.size()) return 0;
   const std::string rest(input.substr(written.size() + 1));
-  if (const auto name = parse_demangled_name({rest, rest}); name && name->components.empty())
+  if (const auto name = symbols::parse_demangled_name({rest, rest});
+      name && name->components.empty())
     std::abort();
-  const auto name = NameQuery::parse(written);
-  if (is_signature(written) && !(name && name->has_parameters())) std::abort();
+  const auto name = symbols::NameQuery::parse(written);
+  if (symbols::is_signature(written) && !(name && name->has_parameters())) std::abort();
   if (!name) return 0;
-  TypedefMap typedefs;
+  symbols::TypedefMap typedefs;
   for (const std::string& type : name->type_names())
     typedefs.emplace(type, typedefs.size() % 2 == 0 ? "char const" : "int[4]");
-  for (const NameQuery& spelled : {*name, name->with_types(typedefs)})
+  for (const symbols::NameQuery& spelled : {*name, name->with_types(typedefs)})
     for (const std::string_view prefix : {"", "_Z", "_R"}) {
       const auto mismatch = spelled.match(std::string(prefix) + rest);
-      if (mismatch.value_or(0) > (ignores_abi | ignores_parts | ignores_scopes)) std::abort();
+      if (mismatch.value_or(0) >
+          (symbols::ignores_abi | symbols::ignores_parts | symbols::ignores_scopes))
+        std::abort();
     }
-  if (const auto type = canonical_type(rest); type && type->empty()) std::abort();
+  if (const auto type = symbols::canonical_type(rest); type && type->empty()) std::abort();
   return 0;
 }

@@ -12,21 +12,21 @@ int fuzz_object_types(const std::uint8_t* data, std::size_t size) {
   const Bytes input{reinterpret_cast<const std::byte*>(data), size};
   const auto debug = dwarf::DebugInfo::parse(input);
   if (!debug) return 0;
-  DataTypes types;
+  values::DataTypes types;
   types.add(*debug);
-  (void)types.has_tag({ShownAs::address});
+  (void)types.has_tag({values::ShownAs::address});
   (void)types.find("event");
   const Bytes record = input.last(std::min<std::size_t>(size, 256));
-  for (const DataTypes::Type& type :
-       types.find_structures([](const DataTypes::Type& each) { return each.size <= 4096; })) {
-    const std::vector<ShownAsRule> tags = types.list_tags(type.id);
+  for (const values::DataTypes::Type& type : types.find_structures(
+           [](const values::DataTypes::Type& each) { return each.size <= 4096; })) {
+    const std::vector<values::ShownAsRule> tags = types.list_tags(type.id);
     auto value = types.decode(type.id, record);
-    const ValueType compared = types.value_type(type.id);
+    const values::ValueType compared = types.value_type(type.id);
     if (!value) continue;
     show_as(*value, {.map = "events", .type = &compared}, {}, tags, {});
     std::string text;
-    append_json_value(text, *value);
-    append_text_value(text, *value);
+    output::append_json_value(text, *value);
+    output::append_text_value(text, *value);
     if (text.empty()) std::abort();
   }
   return 0;

@@ -36,8 +36,8 @@ std::size_t letters(std::string_view text) {
       std::ranges::count_if(text, [](char c) { return c != ' ' && c != '\t'; }));
 }
 
-void check_argument(const StaticArgument& argument) {
-  using Kind = StaticArgument::Kind;
+void check_argument(const usdt::StaticArgument& argument) {
+  using Kind = usdt::StaticArgument::Kind;
   if (argument.size == 0U) std::abort();
   const bool explained = argument.kind == Kind::unparsed || argument.kind == Kind::out_of_reach;
   if (explained == argument.problem.empty()) std::abort();
@@ -58,7 +58,7 @@ int fuzz_operands(const std::uint8_t* data, std::size_t size) {
   if (!image) std::abort();
   const std::string_view text(reinterpret_cast<const char*>(data) + 1, size - 1);
   std::size_t kept = 0;
-  for (const StaticArgument& argument : parse_static_arguments(text, *image)) {
+  for (const usdt::StaticArgument& argument : usdt::parse_static_arguments(text, *image)) {
     check_argument(argument);
     kept += letters(argument.raw);
   }

@@ -11,11 +11,13 @@ int fuzz_pattern(const std::uint8_t* data, std::size_t size) {
   const auto pattern = input.substr(0, input.find('\n'));
   if (pattern.size() == input.size()) return 0;
   const auto name = input.substr(pattern.size() + 1);
-  (void)matches_pattern(pattern, name);
+  (void)symbols::matches_pattern(pattern, name);
   const bool escapes = pattern.find('\\') != std::string_view::npos;
-  if (!is_pattern(pattern) && !escapes && !matches_pattern(pattern, pattern)) std::abort();
-  if (!matches_pattern("*", name)) std::abort();
-  if (matches_pattern(pattern, name) && !matches_pattern(std::string(pattern) + "*", name) &&
+  if (!symbols::is_pattern(pattern) && !escapes && !symbols::matches_pattern(pattern, pattern))
+    std::abort();
+  if (!symbols::matches_pattern("*", name)) std::abort();
+  if (symbols::matches_pattern(pattern, name) &&
+      !symbols::matches_pattern(std::string(pattern) + "*", name) &&
       pattern.find('[') == std::string_view::npos && !escapes)
     std::abort();
   return 0;

@@ -12,7 +12,8 @@ int fuzz_plt(const std::uint8_t* data, std::size_t size) {
   const elf::Machine machine(machines[data[0] % 4], data[0] % 2 == 0);
   const Bytes bytes{reinterpret_cast<const std::byte*>(data) + 2, size - 2};
   const std::uint64_t start = 0x1000U + data[1];
-  for (const PltStub& stub : find_plt_stubs(machine, {bytes, {start}}, VirtualAddress{0x4000}))
+  for (const symbols::PltStub& stub :
+       symbols::find_plt_stubs(machine, {bytes, {start}}, VirtualAddress{0x4000}))
     if (stub.address.value < start || stub.address.value >= start + bytes.size()) std::abort();
   return 0;
 }

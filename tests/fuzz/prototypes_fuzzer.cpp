@@ -9,23 +9,24 @@ using namespace uprobectl;
 
 int fuzz_prototypes(const std::uint8_t* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
-  PrototypeTable table;
+  events::PrototypeTable table;
   if (const auto added = table.add(text); !added) {
     if (!added.error().message.starts_with("line ")) std::abort();
     return 0;
   }
-  const ProbePoint point;
-  for (const PrototypeTable::Library& library : table.libraries())
+  const resolve::ProbePoint point;
+  for (const events::PrototypeTable::Library& library : table.libraries())
     for (const auto& [name, prototype] : library.functions)
       for (const bool paired : {false, true}) {
-        const CaptureSpec capture{.pair_calls = paired};
+        const events::CaptureSpec capture{.pair_calls = paired};
         // Where glibc of arm64 might have it.
-        const ErrnoLocation error{.slot = 0x1000, .thread_pointer_offset = -64};
-        CapturePoint probed{.point = &point,
-                            .code = {.kind = CodeKind::native, .strings = READ_LIBCXX_STRING},
-                            .known = std::make_shared<const KnownCall>(make_known_call(
-                                *prototype, name, capture, phases_of(capture), false, error))};
-        const auto plan = CapturePlan::make(capture, std::span(&probed, 1));
+        const events::ErrnoLocation error{.slot = 0x1000, .thread_pointer_offset = -64};
+        events::CapturePoint probed{
+            .point = &point,
+            .code = {.kind = events::CodeKind::native, .strings = READ_LIBCXX_STRING},
+            .known = std::make_shared<const events::KnownCall>(
+                make_known_call(*prototype, name, capture, phases_of(capture), false, error))};
+        const auto plan = events::CapturePlan::make(capture, std::span(&probed, 1));
         if (!plan) continue; // more arguments than have a location
         std::uint32_t bytes = 0;
         for (const capture_plan& made : plan->plans())
@@ -34,7 +35,7 @@ int fuzz_prototypes(const std::uint8_t* data, std::size_t size) {
             if (each.base_from > made.reading_count || each.length_from > made.reading_count)
               std::abort();
           }
-        if (bytes > max_known_bytes) std::abort();
+        if (bytes > events::max_known_bytes) std::abort();
         const std::vector<std::byte> record(plan->settings().record_size);
         if (!plan->decode(record)) std::abort();
       }

@@ -9,7 +9,7 @@
 int fuzz_report_archive(const std::uint8_t* data, std::size_t size) {
   using namespace uprobectl;
   const Bytes bytes{reinterpret_cast<const std::byte*>(data), size};
-  const auto archive = Archive::parse(bytes);
+  const auto archive = archive::Archive::parse(bytes);
   if (!archive) return 0;
   const auto reports = symbolize::list_reports(*archive);
   if (!reports) return 0;

@@ -8,7 +8,7 @@ using namespace uprobectl;
 int fuzz_request(const std::uint8_t* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   static_cast<void>(split_words(text));
-  RecordFileReader reader(std::nullopt);
+  output::RecordFileReader reader(std::nullopt);
   static_cast<void>(reader.read_line(text));
   return 0;
 }

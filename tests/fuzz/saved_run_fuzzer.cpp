@@ -17,14 +17,15 @@ namespace {
 // Uses all that it receives, as `report` does.
 class Replay final : public saved::RunReplay {
 public:
-  Replay(Recorder& text, Recorder& json, Exports& files) : text_(text), json_(json), files_(files) {
-    if (auto filter = parse_filter("a.b[1] < 2 || (a != 0.5 && ret ^= \"x\") || pid == 1"))
+  Replay(output::Recorder& text, output::Recorder& json, output::Exports& files)
+      : text_(text), json_(json), files_(files) {
+    if (auto filter = events::parse_filter("a.b[1] < 2 || (a != 0.5 && ret ^= \"x\") || pid == 1"))
       spec_ = std::move(*filter);
-    if (auto made = EventFilter::make(spec_, {})) filter_.emplace(std::move(*made));
-    if (auto made = RecordFilter::make(spec_)) records_.emplace(std::move(*made));
+    if (auto made = events::EventFilter::make(spec_, {})) filter_.emplace(std::move(*made));
+    if (auto made = events::RecordFilter::make(spec_)) records_.emplace(std::move(*made));
   }
   Result<void> begin(const saved::RunHeader&) override { return {}; }
-  void write(const Record& record) override {
+  void write(const output::Record& record) override {
     text_.write(record);
     json_.write(record);
     record.visit([this](const auto& each) { take(each); });
@@ -33,31 +34,31 @@ public:
 
 private:
   void take(const auto& /*record*/) {}
-  void take(const ProbedRecord& record) {
+  void take(const output::ProbedRecord& record) {
     values_.describe(record.probe, record.description);
     if (filter_) filter_->add_point(record.probe, record.description, "f");
   }
-  void take(const RecordTypesRecord& record) {
+  void take(const output::RecordTypesRecord& record) {
     if (records_) static_cast<void>(records_->check(record.types));
   }
-  void take(const Event& event) {
+  void take(const events::Event& event) {
     if (records_ && event.record) static_cast<void>(records_->holds(event));
     if (filter_) static_cast<void>(filter_->decide(event));
     static_cast<void>(values_.find("a.b[1]", event));
     static_cast<void>(values_.find_weight(weight_, event));
   }
-  void take(const SpanSummaryRecord& record) { files_.write(record); }
-  void take(const StackSample& stack) { files_.write(stack); }
-  void take(const ClockRecord& record) { files_.write(record); }
+  void take(const output::SpanSummaryRecord& record) { files_.write(record); }
+  void take(const output::StackSample& stack) { files_.write(stack); }
+  void take(const output::ClockRecord& record) { files_.write(record); }
 
-  Filter spec_;
-  std::optional<EventFilter> filter_;
-  std::optional<RecordFilter> records_;
-  EventValues values_;
-  SummedValue weight_ = *parse_summed_value("ret");
-  Recorder& text_;
-  Recorder& json_;
-  Exports& files_;
+  events::Filter spec_;
+  std::optional<events::EventFilter> filter_;
+  std::optional<events::RecordFilter> records_;
+  events::EventValues values_;
+  events::SummedValue weight_ = *events::parse_summed_value("ret");
+  output::Recorder& text_;
+  output::Recorder& json_;
+  output::Exports& files_;
 };
 
 } // namespace
@@ -70,12 +71,12 @@ int fuzz_saved_run(const std::uint8_t* data, std::size_t size) {
   file.append(data + 1, data + size);
   const std::size_t step = std::size_t{data[0]} * 16 + 1;
   const UniqueFd nowhere{::open("/dev/null", O_WRONLY | O_CLOEXEC)};
-  OutputBuffer text(nowhere.get());
-  OutputBuffer json(nowhere.get());
+  output::OutputBuffer text(nowhere.get());
+  output::OutputBuffer json(nowhere.get());
   const auto text_formatter = make_text_formatter(text, {.aligned = (data[0] & 1U) != 0});
   const auto json_formatter = make_json_formatter(json);
-  const ExportRequest folded{.path = "/dev/null", .format = ExportFormat::folded};
-  auto files = Exports::open(std::span(&folded, 1), this_machine());
+  const output::ExportRequest folded{.path = "/dev/null", .format = output::ExportFormat::folded};
+  auto files = output::Exports::open(std::span(&folded, 1), this_machine());
   if (!files) std::abort();
   Replay replay(*text_formatter, *json_formatter, **files);
   (*files)->begin({});

@@ -13,7 +13,7 @@ namespace {
 class OneFile final : public unwind::FileSource {
 public:
   explicit OneFile(Bytes bytes) : bytes_(bytes) {}
-  Result<unwind::MappedObject> open(const Mapping&) override {
+  Result<unwind::MappedObject> open(const process::Mapping&) override {
     return unwind::MappedObject{bytes_};
   }
 
@@ -36,12 +36,12 @@ int fuzz_saved_stack(const std::uint8_t* data, std::size_t size) {
     return part;
   };
   const auto registers = parse_registers(as_text(take(0)), {});
-  std::vector<Mapping> mappings = parse_all_maps(as_text(take(1)));
+  std::vector<process::Mapping> mappings = process::parse_all_maps(as_text(take(1)));
   constexpr std::uint64_t most = 1 << 20;
   if (const auto content = gunzip(take(2), most); content && content->size() > most) std::abort();
   OneFile files(take(3));
 
-  Mapping mapping;
+  process::Mapping mapping;
   mapping.start = 0x10000;
   mapping.end = 0x20000;
   mapping.executable = true;

@@ -10,10 +10,10 @@ int fuzz_static_probes(const std::uint8_t* data, std::size_t size) {
   const Bytes bytes{reinterpret_cast<const std::byte*>(data), size};
   const auto image = elf::Image::parse(bytes);
   if (!image) return 0;
-  const auto found = read_static_probes(*image);
+  const auto found = usdt::read_static_probes(*image);
   if (!found) return 0;
   if (found->skipped_notes != 0 && found->warnings.empty()) std::abort();
-  for (const StaticProbe& probe : found->probes) {
+  for (const usdt::StaticProbe& probe : found->probes) {
     if (probe.name.empty() || probe.offset.value >= size) std::abort();
     // It may lie behind the file's bytes, in the rest of their last page.
     const std::uint64_t pages = (size + 4095) / 4096 * 4096;

@@ -18,10 +18,10 @@ public:
       state_ = (state_ ^ static_cast<std::uint64_t>(each)) * 0x100000001b3;
   }
 
-  std::vector<ReadResult> make(std::span<const reading> readings) {
+  std::vector<events::ReadResult> make(std::span<const reading> readings) {
     contents_.clear();
     contents_.reserve(readings.size());
-    std::vector<ReadResult> made;
+    std::vector<events::ReadResult> made;
     for (const reading& each : readings) {
       std::string& content = contents_.emplace_back(next() % (each.capacity + 1), '\0');
       for (char& byte : content) byte = static_cast<char>(next());
@@ -48,7 +48,8 @@ private:
   std::vector<std::string> contents_;
 };
 
-inline void check_values(const ValuePlan& values, const TypedLimits& limits, Answers& hits) {
+inline void check_values(const events::ValuePlan& values, const events::TypedLimits& limits,
+                         Answers& hits) {
   const auto& readings = values.readings();
   std::uint64_t bytes = 0;
   for (std::size_t i = 0; i < readings.size(); ++i) {
@@ -59,9 +60,10 @@ inline void check_values(const ValuePlan& values, const TypedLimits& limits, Ans
     bytes += readings[i].capacity;
   }
   if (readings.size() > limits.max_readings || bytes > limits.max_bytes) std::abort();
-  if (!check_readings(readings, {.entry = true, .exit = true, .paired = true})) std::abort();
+  if (!events::check_readings(readings, {.entry = true, .exit = true, .paired = true}))
+    std::abort();
   for (int round = 0; round < 2; ++round) {
-    Event call{.kind = EventKind::on_return, .has_arguments = true};
+    events::Event call{.kind = events::EventKind::on_return, .has_arguments = true};
     values.decode(call, hits.make(readings), 0);
     if (!call.typed_arguments) std::abort();
   }
@@ -69,30 +71,31 @@ inline void check_values(const ValuePlan& values, const TypedLimits& limits, Ans
 
 inline void check_captures(const dwarf::FunctionInfo& function, VirtualAddress address,
                            std::string_view line, const dwarf::GoTypes* go_types, Answers& hits) {
-  const CaptureSpec pairs{.pair_calls = true};
-  ProbePoint point;
+  const events::CaptureSpec pairs{.pair_calls = true};
+  resolve::ProbePoint point;
   point.address = address;
-  const auto readings = ReadingBuilder::make(pairs, false, {.point = &point});
+  const auto readings = events::ReadingBuilder::make(pairs, false, {.point = &point});
   if (!readings) std::abort();
-  TypedPoint typed{.function = &function};
+  events::TypedPoint typed{.function = &function};
   typed.find_go_types = [go_types] { return go_types; };
   typed.at_entry = function.entry == address;
   typed.phases = {.entry = true, .exit = true, .paired = true};
-  TypedLimits limits;
-  check_values(ValuePlan::make(*readings, typed, limits), limits, hits);
-  limits.depth = max_typed_depth;
+  events::TypedLimits limits;
+  check_values(events::ValuePlan::make(*readings, typed, limits), limits, hits);
+  limits.depth = events::max_typed_depth;
   limits.max_bytes = 100;
-  check_values(ValuePlan::make(*readings, typed, limits), limits, hits);
+  check_values(events::ValuePlan::make(*readings, typed, limits), limits, hits);
   limits.scalars_only = true;
-  check_values(ValuePlan::make(*readings, typed, limits), limits, hits);
-  if (const auto list = parse_arguments(line); list && !list->paths.empty()) {
+  check_values(events::ValuePlan::make(*readings, typed, limits), limits, hits);
+  if (const auto list = events::parse_arguments(line); list && !list->paths.empty()) {
     std::vector<std::optional<Error>> problems;
-    const TypedLimits usual;
-    check_values(ValuePlan::make(*readings, typed, usual, list->paths, problems), usual, hits);
+    const events::TypedLimits usual;
+    check_values(events::ValuePlan::make(*readings, typed, usual, list->paths, problems), usual,
+                 hits);
     if (problems.size() != list->paths.size()) std::abort();
   }
-  if (const auto filter = parse_filter(line))
-    for (const ConditionSpec& each : filter->terms)
+  if (const auto filter = events::parse_filter(line))
+    for (const events::ConditionSpec& each : filter->terms)
       if (each.path)
         if (auto value = find_compared(*readings, typed, *each.path, use_of(each), true))
           if (const auto term = compile_condition(each, std::move(*value)))

@@ -22,12 +22,12 @@ int main(int argc, char** argv) {
     const auto function = slice(file->bytes(), offset, size);
     if (!function) return 1;
     for (std::size_t at = 0; at < function->size();) {
-      const auto length = instruction_size(Arch::x86_64, function->subspan(at));
+      const auto length = insn::instruction_size(Arch::x86_64, function->subspan(at));
       if (!length) {
         std::printf("%llx unknown %llx\n", address, address + at);
         break;
       }
-      const auto text = instruction_text(Arch::x86_64, function->subspan(at), {address + at});
+      const auto text = insn::instruction_text(Arch::x86_64, function->subspan(at), {address + at});
       std::printf("%llx %llx %s\n", address, address + at, text ? text->c_str() : "nothing");
       at += *length;
     }

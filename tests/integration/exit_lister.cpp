@@ -12,22 +12,22 @@ using namespace uprobectl;
 
 namespace {
 
-const char* word_for(const FunctionExits::Jump& jump) {
+const char* word_for(const insn::FunctionExits::Jump& jump) {
   switch (jump.kind) {
-  case FunctionExits::Jump::Kind::jump:
+  case insn::FunctionExits::Jump::Kind::jump:
     return jump.slot ? "slot" : "jump";
-  case FunctionExits::Jump::Kind::table:
+  case insn::FunctionExits::Jump::Kind::table:
     return "table";
-  case FunctionExits::Jump::Kind::indirect:
+  case insn::FunctionExits::Jump::Kind::indirect:
     return "indirect";
   }
   return "";
 }
 
-void print(const FunctionExits& exits, unsigned long long start) {
+void print(const insn::FunctionExits& exits, unsigned long long start) {
   for (const std::uint64_t offset : exits.returns)
     std::printf("%llx return %llx\n", start, start + offset);
-  for (const FunctionExits::Jump& jump : exits.jumps_out) {
+  for (const insn::FunctionExits::Jump& jump : exits.jumps_out) {
     std::printf("%llx %s %llx", start, word_for(jump), start + jump.offset);
     if (jump.target) std::printf(" %llx", static_cast<unsigned long long>(jump.target->value));
     std::printf("\n");
@@ -51,7 +51,7 @@ int main(int argc, char** argv) {
   while (std::scanf("%llx %llx %llx", &address, &offset, &size) == 3) {
     const auto function = slice(file->bytes(), offset, size);
     if (!function) return 1;
-    if (const auto exits = function_exits(arch, *function, {address})) print(*exits, address);
+    if (const auto exits = insn::function_exits(arch, *function, {address})) print(*exits, address);
   }
   return 0;
 }

@@ -22,22 +22,23 @@ std::vector<std::string_view> split(std::string_view line) {
   return fields;
 }
 
-FlameView find_view(std::span<char* const> rest) {
-  if (rest.empty()) return FlameView::callees;
-  return rest[0] == std::string_view("inverted") ? FlameView::inverted : FlameView::callers;
+output::FlameView find_view(std::span<char* const> rest) {
+  if (rest.empty()) return output::FlameView::callees;
+  return rest[0] == std::string_view("inverted") ? output::FlameView::inverted
+                                                 : output::FlameView::callers;
 }
 
 } // namespace
 
 int main(int argc, char** argv) {
   const std::span arguments(argv, static_cast<std::size_t>(argc));
-  StackTree tree;
+  output::StackTree tree;
   for (std::string line; std::getline(std::cin, line);) {
     const auto fields = split(line);
     std::uint64_t weight = 0;
     const std::string_view number = fields[0];
     if (std::from_chars(number.begin(), number.end(), weight).ptr != number.end()) return 1;
-    std::vector<DrawnFrame> stack;
+    std::vector<output::DrawnFrame> stack;
     for (std::size_t i = 1; i + 1 < fields.size(); i += 2)
       stack.push_back({.name = fields[i], .module = fields[i + 1]});
     tree.add(stack, weight);

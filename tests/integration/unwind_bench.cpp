@@ -61,13 +61,13 @@ int main(int count, char** arguments) {
   const std::vector<Taken> samples = read_samples(bytes->bytes());
   const auto files = open_saved_files(folder);
   ModuleCache cache;
-  AddressSpace space(parse_all_maps(text_of(folder + "/maps.txt")), cache, *files);
+  AddressSpace space(process::parse_all_maps(text_of(folder + "/maps.txt")), cache, *files);
   std::size_t frames = 0;
   std::size_t letters = 0;
   const auto show = [&](const Taken& sample) {
     const Stack stack = unwind_stack(sample.registers, {&sample.stack, 1}, space);
     frames += stack.frames.size();
-    for (const Frame& frame : stack.frames) letters += display_frame(frame).size();
+    for (const Frame& frame : stack.frames) letters += output::display_frame(frame).size();
   };
   const double begin = cpu_seconds();
   if (!samples.empty()) show(samples.front());

@@ -19,7 +19,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from tap import Tap
 
-DESCRIBE = re.compile(r"^void (describe\w*)\(auto& \S+ (?:Described<([\w:]+)>|(\w+))?(?:.*?) \{(.*?)\}$",
+DESCRIBE = re.compile(r"^void (describe\w*)\(auto& \S+ (?:(?:output::)?Described<(?:[a-z]+::)?([\w:]+)>|(\w+))?(?:.*?) \{(.*?)\}$",
                       re.MULTILINE | re.DOTALL)
 # A member or a computed key, the keys of a part, and another description of the same record.
 USE = re.compile(r"\bio(?:\.(always|null_unless|optional|key|key_if|saved))?\("
@@ -27,8 +27,8 @@ USE = re.compile(r"\bio(?:\.(always|null_unless|optional|key|key_if|saved))?\("
                  r"|\bio\.(keys_of|keys_or_nulls)\(([\w.]+)\)"
                  r"|\b(describe_\w+)\(io\b")
 PARTS = {"jump": "ClockJump", "source": "SourceLine", "task": "TaskProbeNote"}
-NAMED = re.compile(r"\bNamed<(\w+)>\{\"(\w+)\"\}")
-TAKE = re.compile(r"^  void take\(const (\w+)& (\w+)\) \{(.*?)\}$", re.MULTILINE | re.DOTALL)
+NAMED = re.compile(r"\bNamed<(?:\w+::)?(\w+)>\{\"(\w+)\"\}")
+TAKE = re.compile(r"^  void take\(const (?:\w+::)?(\w+)& (\w+)\) \{(.*?)\}$", re.MULTILINE | re.DOTALL)
 WRITTEN = re.compile(r"write_described\(\"(\w+)\", ([^;]*)\);")
 # Records that the formatter writes in another way, and definitions of parts.
 OTHERS = {"event": [["Event"]], "span": [["describe_span"]], "wait": [["describe_wait"]], "inlined_into": [["InlinedInto"]], "clock_readings": [["ClockReading"]], "longest_wait": [["CallWait"]],
@@ -36,7 +36,7 @@ OTHERS = {"event": [["Event"]], "span": [["describe_span"]], "wait": [["describe
           "detail_parameter": [["DetailParameter"]], "detail_member": [["RecordedMember"]]}
 
 TYPES = {"bool": "boolean", "std::string": "text", "std::string_view": "text", "FileOffset": "hex",
-         "ImageOffset": "hex", "VirtualAddress": "hex", "Value": "value"} | {
+         "ImageOffset": "hex", "VirtualAddress": "hex", "values::Value": "value"} | {
              name: "number" for name in ("std::uint64_t", "std::uint32_t", "std::uint16_t", "std::size_t")}
 
 
@@ -97,7 +97,7 @@ def written_records(formatter):
     for record, name in NAMED.findall(formatter):
         written.setdefault(name, []).append([record])
     for record, parameter, body in TAKE.findall(formatter):
-        types = {parameter: record} | {name: kind for kind, name in re.findall(r"const (\w+)& (\w+) =", body)}
+        types = {parameter: record} | {name: kind for kind, name in re.findall(r"const (?:\w+::)?(\w+)& (\w+) =", body)}
         for name, arguments in WRITTEN.findall(body):
             ways = re.sub(r"(\w+)\{[^}]*\}", r"\1", arguments).split(", ")
             written.setdefault(name, []).append([types.get(way, way) for way in ways])

@@ -34,7 +34,7 @@
 #include <unistd.h>
 
 using namespace forms;
-using uprobectl::ProbeEffect;
+using uprobectl::insn::ProbeEffect;
 using namespace std::chrono_literals;
 
 namespace {
@@ -86,7 +86,7 @@ std::string text_of(const Form& form) {
   }
   const std::span<const std::byte> bytes(reinterpret_cast<const std::byte*>(form.code.data()),
                                          form.code.size());
-  const auto name = uprobectl::instruction_text(arch, bytes.subspan(form.probed), {0});
+  const auto name = uprobectl::insn::instruction_text(arch, bytes.subspan(form.probed), {0});
   return text + name.value_or("?");
 }
 
@@ -317,7 +317,7 @@ private:
 };
 
 ProbeEffect effect_of(const Form& form) {
-  return uprobectl::probe_effect(
+  return uprobectl::insn::probe_effect(
       arch, {reinterpret_cast<const std::byte*>(form.code.data()), form.code.size()}, form.probed);
 }
 

@@ -204,7 +204,7 @@ void add_random(std::vector<Form>& found, std::size_t every) {
         word = (word & ~(0x1fU << 10U)) | 4U << 10U | (word & 0x800U);
       if (i % every != 0) continue;
       Code code = words({word});
-      if (uprobectl::instruction_text(
+      if (uprobectl::insn::instruction_text(
               arch, {reinterpret_cast<const std::byte*>(code.data()), code.size()}, {0}))
         found.push_back({.code = std::move(code)});
     }

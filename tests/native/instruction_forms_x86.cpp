@@ -204,7 +204,7 @@ private:
     if (made_++ % every_ != 0) return;
     const std::size_t known = code.size();
     append_word(code, 1, 8);
-    const auto size = uprobectl::instruction_size(
+    const auto size = uprobectl::insn::instruction_size(
         arch, {reinterpret_cast<const std::byte*>(code.data()), code.size()});
     if (!size || *size > 15) return;
     const bool has_operand = *size >= known && is_relative;

@@ -157,7 +157,7 @@ TEST_CASE("a pid that is used again is another process") {
 TEST_CASE("mappings of a short-lived program come from the kernel's records") {
   NEEDS_ROOT();
   const pid_t self[] = {::getpid()};
-  auto watch = MappingWatch::start(self);
+  auto watch = process::MappingWatch::start(self);
   INFO((watch ? "" : watch.error().message));
   REQUIRE(watch);
   LiveProcesses live({});
@@ -170,21 +170,21 @@ TEST_CASE("mappings of a short-lived program come from the kernel's records") {
   int status = 0;
   REQUIRE(::waitpid(pid, &status, 0) == pid);
   REQUIRE(status == 0);
-  std::vector<MappingEvent> events;
-  watch->drain([&](const MappingEvent& event) {
+  std::vector<process::MappingEvent> events;
+  watch->drain([&](const process::MappingEvent& event) {
     live.add(event);
     events.push_back(event);
   });
   const std::string program = std::filesystem::canonical("/bin/true");
   std::uint64_t code = 0;
-  std::vector<MappingEvent::Kind> kinds; // of the child, each once
-  for (const MappingEvent& event : events) {
+  std::vector<process::MappingEvent::Kind> kinds; // of the child, each once
+  for (const process::MappingEvent& event : events) {
     if (event.pid != pid) continue;
     if (kinds.empty() || kinds.back() != event.kind) kinds.push_back(event.kind);
-    if (event.kind == MappingEvent::Kind::mapped && event.mapping.path == program)
+    if (event.kind == process::MappingEvent::Kind::mapped && event.mapping.path == program)
       code = event.mapping.start;
   }
-  using enum MappingEvent::Kind;
+  using enum process::MappingEvent::Kind;
   CHECK(kinds == std::vector{forked, executed, mapped, ended});
   REQUIRE(code != 0);
   CHECK(file_at(live, pid, code + 0x10) == program);
@@ -196,18 +196,18 @@ TEST_CASE("only followed processes and their children are reported") {
   const Folder folder;
   const std::string file = folder.copy("mapped");
   const pid_t nobody[] = {4'194'305}; // above PID_MAX_LIMIT
-  auto watch = MappingWatch::start(nobody);
+  auto watch = process::MappingWatch::start(nobody);
   REQUIRE(watch);
   int events = 0;
   {
     const Child child(file);
-    watch->drain([&](const MappingEvent&) { ++events; });
+    watch->drain([&](const process::MappingEvent&) { ++events; });
     CHECK(events == 0);
     watch->follow(child.pid);
   }
-  watch->drain([&](const MappingEvent& event) {
+  watch->drain([&](const process::MappingEvent& event) {
     ++events;
-    CHECK(event.kind == MappingEvent::Kind::ended);
+    CHECK(event.kind == process::MappingEvent::Kind::ended);
   });
   CHECK(events == 1);
 }

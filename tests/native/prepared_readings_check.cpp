@@ -83,7 +83,7 @@ std::int32_t prepared_readings_global = -77;
 namespace {
 
 std::uint32_t argument_register(std::size_t number) {
-  return calling_convention(CodeKind::native)->argument_registers[number];
+  return calling_convention(events::CodeKind::native)->argument_registers[number];
 }
 
 // The offset in this program's file of what is mapped at the address.
@@ -128,8 +128,8 @@ reading memory(reading made, reading_form form, std::uint32_t capacity) {
 
 // The mechanism and the object of the built-in program that it needs.
 struct Way {
-  Mechanism mechanism;
-  RecordBuffer buffer;
+  probe::Mechanism mechanism;
+  bpf::RecordBuffer buffer;
   bool cookie;
   bool sleepable = false;
 };
@@ -141,41 +141,41 @@ std::uint64_t address_of_function() {
 // Attaches to the function, and with pair_calls to its return, in this process.
 class Probed {
 public:
-  Probed(const Way& way, const CaptureSpec& capture, std::vector<reading> readings) {
+  Probed(const Way& way, const events::CaptureSpec& capture, std::vector<reading> readings) {
     point_.symbol = "prepared_readings_take";
-    const CapturePoint points[] = {
+    const events::CapturePoint points[] = {
         {.point = &point_,
          .code = {},
-         .values = std::make_shared<const ValuePlan>(std::move(readings))}};
-    auto plan = CapturePlan::make(capture, points);
+         .values = std::make_shared<const events::ValuePlan>(std::move(readings))}};
+    auto plan = events::CapturePlan::make(capture, points);
     INFO((plan ? "" : plan.error().message));
     REQUIRE(plan);
     plan_ = std::move(*plan);
-    auto program = BuiltinProgram::load({.kind = program_kind(way.mechanism),
-                                         .buffer = way.buffer,
-                                         .cookie = way.cookie,
-                                         .sleepable = way.sleepable,
-                                         .probes = {{.plan = plan_.probe_plan(0)}},
-                                         .exit_rules = {{.left_by = LEFT_BY_RETURN}},
-                                         .exits = {},
-                                         .run = plan_.settings(),
-                                         .plans = plan_.plans(),
-                                         .filters = plan_.filters()});
+    auto program = bpf::BuiltinProgram::load({.kind = program_kind(way.mechanism),
+                                              .buffer = way.buffer,
+                                              .cookie = way.cookie,
+                                              .sleepable = way.sleepable,
+                                              .probes = {{.plan = plan_.probe_plan(0)}},
+                                              .exit_rules = {{.left_by = LEFT_BY_RETURN}},
+                                              .exits = {},
+                                              .run = plan_.settings(),
+                                              .plans = plan_.plans(),
+                                              .filters = plan_.filters()});
     INFO((program ? "" : program.error().message));
     REQUIRE(program);
     program_.emplace(std::move(*program));
     const int file = ::open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
     REQUIRE(file >= 0);
-    std::vector<ProbeSite> sites;
-    for (const ProbeRole role : {ProbeRole::entry, ProbeRole::on_return}) {
-      ProbeSite site{.file = file, .offset = FileOffset{file_offset(address_of_function())}};
-      site.on_return = role == ProbeRole::on_return;
+    std::vector<probe::ProbeSite> sites;
+    for (const bpf::ProbeRole role : {bpf::ProbeRole::entry, bpf::ProbeRole::on_return}) {
+      probe::ProbeSite site{.file = file, .offset = FileOffset{file_offset(address_of_function())}};
+      site.on_return = role == bpf::ProbeRole::on_return;
       site.program = program_->program(0, role);
       site.cookie = way.cookie ? program_->cookie(0, role) : 0;
       if (!site.on_return || capture.pair_calls) sites.push_back(site);
     }
     const pid_t self[] = {::getpid()};
-    auto attached = Attachment::attach(way.mechanism, sites, self, [] { return false; });
+    auto attached = probe::Attachment::attach(way.mechanism, sites, self, [] { return false; });
     ::close(file);
     INFO((attached ? "" : attached.error().message));
     REQUIRE(attached);
@@ -191,32 +191,33 @@ public:
     })) {
     }
   }
-  const CapturePlan& plan() const { return plan_; }
+  const events::CapturePlan& plan() const { return plan_; }
 
 private:
-  ProbePoint point_;
-  CapturePlan plan_;
-  std::optional<BuiltinProgram> program_;
-  std::optional<Attachment> attachment_;
+  resolve::ProbePoint point_;
+  events::CapturePlan plan_;
+  std::optional<bpf::BuiltinProgram> program_;
+  std::optional<probe::Attachment> attachment_;
 };
 
 std::vector<Way> ways() {
-  const auto features = probe_kernel_features();
+  const auto features = bpf::probe_kernel_features();
   REQUIRE(features);
   std::vector<Way> found;
   const bool perf = features->perf_uprobe && features->perf_permitted;
-  if (features->uprobe_multi) found.push_back({Mechanism::multi, RecordBuffer::ring, true});
-  for (const Mechanism mechanism : {Mechanism::multi, Mechanism::perf})
+  if (features->uprobe_multi)
+    found.push_back({probe::Mechanism::multi, bpf::RecordBuffer::ring, true});
+  for (const probe::Mechanism mechanism : {probe::Mechanism::multi, probe::Mechanism::perf})
     if (choose_mechanism(mechanism, *features, {}) && supports_cookies(mechanism, *features) &&
         sleepable_programs_run(mechanism))
-      found.push_back({mechanism, RecordBuffer::ring, true, true});
+      found.push_back({mechanism, bpf::RecordBuffer::ring, true, true});
   if (features->uprobe_multi && features->perf_buffer_permitted)
-    found.push_back({Mechanism::multi, RecordBuffer::perf, true});
+    found.push_back({probe::Mechanism::multi, bpf::RecordBuffer::perf, true});
   for (const bool cookie : {false, true}) {
-    if (!perf || (cookie && !supports_cookies(Mechanism::perf, *features))) continue;
-    found.push_back({Mechanism::perf, RecordBuffer::ring, cookie});
+    if (!perf || (cookie && !supports_cookies(probe::Mechanism::perf, *features))) continue;
+    found.push_back({probe::Mechanism::perf, bpf::RecordBuffer::ring, cookie});
     if (features->perf_buffer_permitted)
-      found.push_back({Mechanism::perf, RecordBuffer::perf, cookie});
+      found.push_back({probe::Mechanism::perf, bpf::RecordBuffer::perf, cookie});
   }
   return found;
 }
@@ -243,18 +244,18 @@ std::vector<reading> all_readings() {
       bits(with_base(self, 4, true, {fields}), 5, 5),           // 6: small
       bits(with_base(self, 4, false, {fields}), 10, 22),        // 7: high
       bits(with_base(self, 8, true, {fields + 8}), 33, 20),     // 8: wide
-      with_base(instruction_pointer(), 4, true, {0}),           // 9: the global, see below
-      with_base(instruction_pointer(), 8, false),               // 10: its address
+      with_base(events::instruction_pointer(), 4, true, {0}),   // 9: the global, see below
+      with_base(events::instruction_pointer(), 8, false),       // 10: its address
       memory(with_base(self, 8, false), READ_BYTES, 8),         // 11: the beginning of the shop
       with_base(self, 8, false, {offsetof(Shop, price_count)}), // 12
-      memory(with_base(self, 8, false, {offsetof(Shop, prices)}), READ_BYTES, 64), // 13
-      memory(with_base(self, 8, false, {offsetof(Shop, prices)}), READ_BYTES, 8),  // 14
-      with_base(self, 8, false, {offsetof(Shop, end)}),                            // 15
-      memory(with_base(self, 8, false, {offsetof(Shop, begin)}), READ_BYTES, 32),  // 16
-      memory(with_base(self, 8, false, {offsetof(Shop, name)}), READ_STRING, 32),  // 17
-      memory(with_base(self, 8, false, {offsetof(Shop, name)}), READ_STRING, 8),   // 18
-      with_base(calling_convention(CodeKind::native)->return_register, 4, true),   // 19
-      with_base(self, 8, false),                                                   // 20
+      memory(with_base(self, 8, false, {offsetof(Shop, prices)}), READ_BYTES, 64),       // 13
+      memory(with_base(self, 8, false, {offsetof(Shop, prices)}), READ_BYTES, 8),        // 14
+      with_base(self, 8, false, {offsetof(Shop, end)}),                                  // 15
+      memory(with_base(self, 8, false, {offsetof(Shop, begin)}), READ_BYTES, 32),        // 16
+      memory(with_base(self, 8, false, {offsetof(Shop, name)}), READ_STRING, 32),        // 17
+      memory(with_base(self, 8, false, {offsetof(Shop, name)}), READ_STRING, 8),         // 18
+      with_base(calling_convention(events::CodeKind::native)->return_register, 4, true), // 19
+      with_base(self, 8, false),                                                         // 20
       from(20, 4, true, {offsetof(Shop, id)}),                                 // 21: at the return
       with_base(self, 4, true, {offsetof(Shop, nothing), offsetof(Node, id)}), // 22
       with_base(self, 8, false, {offsetof(Shop, nothing), next}),              // 23
@@ -288,7 +289,7 @@ void set_values() {
   shop.id = 7;
 }
 
-void check_values(std::span<const ReadResult> values) {
+void check_values(std::span<const events::ReadResult> values) {
   const auto number = [&](std::size_t index) {
     REQUIRE(values[index].was_read);
     CHECK(values[index].status == 0);
@@ -340,7 +341,7 @@ void check_values(std::span<const ReadResult> values) {
 
 TEST_CASE("32 readings with steps, bit-fields and bases return the program's values") {
   NEEDS_ROOT();
-  CaptureSpec capture;
+  events::CaptureSpec capture;
   capture.pair_calls = true;
   REQUIRE(all_readings().size() == MAX_READINGS);
   for (const Way& way : ways()) {

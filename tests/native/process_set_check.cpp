@@ -18,7 +18,7 @@ using namespace std::chrono_literals;
 
 // Every case begins so: without root nothing here can be tried.
 #define NEEDS_ROOT()                                                                               \
-  if (geteuid() != 0 || !ProcessSet::is_supported()) {                                             \
+  if (geteuid() != 0 || !bpf::ProcessSet::is_supported()) {                                        \
     WARN("skipped: needs root and a kernel with types of its own");                                \
     return;                                                                                        \
   }
@@ -93,8 +93,8 @@ bool eventually(auto condition) {
   return condition();
 }
 
-ProcessSet start(std::vector<std::string> names, bool follow = false) {
-  auto set = ProcessSet::start({.names = std::move(names), .follow = follow});
+bpf::ProcessSet start(std::vector<std::string> names, bool follow = false) {
+  auto set = bpf::ProcessSet::start({.names = std::move(names), .follow = follow});
   if (!set) FAIL(set.error().message);
   return std::move(*set);
 }
@@ -103,7 +103,7 @@ ProcessSet start(std::vector<std::string> names, bool follow = false) {
 
 TEST_CASE("a process is a member while its comm is one of the names") {
   NEEDS_ROOT()
-  const ProcessSet set = start({"upc-first", "upc-123456789ab"});
+  const bpf::ProcessSet set = start({"upc-first", "upc-123456789ab"});
   const Child child([](int step) {
     const char* const names[] = {"upc-other", "upc-first", "upc-123456789ab", "upc-123456789a",
                                  "upc-first"};
@@ -125,7 +125,7 @@ TEST_CASE("a process is a member while its comm is one of the names") {
 
 TEST_CASE("a member that ends leaves, with its last thread and no sooner") {
   NEEDS_ROOT()
-  const ProcessSet set = start({"upc-ending"});
+  const bpf::ProcessSet set = start({"upc-ending"});
   int ready[2] = {};
   REQUIRE(pipe2(ready, O_CLOEXEC) == 0);
   const pid_t pid = fork_and([&] {
@@ -151,7 +151,7 @@ TEST_CASE("a program that is executed is a member from its first instruction") {
   REQUIRE(mkdtemp(folder) != nullptr);
   const std::string program = std::string(folder) + "/upc-executed";
   std::filesystem::create_symlink("/bin/sleep", program);
-  const ProcessSet set = start({"upc-executed"});
+  const bpf::ProcessSet set = start({"upc-executed"});
   // O_CLOEXEC: the pipe's end says that the execve has happened.
   int executed[2] = {};
   REQUIRE(pipe2(executed, O_CLOEXEC) == 0);
@@ -172,7 +172,7 @@ TEST_CASE("a program that is executed is a member from its first instruction") {
 TEST_CASE("a member that executes another program leaves, unless it is followed") {
   NEEDS_ROOT()
   for (const bool follow : {false, true}) {
-    const ProcessSet set = start({"upc-changing"}, follow);
+    const bpf::ProcessSet set = start({"upc-changing"}, follow);
     const Child child([](int step) {
       call_oneself("upc-changing");
       if (step == 1) execl("/bin/sleep", "sleep", "100", nullptr);
@@ -190,7 +190,7 @@ TEST_CASE("a member that executes another program leaves, unless it is followed"
 
 TEST_CASE("threads are not matched as processes by name") {
   NEEDS_ROOT()
-  const ProcessSet set = start({"upc-thread"});
+  const bpf::ProcessSet set = start({"upc-thread"});
   const Child child([](int) { std::thread([] { call_oneself("upc-thread"); }).join(); });
   child.step();
   CHECK(set.members().empty());
@@ -198,7 +198,7 @@ TEST_CASE("threads are not matched as processes by name") {
 
 TEST_CASE("a child with the member's name is a member, a renamed one is not") {
   NEEDS_ROOT()
-  const ProcessSet set = start({"upc-parent"});
+  const bpf::ProcessSet set = start({"upc-parent"});
   int pids[2] = {};
   REQUIRE(pipe2(pids, O_CLOEXEC) == 0);
   const Child parent([&](int step) {
@@ -224,7 +224,7 @@ TEST_CASE("a child with the member's name is a member, a renamed one is not") {
 TEST_CASE("with follow children of added processes are members under any name") {
   NEEDS_ROOT()
   for (const bool follow : {false, true}) {
-    ProcessSet set = start({}, follow);
+    bpf::ProcessSet set = start({}, follow);
     int pids[2] = {};
     REQUIRE(pipe2(pids, O_CLOEXEC) == 0);
     const Child parent([&](int) {
@@ -253,24 +253,24 @@ TEST_CASE("with follow children of added processes are members under any name") 
 
 TEST_CASE("a set that is full says so") {
   NEEDS_ROOT()
-  ProcessSet set = start({}, true);
+  bpf::ProcessSet set = start({}, true);
   const Child parent([](int) { fork_and([] { prctl(PR_SET_PDEATHSIG, SIGKILL); }); });
   REQUIRE(set.add(parent.pid()));
   const std::uint32_t value = 1;
   constexpr std::uint32_t no_pid = 1U << 22U; // PID_MAX_LIMIT of include/linux/threads.h
-  for (std::uint32_t i = 0; i + 1 < ProcessSet::max_members; ++i) {
+  for (std::uint32_t i = 0; i + 1 < bpf::ProcessSet::max_members; ++i) {
     const std::uint32_t pid = no_pid + i;
     REQUIRE(bpf_map_update_elem(set.map_fd(), &pid, &value, BPF_NOEXIST) == 0);
   }
   CHECK_FALSE(set.was_full());
   parent.step();
   CHECK(set.was_full());
-  CHECK(set.members().size() == ProcessSet::max_members);
+  CHECK(set.members().size() == bpf::ProcessSet::max_members);
 }
 
 TEST_CASE("a process added by pid stays a member when renamed, until it ends") {
   NEEDS_ROOT()
-  ProcessSet set = start({"upc-named"});
+  bpf::ProcessSet set = start({"upc-named"});
   Child child([](int step) { call_oneself(step == 0 ? "upc-named" : "upc-other"); });
   const pid_t pid = child.pid();
   REQUIRE(set.add(pid));
@@ -289,7 +289,7 @@ TEST_CASE("a process added by pid stays a member when renamed, until it ends") {
 
 TEST_CASE("a process added by argv[0] passes membership on, and can be removed") {
   NEEDS_ROOT()
-  ProcessSet set = start({});
+  bpf::ProcessSet set = start({});
   int pids[2] = {};
   REQUIRE(pipe2(pids, O_CLOEXEC) == 0);
   const Child parent([&](int) {
@@ -299,7 +299,7 @@ TEST_CASE("a process added by argv[0] passes membership on, and can be removed")
       if (write(pids[1], &self, sizeof(self)) < 0) _exit(1);
     });
   });
-  REQUIRE(set.add(parent.pid(), ProcessSet::Membership::while_named));
+  REQUIRE(set.add(parent.pid(), bpf::ProcessSet::Membership::while_named));
   parent.step();
   pid_t child = 0;
   REQUIRE(read(pids[0], &child, sizeof(child)) == sizeof(child));
@@ -314,11 +314,11 @@ TEST_CASE("a process added by argv[0] passes membership on, and can be removed")
 
 TEST_CASE("a rename is reported within 40 ms, members or not") {
   NEEDS_ROOT()
-  ProcessSet set = start({"upc-renamed"});
+  bpf::ProcessSet set = start({"upc-renamed"});
   const Child child(
       [](int step) { call_oneself(step == 0 ? "upc-renamed" : "upc-not-asked-for"); });
-  std::vector<ProcessSet::Renamed> renames;
-  const auto tell = [&](const ProcessSet::Renamed& renamed) {
+  std::vector<bpf::ProcessSet::Renamed> renames;
+  const auto tell = [&](const bpf::ProcessSet::Renamed& renamed) {
     if (renamed.pid == child.pid()) renames.push_back(renamed);
   };
   for (std::size_t step = 1; step <= 2; ++step) {
@@ -340,7 +340,7 @@ TEST_CASE("a rename is reported within 40 ms, members or not") {
 
 TEST_CASE("unread renames are counted, and members stay correct") {
   NEEDS_ROOT()
-  const ProcessSet set = start({"upc-last"});
+  const bpf::ProcessSet set = start({"upc-last"});
   const Child child([](int) {
     for (int i = 0; i < 10000; ++i) call_oneself("upc-unread");
     call_oneself("upc-last");
@@ -352,11 +352,11 @@ TEST_CASE("unread renames are counted, and members stay correct") {
 
 TEST_CASE("names that are too long are not a comm, and there may be many") {
   NEEDS_ROOT()
-  const ProcessSet set = start({"upc-1234567890abc"}); // 17 bytes
+  const bpf::ProcessSet set = start({"upc-1234567890abc"}); // 17 bytes
   const Child child([](int) { call_oneself("upc-1234567890abc"); });
   child.step();
   CHECK(set.members().empty());
   std::vector<std::string> many;
   for (int i = 0; i < 200; ++i) many.push_back("upc-" + std::to_string(i));
-  CHECK(ProcessSet::start({.names = many}));
+  CHECK(bpf::ProcessSet::start({.names = many}));
 }

@@ -7,7 +7,7 @@
 #include <functional>
 #include <optional>
 
-namespace uprobectl {
+namespace uprobectl::insn {
 
 // What the code does before it returns. It may restore registers, and does not call, branch or
 // change registers that results are in.
@@ -26,4 +26,4 @@ using ReadCode = std::function<Bytes(VirtualAddress)>;
 // code and for architectures without a disassembler (arm, Thumb).
 std::optional<ReturnCode> find_return_code(Arch arch, VirtualAddress address, const ReadCode& read);
 
-} // namespace uprobectl
+} // namespace uprobectl::insn

@@ -9,7 +9,7 @@
 
 #include <functional>
 
-namespace uprobectl {
+namespace uprobectl::resolve {
 
 // The instructions at which control leaves a function. Always complete: if one exit is not known,
 // FunctionReader::returns() fails.
@@ -31,12 +31,12 @@ struct FunctionReturns {
     // The word in memory that has the target, if the jump or the PLT entry that it leads to goes
     // through one.
     std::optional<VirtualAddress> slot = {};
-    JumpCondition condition = {}; // if it does not hold, the function continues
+    insn::JumpCondition condition = {}; // if it does not hold, the function continues
     // For an indirect jump that may also stay in the function, as that of a `switch` does: where
     // the jump reads its target from. It leaves if the target is outside of `code` or the start.
-    std::optional<JumpSource> source = {};
+    std::optional<insn::JumpSource> source = {};
     // Set if the code that it jumps to only returns: the function's result is already there.
-    std::optional<ReturnCode> returns = {};
+    std::optional<insn::ReturnCode> returns = {};
   };
   std::vector<TailCall> tail_calls; // by offset
 
@@ -72,7 +72,7 @@ public:
   FunctionReader& operator=(FunctionReader&&) noexcept;
   ~FunctionReader();
 
-  Binary& file() const;
+  binary::Binary& file() const;
 
   // Lets returns() classify indirect jumps by unwind data. A jump while the frame is still set up
   // stays in the function, because its target would return to an address in the frame. Without
@@ -100,7 +100,7 @@ public:
   // Returns the effect of a probe on an exit of a function of the binary. The code around it
   // decides, too. `replaced`: the nops that this kernel replaces; a tail call to the function that
   // follows can be one of them.
-  ProbeEffect effect_at(FileOffset offset, OptimizedNops replaced) const;
+  insn::ProbeEffect effect_at(FileOffset offset, insn::OptimizedNops replaced) const;
 
   // Whether unwind data or symbols say that the address is in code that begins elsewhere, so that
   // no return address is on top of the stack there.
@@ -121,4 +121,4 @@ private:
   std::unique_ptr<State> state_;
 };
 
-} // namespace uprobectl
+} // namespace uprobectl::resolve

@@ -20,7 +20,8 @@ Result<Registers> parse_registers(std::string_view text, const MachineLookup& ma
 bool was_at_function_entry(std::string_view text);
 
 // Returns the machine of the first ELF file that is mapped executable. Opens each base name once.
-std::optional<elf::Machine> find_machine(std::span<const Mapping> mappings, FileSource& files);
+std::optional<elf::Machine> find_machine(std::span<const process::Mapping> mappings,
+                                         FileSource& files);
 
 // Opens mapped files by base name in the folder, with or without ".gz"; "[vdso]" also as "vdso.so".
 // A gzipped file may have 512 MiB when decompressed, all of them together `max_total` bytes.
@@ -32,7 +33,7 @@ struct SavedStack {
   Registers registers;
   std::vector<MemoryPiece> memory;
   std::vector<std::shared_ptr<const void>> owners; // of the bytes in `memory`
-  std::vector<Mapping> mappings;
+  std::vector<process::Mapping> mappings;
   bool at_function_entry = false; // see UnwindLimits
 };
 // Reads the folder. A gzipped text or stack may have 16 MiB when decompressed, all stacks together

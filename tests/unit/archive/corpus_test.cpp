@@ -7,7 +7,7 @@
 #include <map>
 #include <sstream>
 
-using namespace uprobectl;
+namespace uprobectl::archive {
 
 namespace {
 
@@ -110,3 +110,5 @@ TEST_CASE("odd real archives are read as Python's zipfile reads them") {
   const MappedFile empty = open(*folder + "zip/empty.apk");
   CHECK(Archive::parse(empty.bytes())->entry_count() == 0);
 }
+
+} // namespace uprobectl::archive

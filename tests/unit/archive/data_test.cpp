@@ -5,7 +5,8 @@
 
 #include <catch2/catch.hpp>
 
-using namespace uprobectl;
+namespace uprobectl::archive {
+
 using namespace uprobectl::test;
 
 namespace {
@@ -122,3 +123,5 @@ TEST_CASE("an entry made up by the caller is checked like any other") {
     CHECK(archive->data_offset(entry).error().kind == ErrorKind::corrupt);
   }
 }
+
+} // namespace uprobectl::archive

@@ -5,7 +5,8 @@
 
 #include <catch2/catch.hpp>
 
-using namespace uprobectl;
+namespace uprobectl::archive {
+
 using namespace uprobectl::test;
 
 namespace {
@@ -163,3 +164,5 @@ TEST_CASE("a record beyond the directory is corrupt, earlier ones are visited") 
   CHECK(entry_names(bytes) == Names{"a", "corrupt"});
   CHECK(Archive::parse(as_bytes(bytes))->find("a").error().kind == ErrorKind::corrupt);
 }
+
+} // namespace uprobectl::archive

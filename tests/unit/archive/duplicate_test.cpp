@@ -5,7 +5,8 @@
 
 #include <catch2/catch.hpp>
 
-using namespace uprobectl;
+namespace uprobectl::archive {
+
 using namespace uprobectl::test;
 
 namespace {
@@ -50,3 +51,5 @@ TEST_CASE("a duplicate among many entries is found") {
   REQUIRE(twice);
   CHECK(twice->name == "res/17");
 }
+
+} // namespace uprobectl::archive

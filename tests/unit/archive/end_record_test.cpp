@@ -5,7 +5,8 @@
 
 #include <catch2/catch.hpp>
 
-using namespace uprobectl;
+namespace uprobectl::archive {
+
 using namespace uprobectl::test;
 
 namespace {
@@ -198,3 +199,5 @@ TEST_CASE("an archive is recognised by its first or its last bytes") {
   CHECK_FALSE(Archive::looks_like_archive(as_bytes("PK")));
   CHECK_FALSE(Archive::looks_like_archive(as_bytes("plain text, not an archive")));
 }
+
+} // namespace uprobectl::archive

@@ -6,7 +6,8 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 
-using namespace uprobectl;
+namespace uprobectl::archive {
+
 using namespace uprobectl::test;
 
 namespace {
@@ -96,3 +97,5 @@ TEST_CASE("an entry with an offset outside the file does not hide the others") {
   CHECK(name_at(zip.bytes(), 31) == "a");
   CHECK(name_at(zip.bytes(), 101) == "c");
 }
+
+} // namespace uprobectl::archive

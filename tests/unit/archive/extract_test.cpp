@@ -5,7 +5,8 @@
 
 #include <catch2/catch.hpp>
 
-using namespace uprobectl;
+namespace uprobectl::archive {
+
 using namespace uprobectl::test;
 
 namespace {
@@ -76,3 +77,5 @@ TEST_CASE("encrypted entries and other methods are not extracted") {
   entry.method = 14;
   CHECK(extracted(entry).error().message == "'x' is compressed with lzma, which is not supported");
 }
+
+} // namespace uprobectl::archive

@@ -5,7 +5,8 @@
 
 #include <catch2/catch.hpp>
 
-using namespace uprobectl;
+namespace uprobectl::archive {
+
 using namespace uprobectl::test;
 
 namespace {
@@ -91,3 +92,5 @@ TEST_CASE("near names among very long ones are found in linear time") {
   for (char last = 'a'; last < 'k'; ++last) names.push_back(shared + "b" + last);
   CHECK(find_error(names, shared + "bz").hints.size() == 1);
 }
+
+} // namespace uprobectl::archive

@@ -11,7 +11,8 @@
 #include <fstream>
 #include <unistd.h>
 
-using namespace uprobectl;
+namespace uprobectl::archive {
+
 using namespace uprobectl::test;
 
 namespace {
@@ -100,3 +101,5 @@ TEST_CASE("bytes of a mapped file have its number, and others have none") {
   const MappedFile other = mapped("content");
   CHECK(mapping_number(other.bytes()) != number);
 }
+
+} // namespace uprobectl::archive

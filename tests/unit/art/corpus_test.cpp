@@ -8,7 +8,8 @@
 #include <map>
 #include <set>
 
-using namespace uprobectl;
+namespace uprobectl::art {
+
 using namespace uprobectl::test;
 
 namespace {
@@ -36,7 +37,7 @@ TEST_CASE("every compiled method of every OAT file of the corpus has the golden 
     const auto oat = read_oat(image);
     CHECK(oat.has_all_dex_files());
     std::multiset<Answer> found;
-    for (const art::Method& method : oat.compiled()) {
+    for (const Method& method : oat.compiled()) {
       const auto offset = image.to_image(method.code);
       REQUIRE(offset);
       found.emplace(offset->value, to_string(oat.signature(method)));
@@ -54,17 +55,17 @@ TEST_CASE("the symbols in every OAT file of the corpus say the same names and si
     if (image.machine().arch == Arch::x86_64) continue; // has no .gnu_debugdata
     REQUIRE(image.add_embedded_symbols().used == ".gnu_debugdata");
     const auto oat = read_oat(image);
-    CHECK(check_symbols(oat, image.debug_symbols()) != art::SymbolCheck::contradiction);
+    CHECK(check_symbols(oat, image.debug_symbols()) != SymbolCheck::contradiction);
     std::map<VirtualAddress, std::uint64_t> sizes;
     for (const elf::SymbolTable& table : image.debug_symbols())
       for (std::uint32_t i = 0; i < table.size(); ++i)
         if (const auto symbol = table.at(i); symbol->type == elf::SymbolType::function)
           sizes[symbol->address] = symbol->size;
-    for (const art::Method& method : oat.compiled()) {
+    for (const Method& method : oat.compiled()) {
       INFO(to_string(oat.signature(method)));
       CHECK(oat.code_size(method) == sizes.at(method.code));
       const auto last = oat.methods_at({method.code.value + sizes.at(method.code) - 1});
-      CHECK(std::ranges::any_of(last, [&](const art::Method& other) {
+      CHECK(std::ranges::any_of(last, [&](const Method& other) {
         return other.index == method.index && other.dex == method.dex;
       }));
     }
@@ -95,11 +96,11 @@ TEST_CASE("the methods of a DEX container are those that dexdump prints") {
   const std::string bytes = read_whole(stem + ".dex");
   std::vector<std::string> found;
   for (const std::uint64_t header : art::dex_headers(as_bytes(bytes))) {
-    const auto dex = art::DexFile::parse(as_bytes(bytes), header);
+    const auto dex = DexFile::parse(as_bytes(bytes), header);
     REQUIRE(dex);
-    art::ClassBudget budget(*dex);
+    ClassBudget budget(*dex);
     for (std::uint32_t i = 0; i < dex->class_count(); ++i) {
-      auto methods = art::ClassMethods::read(*dex, *dex->class_def(i), budget);
+      auto methods = ClassMethods::read(*dex, *dex->class_def(i), budget);
       REQUIRE(methods);
       while (const auto method = methods->next()) {
         std::string name;
@@ -112,3 +113,5 @@ TEST_CASE("the methods of a DEX container are those that dexdump prints") {
   CHECK(found == std::vector<std::string>{"Main.<init> 65536", "Main.main 9", "Second.<init> 65536",
                                           "Second.getSecond 1"});
 }
+
+} // namespace uprobectl::art

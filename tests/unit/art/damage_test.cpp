@@ -11,21 +11,22 @@
 #include <random>
 #include <unistd.h>
 
-using namespace uprobectl;
+namespace uprobectl::art {
+
 using namespace uprobectl::test;
 
 namespace {
 
 // Names, and what stands between them of at most 255 parameters.
-constexpr std::size_t longest_text = art::max_signature_size + 1024;
+constexpr std::size_t longest_text = max_signature_size + 1024;
 
 // Whether the bytes were taken for an OAT file.
 bool survives(const std::string& bytes, const std::vector<std::string>& dex) {
   auto image = elf::Image::parse(as_bytes(bytes));
   if (!image) return false;
-  const auto oat = art::OatFile::read(*image, {.files = dex, .root = {}});
+  const auto oat = OatFile::read(*image, {.files = dex, .root = {}});
   if (!oat) return false;
-  for (const art::Method& method : oat->compiled()) {
+  for (const Method& method : oat->compiled()) {
     const elf::Segment* const segment = image->find_segment(method.code);
     REQUIRE(segment != nullptr);
     REQUIRE(segment->executable);
@@ -33,11 +34,11 @@ bool survives(const std::string& bytes, const std::vector<std::string>& dex) {
     const std::uint64_t size = oat->code_size(method);
     REQUIRE(method.code.value + size <= segment->address.value + segment->file_size);
     const auto covering = oat->methods_at({method.code.value + (size == 0 ? 0 : size - 1)});
-    REQUIRE(std::ranges::any_of(covering, [&](const art::Method& other) {
+    REQUIRE(std::ranges::any_of(covering, [&](const Method& other) {
       return other.dex == method.dex && other.index == method.index;
     }));
   }
-  oat->for_each_class([&](art::Class defined, std::string_view) {
+  oat->for_each_class([&](Class defined, std::string_view) {
     (void)oat->class_methods(defined);
     (void)oat->superclass(defined);
     return true;
@@ -67,12 +68,12 @@ void damage(const OatSample& sample, unsigned times) {
 }
 
 std::size_t read_dex(const std::string& bytes, std::uint64_t header = 0) {
-  const auto dex = art::DexFile::parse(as_bytes(bytes), header);
+  const auto dex = DexFile::parse(as_bytes(bytes), header);
   if (!dex) return 0;
   std::size_t methods = 0;
-  art::ClassBudget budget(*dex);
+  ClassBudget budget(*dex);
   for (std::uint32_t i = 0; i < dex->class_count(); ++i) {
-    auto items = art::ClassMethods::read(*dex, *dex->class_def(i), budget);
+    auto items = ClassMethods::read(*dex, *dex->class_def(i), budget);
     if (!items) return methods;
     while (const auto item = items->next()) {
       (void)art::dex_method_signature(*dex, item->index);
@@ -133,3 +134,5 @@ TEST_CASE("cut off and bit-flipped VDEX files beside an OAT file are read withou
   }
   std::remove(damaged.c_str());
 }
+
+} // namespace uprobectl::art

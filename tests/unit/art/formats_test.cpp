@@ -5,8 +5,8 @@
 
 #include <catch2/catch.hpp>
 
-using namespace uprobectl;
-using namespace uprobectl::art;
+namespace uprobectl::art {
+
 using namespace std::string_literals;
 
 namespace {
@@ -89,3 +89,5 @@ TEST_CASE("values of the store may be padded, or empty") {
   CHECK(find_store_value(as_bytes(store), "value").empty());
   CHECK(find_store_value({}, "a-key").empty());
 }
+
+} // namespace uprobectl::art

@@ -5,9 +5,7 @@
 #include <catch2/catch.hpp>
 #include <fmt/format.h>
 
-using namespace uprobectl;
-using art::FileFrame;
-using art::FrameMapping;
+namespace uprobectl::art {
 
 namespace {
 
@@ -48,7 +46,7 @@ org.shop.Drawer$Slot -> a.e:
 
 class Mapped {
 public:
-  explicit Mapped(std::string_view text) : mapping_(*art::NameMapping::parse(text, nullptr)) {}
+  explicit Mapped(std::string_view text) : mapping_(*NameMapping::parse(text, nullptr)) {}
 
   void begin_stack(std::string_view exception) { mapping_.begin_stack(exception); }
   // The frames, an empty text between alternatives.
@@ -56,7 +54,7 @@ public:
     Texts texts;
     for (const FrameMapping::Stack& stack : mapping_.translate(frame).alternatives) {
       if (!texts.empty()) texts.emplace_back();
-      for (const art::SourceFrame& each : stack)
+      for (const SourceFrame& each : stack)
         texts.push_back(to_string(each) + (each.inlined ? " inlined" : "") +
                         (each.synthesized ? " synthesized" : ""));
     }
@@ -181,7 +179,7 @@ TEST_CASE("a line or method that the mapping does not have keeps its name, in th
 TEST_CASE("methods of a name in the file have their signatures in the source") {
   Mapped mapped(till);
   Texts texts;
-  for (const art::Signature& method : mapped.mapping().methods("a.b", "f"))
+  for (const Signature& method : mapped.mapping().methods("a.b", "f"))
     texts.push_back(to_string(method));
   CHECK(texts == Texts{"void org.shop.Till.first()", "void org.shop.Till.second(long, int[])"});
   CHECK(mapped.mapping().methods("a.b", "nothing").empty());
@@ -243,3 +241,5 @@ TEST_CASE("a frame that was translated before has the same answer") {
     CHECK(mapped.frames("a.b", "g", 2).size() == 2);
   }
 }
+
+} // namespace uprobectl::art

@@ -13,7 +13,8 @@
 #include <tuple>
 #include <unistd.h>
 
-using namespace uprobectl;
+namespace uprobectl::art {
+
 using namespace uprobectl::test;
 using namespace std::string_literals;
 
@@ -28,14 +29,14 @@ std::size_t offset_in(const std::string& whole, const void* part) {
   return static_cast<std::size_t>(static_cast<const char*>(part) - whole.data());
 }
 
-Result<art::OatFile> read_with(elf::Image& image, const std::vector<std::string>& dex) {
-  return art::OatFile::read(image, {.files = dex, .root = {}});
+Result<OatFile> read_with(elf::Image& image, const std::vector<std::string>& dex) {
+  return OatFile::read(image, {.files = dex, .root = {}});
 }
 
 // As make-oat-files has them.
 struct Laid {
   const char* name;
-  art::RecordLayout layout;
+  RecordLayout layout;
 };
 constexpr Laid laid[] = {
     {"v131", {false, false, 2}},
@@ -57,7 +58,7 @@ constexpr Laid laid[] = {
 };
 
 std::uint32_t readable_strings(const std::string& bytes) {
-  const auto dex = art::DexFile::parse(as_bytes(bytes));
+  const auto dex = DexFile::parse(as_bytes(bytes));
   REQUIRE(dex);
   std::uint32_t count = 0;
   while (count < 1000 && dex->string(count)) ++count;
@@ -113,7 +114,7 @@ TEST_CASE("a class of a kind that there is not is damage, not a DEX file that is
     const auto oat = read_with(*image, sample.dex);
     REQUIRE_FALSE(oat);
     // A version that nothing is known of is named as that.
-    const bool known = header->version <= art::newest_version;
+    const bool known = header->version <= newest_version;
     CHECK(oat.error().kind == (known ? ErrorKind::corrupt : ErrorKind::unsupported));
   }
 }
@@ -125,7 +126,7 @@ TEST_CASE("two DEX files of an OAT file are never the same bytes") {
   const auto records = art::read_records(*art::read_oat_header(*image), laid[0].layout);
   REQUIRE(records);
   REQUIRE(records->size() == 2);
-  const art::OatRecord& first = records->front();
+  const OatRecord& first = records->front();
   const std::string_view location = records->back().location;
   const std::size_t after = offset_in(bytes, location.data()) + location.size();
   put_number(bytes, after, first.checksum);
@@ -219,7 +220,7 @@ TEST_CASE("an invalid code size is unknown for its method only") {
     const auto oat = read_with(*image, sample.dex);
     REQUIRE(oat);
     REQUIRE(oat->compiled().size() == 10);
-    for (const art::Method& method : oat->compiled()) {
+    for (const Method& method : oat->compiled()) {
       const std::string signature = to_string(oat->signature(method));
       INFO(signature);
       const std::uint64_t size = oat->code_size(method);
@@ -254,7 +255,7 @@ TEST_CASE("an archive error is reported for the DEX file searched in it") {
   const auto oat = read_with(*image, {path});
   std::remove(path.c_str());
   REQUIRE(oat);
-  const auto archive = Archive::parse(as_bytes(damaged));
+  const auto archive = archive::Archive::parse(as_bytes(damaged));
   REQUIRE(archive);
   CHECK(archive->find("classes.dex").error().kind == ErrorKind::corrupt);
   CHECK(oat->dex_files()[0].tried.front() ==
@@ -275,9 +276,9 @@ TEST_CASE("a string of a DEX file is as long as it says, and no longer than any 
 
 TEST_CASE("a signature is no longer than 65535 bytes of names", "[large]") {
   const std::string bytes = one_long_name(60000);
-  const auto dex = art::DexFile::parse(as_bytes(bytes));
+  const auto dex = DexFile::parse(as_bytes(bytes));
   REQUIRE(dex);
-  const art::Signature signature = art::dex_method_signature(*dex, 0);
+  const Signature signature = art::dex_method_signature(*dex, 0);
   CHECK(signature.name.size() == 60000);
   CHECK(signature.class_name == "?");
   CHECK(signature.return_type == "?");
@@ -285,18 +286,20 @@ TEST_CASE("a signature is no longer than 65535 bytes of names", "[large]") {
   CHECK(signature.parameters.back() == "?");
 
   const std::string short_bytes = one_long_name(300);
-  const auto parsed = art::DexFile::parse(as_bytes(short_bytes));
+  const auto parsed = DexFile::parse(as_bytes(short_bytes));
   REQUIRE(parsed);
-  const art::Signature whole = art::dex_method_signature(*parsed, 0);
+  const Signature whole = art::dex_method_signature(*parsed, 0);
   CHECK(whole.parameters.front() == std::string(300, 'x'));
   CHECK(to_string(whole).size() < 65535 + 1000);
 }
 
 TEST_CASE("a DEX file has all the fields that it counts") {
   std::string whole = read_whole(made_folder() + "/classes1.dex");
-  REQUIRE(art::DexFile::parse(as_bytes(whole)));
+  REQUIRE(DexFile::parse(as_bytes(whole)));
   put_number(whole, 80, 0x10000000); // field_ids_size
-  const auto dex = art::DexFile::parse(as_bytes(whole));
+  const auto dex = DexFile::parse(as_bytes(whole));
   REQUIRE_FALSE(dex);
   CHECK(dex.error().kind == ErrorKind::corrupt);
 }
+
+} // namespace uprobectl::art

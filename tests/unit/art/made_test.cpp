@@ -11,7 +11,8 @@
 #include <tuple>
 #include <zlib.h>
 
-using namespace uprobectl;
+namespace uprobectl::art {
+
 using namespace uprobectl::test;
 
 namespace {
@@ -46,9 +47,9 @@ TEST_CASE("methods, compiled or not, are read from every layout from OAT 127 to 
     CHECK(oat.dex_files().size() == 2);
     CHECK(oat.has_all_dex_files());
     std::multiset<ListedMethod> found;
-    oat.for_each_class([&](art::Class defined, std::string_view name) {
+    oat.for_each_class([&](Class defined, std::string_view name) {
       CHECK(oat.class_name(defined) == name);
-      for (const art::Method& method : oat.class_methods(defined)) {
+      for (const Method& method : oat.class_methods(defined)) {
         CHECK(oat.signature(method).class_name == name);
         const auto offset = method.compiled ? hex(image.to_image(method.code)->value) : "-";
         found.emplace(offset, to_string(oat.signature(method)),
@@ -69,7 +70,7 @@ TEST_CASE("an address finds the methods whose code contains it") {
     const auto count = oat.find_class("com.example.Greeter");
     REQUIRE(count);
     const auto methods = oat.class_methods(*count);
-    const auto is_count = [&](const art::Method& method) {
+    const auto is_count = [&](const Method& method) {
       return oat.signature(method).name == "count";
     };
     const auto method = *std::ranges::find_if(methods, is_count);
@@ -89,7 +90,7 @@ TEST_CASE("an address finds the methods whose code contains it") {
 
 TEST_CASE("a version below the known ones needs symbols that agree") {
   auto image = open_image(made_sample("v127-unconfirmed"));
-  const auto oat = art::OatFile::read(image, {});
+  const auto oat = OatFile::read(image, {});
   REQUIRE_FALSE(oat);
   CHECK(oat.error().kind == ErrorKind::unsupported);
   CHECK(oat.error().message.starts_with("unsupported OAT version 127 (supported: 131 to 275)"));
@@ -97,14 +98,14 @@ TEST_CASE("a version below the known ones needs symbols that agree") {
 
 TEST_CASE("a version beyond the known ones is read unless the file contradicts the newest layout") {
   auto image = open_image(made_sample("v290"));
-  const auto oat = art::OatFile::read(image, {});
+  const auto oat = OatFile::read(image, {});
   REQUIRE(oat);
   CHECK(oat->is_newer_version());
   CHECK(oat->compiled().size() == 10);
   for (const char* name : {"v290-other-record", "v290-other-symbols"}) {
     INFO(name);
     auto other = open_image(made_sample(name));
-    const auto refused = art::OatFile::read(other, {});
+    const auto refused = OatFile::read(other, {});
     REQUIRE_FALSE(refused);
     CHECK(refused.error().kind == ErrorKind::unsupported);
     CHECK(refused.error().message ==
@@ -141,7 +142,7 @@ TEST_CASE("an OAT file in an archive of cloud compilation has the offsets in the
     std::multiset<std::pair<std::string, std::string>> found;
     for (const auto& row : read_table(stem + ".tsv"))
       if (row.at(0) != "-") expected.emplace(row.at(0), row.at(1));
-    for (const art::Method& method : oat.compiled())
+    for (const Method& method : oat.compiled())
       found.emplace(hex(image->to_file(*image->to_image(method.code))->value),
                     to_string(oat.signature(method)));
     CHECK(found.size() == 10);
@@ -161,7 +162,7 @@ TEST_CASE("a DEX file of a container needs its SHA-1 and the CRC of the containe
     bytes[at] = static_cast<char>(bytes[at] + 1);
     auto image = elf::Image::parse(as_bytes(bytes));
     REQUIRE(image);
-    const auto oat = art::OatFile::read(*image, {.files = sample.dex, .root = {}});
+    const auto oat = OatFile::read(*image, {.files = sample.dex, .root = {}});
     REQUIRE(oat);
     CHECK(oat->dex_files()[0].source == made_folder() + "/v265-container.apk!/classes.dex");
     CHECK_FALSE(oat->dex_files()[1].source);
@@ -183,7 +184,7 @@ TEST_CASE("without its DEX files an OAT file has no methods, and says where they
   CHECK(oat.dex_files()[0].tried.back() == "/system/app/no-dex.jar");
 
   // The folder of a system image comes before what is the machine's own.
-  const auto rooted = art::OatFile::read(image, {.files = {}, .root = "/srv/image"});
+  const auto rooted = OatFile::read(image, {.files = {}, .root = "/srv/image"});
   REQUIRE(rooted);
   const auto& tried = rooted->dex_files()[0].tried;
   REQUIRE(tried.size() >= 2);
@@ -194,13 +195,13 @@ TEST_CASE("a DEX file with another checksum is not taken") {
   const OatSample sample = made_sample("no-dex");
   auto image = open_image(sample);
   // Made of the same classes, so its DEX files are those that were compiled.
-  const auto right = art::OatFile::read(image, {.files = made_sample("v183").dex, .root = {}});
+  const auto right = OatFile::read(image, {.files = made_sample("v183").dex, .root = {}});
   REQUIRE(right);
   CHECK(right->has_all_dex_files());
   CHECK(right->compiled().size() == 10);
 
   const std::string single = made_folder() + "/classes2.dex";
-  const auto half = art::OatFile::read(image, {.files = {single}, .root = {}});
+  const auto half = OatFile::read(image, {.files = {single}, .root = {}});
   REQUIRE(half);
   REQUIRE(half->dex_files().size() == 2);
   CHECK_FALSE(half->dex_files()[0].source);
@@ -228,7 +229,7 @@ TEST_CASE("a compressed DEX file is not inflated if the directory has another CR
                                    .size = 5000,
                                    .crc = recorded}}};
     std::ofstream(path, std::ios::binary) << zip.bytes();
-    const auto oat = art::OatFile::read(*image, {.files = {path}, .root = {}});
+    const auto oat = OatFile::read(*image, {.files = {path}, .root = {}});
     REQUIRE(oat);
     return oat->dex_files()[0].tried.front();
   };
@@ -251,6 +252,8 @@ TEST_CASE("values of the store are found by key") {
 TEST_CASE("a library is not an OAT file") {
   auto image = elf::Image::open({"/proc/self/exe", std::nullopt});
   REQUIRE(image);
-  CHECK_FALSE(art::OatFile::is_oat(*image));
-  CHECK(art::OatFile::read(*image, {}).error().kind == ErrorKind::not_found);
+  CHECK_FALSE(OatFile::is_oat(*image));
+  CHECK(OatFile::read(*image, {}).error().kind == ErrorKind::not_found);
 }
+
+} // namespace uprobectl::art

@@ -4,9 +4,7 @@
 
 #include <catch2/catch.hpp>
 
-using namespace uprobectl;
-using art::NameMapping;
-using art::Signature;
+namespace uprobectl::art {
 
 namespace {
 
@@ -190,3 +188,5 @@ TEST_CASE("a method descriptor is converted to Java types") {
        {"", "(", "()", "(I", "(V)V", "()[V", "()VV", "(L;)V", "(La/b)V", "([)V", "(X)V", "I"})
     CHECK_FALSE(art::parse_descriptor(bad));
 }
+
+} // namespace uprobectl::art

@@ -12,7 +12,8 @@
 #include <set>
 #include <unistd.h>
 
-using namespace uprobectl;
+namespace uprobectl::art {
+
 using namespace uprobectl::test;
 
 namespace {
@@ -28,9 +29,9 @@ VirtualAddress oatdata_of(const elf::Image& image) {
 }
 
 // The output of oatdump for a sample, made from the list of its methods.
-std::vector<art::DumpedMethod> dump_of(const OatSample& sample, const elf::Image& image,
-                                       bool from_file) {
-  std::vector<art::DumpedMethod> methods;
+std::vector<DumpedMethod> dump_of(const OatSample& sample, const elf::Image& image,
+                                  bool from_file) {
+  std::vector<DumpedMethod> methods;
   for (const auto& row : read_table(sample.list)) {
     std::uint64_t offset = 0;
     if (row[0] != "-") {
@@ -46,9 +47,9 @@ std::vector<art::DumpedMethod> dump_of(const OatSample& sample, const elf::Image
 
 using NamedOffset = std::pair<std::uint64_t, std::string>;
 
-std::set<NamedOffset> methods_in(const art::OatFile& oat, const elf::Image& image) {
+std::set<NamedOffset> methods_in(const OatFile& oat, const elf::Image& image) {
   std::set<NamedOffset> methods;
-  for (const art::Method& method : oat.compiled())
+  for (const Method& method : oat.compiled())
     methods.emplace(image.to_image(method.code)->value, to_string(oat.signature(method)));
   return methods;
 }
@@ -60,8 +61,8 @@ std::set<NamedOffset> methods_of(const OatSample& sample) {
   return methods;
 }
 
-Result<art::OatFile> ask(elf::Image& image, std::vector<art::DumpedMethod> methods) {
-  return art::OatFile::from_oatdump(image, std::move(methods), {});
+Result<OatFile> ask(elf::Image& image, std::vector<DumpedMethod> methods) {
+  return OatFile::from_oatdump(image, std::move(methods), {});
 }
 
 template <typename Number>
@@ -131,7 +132,7 @@ TEST_CASE("offsets of both kinds lead to the same locations in real files") {
   for (const OatSample& sample : corpus_samples())
     for (const bool from_file : {false, true}) {
       INFO(sample.oat << (from_file ? " from the file" : " from oatdata"));
-      std::vector<art::DumpedMethod> methods;
+      std::vector<DumpedMethod> methods;
       std::set<NamedOffset> expected;
       for (const auto& row : read_table(sample.list)) {
         const std::uint64_t in_file = std::stoull(row.at(0), nullptr, 16);
@@ -152,7 +153,7 @@ TEST_CASE("oatdump reads a file of a version that is refused") {
   const OatSample sample = made_sample("v127-unconfirmed");
   auto image = elf::Image::open({sample.oat, std::nullopt});
   REQUIRE(image);
-  REQUIRE_FALSE(art::OatFile::read(*image, {}));
+  REQUIRE_FALSE(OatFile::read(*image, {}));
   const auto oat = ask(*image, dump_of(sample, *image, false));
   REQUIRE(oat);
   CHECK(oat->version() == 127);
@@ -165,7 +166,7 @@ TEST_CASE("oatdump reads a file of a version that is refused") {
   CHECK(oat->superclass(*greeter).empty());
   std::size_t compiled = 0;
   const auto methods = oat->class_methods(*greeter);
-  for (const art::Method& method : methods) {
+  for (const Method& method : methods) {
     CHECK(oat->signature(method).class_name == "com.example.Greeter");
     compiled += method.compiled ? 1 : 0;
   }
@@ -179,7 +180,7 @@ TEST_CASE("offsets where no function begins are refused") {
   auto image = elf::Image::open({sample.oat, std::nullopt});
   REQUIRE(image);
   auto methods = dump_of(sample, *image, true);
-  for (art::DumpedMethod& method : methods)
+  for (DumpedMethod& method : methods)
     if (method.offset != 0) method.offset += 1;
   CHECK(ask(*image, methods).error().message ==
         "oatdump's offsets are not the starts of functions in this file, counted from oatdata or "
@@ -207,7 +208,7 @@ TEST_CASE("a listing of another file's methods is refused, though functions are 
   REQUIRE(image);
   auto methods = dump_of(sample, *image, true);
   const auto named = [&](std::string_view signature) {
-    const auto found = std::ranges::find(methods, signature, &art::DumpedMethod::signature);
+    const auto found = std::ranges::find(methods, signature, &DumpedMethod::signature);
     REQUIRE(found != methods.end());
     return found;
   };
@@ -229,24 +230,24 @@ TEST_CASE("methods of DEX files that are missing are taken from oatdump") {
   auto image = elf::Image::open({(folder / "v232.odex").string(), std::nullopt});
   std::filesystem::remove_all(folder);
   REQUIRE(image);
-  const art::DexSearch where{.files = {made_folder() + "/classes1.dex"}, .root = {}};
-  const auto own = art::OatFile::read(*image, where);
+  const DexSearch where{.files = {made_folder() + "/classes1.dex"}, .root = {}};
+  const auto own = OatFile::read(*image, where);
   REQUIRE(own);
   REQUIRE_FALSE(own->has_all_dex_files());
   REQUIRE(own->compiled().size() == 6);
 
   const auto methods = dump_of(sample, *image, true);
-  const auto oat = art::OatFile::from_oatdump(*image, methods, where);
+  const auto oat = OatFile::from_oatdump(*image, methods, where);
   INFO((oat ? "" : oat.error().message));
   REQUIRE(oat);
   CHECK(methods_in(*oat, *image) == methods_of(sample));
 
   auto fewer = methods;
-  std::erase_if(fewer, [](const art::DumpedMethod& method) {
+  std::erase_if(fewer, [](const DumpedMethod& method) {
     return method.signature == "int com.example.Greeter.count()";
   });
   REQUIRE(fewer.size() + 1 == methods.size());
-  CHECK(art::OatFile::from_oatdump(*image, fewer, where).error().kind == ErrorKind::corrupt);
+  CHECK(OatFile::from_oatdump(*image, fewer, where).error().kind == ErrorKind::corrupt);
 }
 
 TEST_CASE("too few functions leave the base of offsets unknown") {
@@ -255,7 +256,7 @@ TEST_CASE("too few functions leave the base of offsets unknown") {
   REQUIRE(image);
   auto methods = dump_of(sample, *image, true);
   const auto forget = [&](std::string_view signature) {
-    REQUIRE(std::erase_if(methods, [&](const art::DumpedMethod& method) {
+    REQUIRE(std::erase_if(methods, [&](const DumpedMethod& method) {
               return method.signature == signature;
             }) == 1);
   };
@@ -285,8 +286,8 @@ TEST_CASE("a word that is zero is not a header of a function") {
     INFO(row[1]);
     const auto address = image.to_address(ImageOffset{std::stoull(row[0], nullptr, 16)});
     REQUIRE(address);
-    CHECK(art::code_size(*whole, *address, art::CodeSizeForm::in_code_info) == std::stoull(row[2]));
-    CHECK(art::code_size(image, *address, art::CodeSizeForm::in_code_info) == 0);
+    CHECK(art::code_size(*whole, *address, CodeSizeForm::in_code_info) == std::stoull(row[2]));
+    CHECK(art::code_size(image, *address, CodeSizeForm::in_code_info) == 0);
     ++looked_at;
   }
   CHECK(looked_at == 10);
@@ -348,3 +349,5 @@ TEST_CASE("offsets that fit both bases are rejected") {
   REQUIRE(oat);
   CHECK(methods_in(*oat, image) == methods_of(sample));
 }
+
+} // namespace uprobectl::art

@@ -4,7 +4,8 @@
 
 #include <catch2/catch.hpp>
 
-using namespace uprobectl;
+namespace uprobectl::binary {
+
 using namespace uprobectl::test;
 
 TEST_CASE("symbols that are added later are found by address, too") {
@@ -42,3 +43,5 @@ TEST_CASE("debug information is opened when it is asked for, and again after it 
   CHECK_FALSE(file.debug_info());
   CHECK(file.has_opened_debug_info());
 }
+
+} // namespace uprobectl::binary

@@ -5,7 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-using namespace uprobectl;
+namespace uprobectl::bpf {
 
 TEST_CASE("the group of tracefs events encodes and decodes its process") {
   const EventOwner owner{.pid_namespace = 4026531836, .pid = 4711, .start_time = 98765};
@@ -44,3 +44,5 @@ TEST_CASE("processes of another pid namespace are not considered ended") {
   ++owner.start_time;
   CHECK_FALSE(owner.has_ended());
 }
+
+} // namespace uprobectl::bpf

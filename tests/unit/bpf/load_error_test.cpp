@@ -4,7 +4,7 @@
 
 #include <catch2/catch.hpp>
 
-using namespace uprobectl;
+namespace uprobectl::bpf {
 
 namespace {
 
@@ -193,3 +193,5 @@ TEST_CASE("a log without instructions has the error alone") {
   CHECK(find_rejection("").empty());
   CHECK(find_rejection("Verification failed: Register Type Safety: Invalid dereference\n").empty());
 }
+
+} // namespace uprobectl::bpf

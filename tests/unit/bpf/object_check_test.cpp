@@ -8,7 +8,7 @@
 
 #include <elf.h>
 
-using namespace uprobectl;
+namespace uprobectl::bpf {
 
 namespace {
 
@@ -228,3 +228,5 @@ TEST_CASE("a relocation of a location or a symbol that is not there is refused")
   object.relocations[0].r_info = ELF64_R_INFO(std::uint64_t{2}, 1);
   CHECK(object.verdict() == refusal);
 }
+
+} // namespace uprobectl::bpf

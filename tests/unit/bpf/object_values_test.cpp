@@ -8,7 +8,7 @@
 #include <memory>
 #include <vector>
 
-using namespace uprobectl;
+namespace uprobectl::bpf {
 
 namespace {
 
@@ -191,3 +191,5 @@ TEST_CASE("a value without a type is a number or bytes") {
   CHECK(large.back() == std::byte{0x11});
   CHECK_FALSE(write_untyped_value("0x01", large));
 }
+
+} // namespace uprobectl::bpf

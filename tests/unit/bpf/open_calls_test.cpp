@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 
-using namespace uprobectl;
+namespace uprobectl::bpf {
 
 namespace {
 
@@ -82,3 +82,5 @@ TEST_CASE("no call of the last second is given up") {
   const auto choice = room.choose(calls, true, 100 * second, nothing_has_ended);
   CHECK(choice.given_up_before == 99 * second);
 }
+
+} // namespace uprobectl::bpf

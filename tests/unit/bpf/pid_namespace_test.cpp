@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
-using namespace uprobectl;
+namespace uprobectl::bpf {
 
 namespace {
 
@@ -94,3 +94,5 @@ TEST_CASE("where the kernel keeps the ids of a task is read from its types") {
         "upid.ns", "pid_namespace.ns", "ns_common.inum"})
     CHECK_FALSE(layout_without(member));
 }
+
+} // namespace uprobectl::bpf

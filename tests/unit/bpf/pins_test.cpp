@@ -5,7 +5,7 @@
 
 #include <catch2/catch.hpp>
 
-using namespace uprobectl;
+namespace uprobectl::bpf {
 
 namespace {
 
@@ -53,3 +53,5 @@ TEST_CASE("pins of Android's loader tell object, program and direction") {
                                   "prog__uprobe_x", "uprobe_x", ""})
     CHECK_FALSE(parse_loader_name(other));
 }
+
+} // namespace uprobectl::bpf

@@ -15,7 +15,7 @@
 #include <set>
 #include <span>
 
-using namespace uprobectl;
+namespace uprobectl::bpf {
 
 namespace {
 
@@ -188,3 +188,5 @@ TEST_CASE("the sleepable program waits for memory, and uses no maps that it may 
   CHECK_FALSE(needs.helpers.contains(BPF_FUNC_current_task_under_cgroup));
   CHECK_FALSE(needs.helpers.contains(BPF_FUNC_perf_event_output));
 }
+
+} // namespace uprobectl::bpf

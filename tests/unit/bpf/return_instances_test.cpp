@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-using namespace uprobectl;
+namespace uprobectl::bpf {
 
 namespace {
 
@@ -101,3 +101,5 @@ TEST_CASE("the state of a task is a member, and since Linux 5.18 an argument of 
   CHECK(state_layout_of("__state", 0)->has_prev_state == 0);
   CHECK_FALSE(state_layout_of("status", 5));
 }
+
+} // namespace uprobectl::bpf

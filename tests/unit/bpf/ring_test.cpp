@@ -6,7 +6,8 @@
 #include <catch2/catch.hpp>
 #include <cstring>
 
-using namespace uprobectl;
+namespace uprobectl::bpf {
+
 using std::chrono::milliseconds;
 
 namespace {
@@ -177,3 +178,5 @@ TEST_CASE("a length that leads out of the ring buffer ends the reading") {
   CHECK(reader.read(5000) == "");
   CHECK(reader.cursor.unsubmitted() == 1);
 }
+
+} // namespace uprobectl::bpf

@@ -12,7 +12,7 @@
 #include <map>
 #include <vector>
 
-using namespace uprobectl;
+namespace uprobectl::bpf {
 
 namespace {
 
@@ -121,3 +121,5 @@ TEST_CASE("no embedded program needs more stack than a kernel gives it") {
     }
   }
 }
+
+} // namespace uprobectl::bpf

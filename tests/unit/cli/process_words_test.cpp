@@ -3,8 +3,7 @@
 
 #include <catch2/catch.hpp>
 
-using namespace uprobectl;
-using namespace uprobectl::cli;
+namespace uprobectl::cli {
 
 TEST_CASE("-p takes pids and names, in lists and several times, each once") {
   const auto words = parse_processes({"12,nginx", "php-fpm: master,12", "7", "nginx"});
@@ -34,3 +33,5 @@ TEST_CASE("an invalid value of -p is rejected and named") {
   CHECK(message("1,,2") ==
         "invalid value '1,,2' for -p (expected pids or names, separated by commas)");
 }
+
+} // namespace uprobectl::cli

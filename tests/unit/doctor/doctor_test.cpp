@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <fstream>
 
-using namespace uprobectl;
+namespace uprobectl::doctor {
 
 namespace {
 
@@ -24,7 +24,7 @@ SystemFacts root_on_linux() {
   return facts;
 }
 
-KernelFeatures everything() {
+bpf::KernelFeatures everything() {
   return {.uprobe_multi = true,
           .multi_pid_filter = true,
           .uprobe_session = true,
@@ -182,7 +182,7 @@ TEST_CASE("doctor: CAP_BPF and CAP_PERFMON do where the kernel has uprobe_multi,
   SystemFacts facts = root_on_linux();
   facts.is_root = false;
   facts.capabilities = (1ULL << 38) | (1ULL << 39); // linux/capability.h
-  KernelFeatures features = everything();
+  bpf::KernelFeatures features = everything();
   features.perf_permitted = false;
   CHECK(check_of(check_system(facts, features), "capabilities").reason ==
         "CAP_BPF and CAP_PERFMON");
@@ -195,7 +195,7 @@ TEST_CASE("doctor: CAP_BPF and CAP_PERFMON do where the kernel has uprobe_multi,
 }
 
 TEST_CASE("doctor: mechanisms agree with the choice of attach") {
-  KernelFeatures features = everything();
+  bpf::KernelFeatures features = everything();
   features.uprobe_multi = false;
   features.perf_permitted = false;
   const auto checks = check_system(root_on_linux(), features);
@@ -213,7 +213,7 @@ TEST_CASE("doctor: mechanisms agree with the choice of attach") {
 }
 
 TEST_CASE("doctor: missing kernel features are not reported as missing capabilities") {
-  KernelFeatures features = everything();
+  bpf::KernelFeatures features = everything();
   features.ring_buffer = false;
   CHECK(check_of(check_system(root_on_linux(), features), "attach").ok);
   features.perf_buffer = false;
@@ -224,7 +224,7 @@ TEST_CASE("doctor: missing kernel features are not reported as missing capabilit
 }
 
 TEST_CASE("doctor: without /sys the mount is missing, not the kernel's version") {
-  KernelFeatures features = everything();
+  bpf::KernelFeatures features = everything();
   features.sysfs = false;
   features.perf_uprobe = features.perf_permitted = features.semaphores = false;
   features.uprobe_multi = false;
@@ -242,7 +242,7 @@ TEST_CASE("doctor: without /sys the mount is missing, not the kernel's version")
 }
 
 TEST_CASE("doctor: sleepable programs are reported if they were tried") {
-  KernelFeatures features = everything();
+  bpf::KernelFeatures features = everything();
   const auto names_it = [](const Check& check) { return check.name == "sleepable"; };
   CHECK(std::ranges::none_of(check_system(root_on_linux(), features), names_it));
   features.sleepable = true;
@@ -255,7 +255,7 @@ TEST_CASE("doctor: sleepable programs are reported if they were tried") {
 
 TEST_CASE("doctor: a limit of BPF memory is reported where the kernel has one") {
   SystemFacts facts = root_on_linux();
-  const KernelFeatures features = everything();
+  const bpf::KernelFeatures features = everything();
   CHECK(check_of(check_system(facts, features), "memlock").ok);
   facts.memlock_limit = 8U << 20;
   auto checks = check_system(facts, features);
@@ -318,3 +318,5 @@ TEST_CASE("files that are missing or odd give no facts") {
   CHECK(!facts.bpffs);
   CHECK(!facts.tracefs);
 }
+
+} // namespace uprobectl::doctor

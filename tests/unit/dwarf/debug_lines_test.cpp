@@ -5,7 +5,8 @@
 #include <catch2/catch.hpp>
 #include <fmt/format.h>
 
-using namespace uprobectl;
+namespace uprobectl::dwarf {
+
 using namespace uprobectl::test;
 
 namespace {
@@ -95,7 +96,7 @@ bool anywhere(VirtualAddress) { return true; }
 
 std::vector<std::uint64_t> starts_of(const std::string& image, std::string_view file,
                                      std::uint32_t line) {
-  const auto debug = dwarf::DebugInfo::parse(as_bytes(image));
+  const auto debug = DebugInfo::parse(as_bytes(image));
   REQUIRE(debug);
   const auto found = dwarf::line_addresses(*debug, file, line, anywhere);
   std::vector<std::uint64_t> addresses;
@@ -133,7 +134,7 @@ TEST_CASE("two files with code are ambiguous by their common name, not by their 
   LineData program;
   program.set_address(0x1000).codes({3, 4, 1, 4, 2, 13 + 4, 2, 4}).end();
   const std::string image = image_with(table_4(two_files(), program));
-  const auto debug = dwarf::DebugInfo::parse(as_bytes(image));
+  const auto debug = DebugInfo::parse(as_bytes(image));
   const auto both = dwarf::line_addresses(*debug, "a.c", 5, anywhere);
   REQUIRE_FALSE(both);
   CHECK(both.error().kind == ErrorKind::ambiguous);
@@ -148,7 +149,7 @@ TEST_CASE("a line without code is an error that suggests the nearest ones") {
   LineData program;
   program.set_address(0x1000).codes({3, 4, 1, 3, 5, 13 + 4, 3, 0x7e, 13 + 4, 2, 4}).end();
   const std::string image = image_with(table_4(two_files(), program)); // lines 5, 10 and 8
-  const auto debug = dwarf::DebugInfo::parse(as_bytes(image));
+  const auto debug = DebugInfo::parse(as_bytes(image));
   const auto hints = [&](std::uint32_t line) {
     return dwarf::line_addresses(*debug, "a.c", line, anywhere).error().hints.at(0);
   };
@@ -187,10 +188,12 @@ TEST_CASE("a damaged line table is reported and does not end the search") {
   const std::string whole = table_4(two_files(), program);
   for (std::size_t size = 1; size < whole.size(); ++size) {
     const std::string image = image_with(whole.substr(0, size));
-    const auto debug = dwarf::DebugInfo::parse(as_bytes(image));
+    const auto debug = DebugInfo::parse(as_bytes(image));
     REQUIRE(debug);
     const auto found = dwarf::line_addresses(*debug, "a.c", 5, anywhere);
     CHECK_FALSE(found);
     CHECK(debug->warnings().size() == 1);
   }
 }
+
+} // namespace uprobectl::dwarf

@@ -5,7 +5,8 @@
 
 #include <catch2/catch.hpp>
 
-using namespace uprobectl;
+namespace uprobectl::dwarf {
+
 using namespace uprobectl::test;
 using namespace llvm::dwarf;
 
@@ -24,7 +25,7 @@ Counts count(const std::string& info, const Data& abbrev,
                          {".debug_line_str", strings},
                          {".debug_str_offsets", string_offsets}},
                         abbrev.order == ByteOrder::little ? "ELFDATA2LSB" : "ELFDATA2MSB");
-  const auto debug = dwarf::DebugInfo::parse(std::as_bytes(std::span(image)));
+  const auto debug = DebugInfo::parse(std::as_bytes(std::span(image)));
   REQUIRE(debug);
   const auto counts = dwarf::count_inlined(*debug, asked);
   REQUIRE(counts);
@@ -248,7 +249,7 @@ TEST_CASE("entries that would take unbounded work are given up") {
 TEST_CASE(
     "an inlined instance has its entry, the function with the code and the line of the call") {
   const std::string image = inlining_elf();
-  const auto debug = dwarf::DebugInfo::parse(std::as_bytes(std::span(image)));
+  const auto debug = DebugInfo::parse(std::as_bytes(std::span(image)));
   REQUIRE(debug);
   const auto functions = dwarf::find_inlined(*debug, [](std::string_view) { return true; });
   REQUIRE(functions);
@@ -256,7 +257,7 @@ TEST_CASE(
   CHECK((*functions)[0].name == "_Z4tinyi");
   CHECK((*functions)[1].name == "_Z6middlei");
   REQUIRE((*functions)[0].instances.size() == 1);
-  const dwarf::InlinedInstance& tiny = (*functions)[0].instances[0];
+  const InlinedInstance& tiny = (*functions)[0].instances[0];
   CHECK(tiny.entry.value == 0x1014);
   REQUIRE(tiny.code.size() == 1);
   CHECK(tiny.code[0].address.value + tiny.code[0].size == 0x1018);
@@ -265,3 +266,5 @@ TEST_CASE(
   CHECK(tiny.call_file == "/src/engine.cpp");
   CHECK(tiny.call_line == 22);
 }
+
+} // namespace uprobectl::dwarf

@@ -5,8 +5,7 @@
 
 #include <catch2/catch.hpp>
 
-using namespace uprobectl;
-using namespace uprobectl::dwarf;
+namespace uprobectl::dwarf {
 
 namespace {
 
@@ -146,3 +145,5 @@ TEST_CASE("Damaged and unsupported expressions have a reason") {
   CHECK(evaluate(std::as_bytes(std::span(long_one)), ByteOrder::little, at_entry(), SampleData())
             .problem == "its location is too long");
 }
+
+} // namespace uprobectl::dwarf

@@ -5,7 +5,8 @@
 
 #include <catch2/catch.hpp>
 
-using namespace uprobectl;
+namespace uprobectl::dwarf {
+
 using namespace uprobectl::test;
 using namespace llvm::dwarf;
 
@@ -34,7 +35,7 @@ Found find_types(const Data& types, const std::vector<std::string>& names) {
   const Data abbrev = abbreviations();
   const std::string image =
       elf_with_sections({{".debug_info", info}, {".debug_abbrev", abbrev.bytes}});
-  const auto debug = dwarf::DebugInfo::parse(std::as_bytes(std::span(image)));
+  const auto debug = DebugInfo::parse(std::as_bytes(std::span(image)));
   REQUIRE(debug);
   return dwarf::find_typedefs(*debug, names);
 }
@@ -63,3 +64,5 @@ TEST_CASE("typedefs of themselves, and of what is outside of the section, are no
   const Found found = find_types(entries, {"Loop", "Lost", "Deep"});
   CHECK(found.empty());
 }
+
+} // namespace uprobectl::dwarf

@@ -9,8 +9,8 @@
 
 #include <catch2/catch.hpp>
 
-using namespace uprobectl;
-using namespace uprobectl::dwarf;
+namespace uprobectl::dwarf {
+
 using namespace uprobectl::test;
 using namespace llvm::dwarf;
 
@@ -541,3 +541,5 @@ TEST_CASE("Entries with many attributes that take no bytes are not read") {
   CHECK_FALSE(describe_function(*parsed, {.address = {0x1000}}));
   CHECK(has_warning(*parsed, "is damaged"));
 }
+
+} // namespace uprobectl::dwarf

@@ -8,7 +8,7 @@
 #include <map>
 #include <sstream>
 
-using namespace uprobectl;
+namespace uprobectl::elf {
 
 namespace {
 
@@ -37,15 +37,14 @@ std::vector<Row> read_rows(const std::string& path) {
   return rows;
 }
 
-std::map<std::string, elf::Image> open_entries(const std::string& apk,
-                                               const std::vector<Row>& rows) {
+std::map<std::string, Image> open_entries(const std::string& apk, const std::vector<Row>& rows) {
   auto mapped = MappedFile::open(apk);
   REQUIRE(mapped);
   const auto file = std::make_shared<const MappedFile>(std::move(*mapped));
-  std::map<std::string, elf::Image> images;
+  std::map<std::string, Image> images;
   for (const Row& row : rows) {
     if (images.contains(row.entry)) continue;
-    auto image = elf::Image::open(file, {apk, row.entry});
+    auto image = Image::open(file, {apk, row.entry});
     REQUIRE(image);
     images.emplace(row.entry, std::move(*image));
   }
@@ -68,8 +67,8 @@ TEST_CASE("every function of four libraries in a real APK has the golden offset"
 
   for (const Row& row : rows) {
     INFO(row.entry << " " << row.name);
-    const elf::Image& image = images.at(row.entry);
-    const auto symbols = find_by_name(image, row.name);
+    const Image& image = images.at(row.entry);
+    const auto symbols = symbols::find_by_name(image, row.name);
     REQUIRE(symbols);
     REQUIRE(symbols->size() == 1);
     const auto offset = image.to_image(symbols->front().address);
@@ -83,8 +82,8 @@ TEST_CASE("every function of four libraries in a real APK has the golden offset"
   std::size_t listed = 0;
   for (const auto& [entry, image] : images)
     listed += static_cast<std::size_t>(
-        std::ranges::count_if(*list_symbols(image, {}), [](const elf::Symbol& symbol) {
-          return symbol_kind(symbol) == SymbolKind::function;
+        std::ranges::count_if(*symbols::list_symbols(image, {}), [](const Symbol& symbol) {
+          return symbols::symbol_kind(symbol) == symbols::SymbolKind::function;
         }));
   CHECK(listed == rows.size());
 }
@@ -96,13 +95,15 @@ TEST_CASE("a deflated library in a real APK cannot be opened as an image") {
     return;
   }
   const std::string apk = std::string(folder) + "/apk/deflated-4-abis.apk";
-  const auto image = elf::Image::open({apk, "lib/arm64-v8a/libgame.so"});
+  const auto image = Image::open({apk, "lib/arm64-v8a/libgame.so"});
   REQUIRE_FALSE(image);
   CHECK(image.error().kind == ErrorKind::compressed);
   CHECK(image.error().message.starts_with(apk + "!/lib/"));
 
-  const auto whole = elf::Image::open({apk, std::nullopt});
+  const auto whole = Image::open({apk, std::nullopt});
   REQUIRE_FALSE(whole);
   CHECK(whole.error().kind == ErrorKind::not_elf);
   CHECK(whole.error().message == apk + ": an archive, not an ELF file");
 }
+
+} // namespace uprobectl::elf

@@ -5,17 +5,18 @@
 
 #include <catch2/catch.hpp>
 
-using namespace uprobectl;
+namespace uprobectl::elf {
+
 using namespace uprobectl::test;
 
 namespace {
 
 // Returns the result of a search for the symbols of a library in the folder. The system's folder is
 // searched, too.
-elf::DebugReport search(const Folder& folder, const Stripped& what,
-                        const std::vector<std::string>& paths = {}) {
+DebugReport search(const Folder& folder, const Stripped& what,
+                   const std::vector<std::string>& paths = {}) {
   const auto path = folder.put("app/libfoo.so", stripped_elf(what));
-  auto image = elf::Image::open({path, std::nullopt});
+  auto image = Image::open({path, std::nullopt});
   REQUIRE(image);
   auto report = image->add_debug_file({.paths = paths, .system_folder = folder.path() + "/debug"});
   CHECK(image->debug_symbols().size() == (report.used ? 1 : 0));
@@ -192,13 +193,15 @@ TEST_CASE("a damaged entry of a ZIP of symbol files is named") {
 
 TEST_CASE("a debug file that was found for its symbols is not searched again") {
   const Folder folder;
-  auto image = elf::Image::open({folder.put("libf.so", stripped_elf({})), std::nullopt});
+  auto image = Image::open({folder.put("libf.so", stripped_elf({})), std::nullopt});
   REQUIRE(image);
   const std::string symbols = folder.put(".build-id/0a/1b2c3d4e.debug", symbols_elf());
-  const elf::DebugSearch where{.system_folder = folder.path()};
+  const DebugSearch where{.system_folder = folder.path()};
   REQUIRE(image->add_debug_file(where).used == symbols);
   std::filesystem::remove(symbols);
   const auto found = elf::find_debug_file(*image, where);
   REQUIRE(found);
   CHECK(found->source == symbols);
 }
+
+} // namespace uprobectl::elf

@@ -3,7 +3,8 @@
 
 #include <catch2/catch.hpp>
 
-using namespace uprobectl;
+namespace uprobectl::elf {
+
 using namespace uprobectl::test;
 
 TEST_CASE("addresses become offsets through the segments, not through sections") {
@@ -48,7 +49,7 @@ TEST_CASE("where segments overlap the first in the table counts") {
 
 TEST_CASE("the offset of an image in its file is added once, by to_file") {
   const std::string bytes = sample_elf();
-  const auto image = elf::Image::parse(as_bytes(bytes), {0x10000});
+  const auto image = Image::parse(as_bytes(bytes), {0x10000});
   REQUIRE(image);
   CHECK(image->to_file(*image->to_image({0x201010}))->value == 0x11010);
 }
@@ -118,3 +119,5 @@ TEST_CASE("a file whose code is NOBITS is debug data") {
 TEST_CASE("a file with loadable symbols is not debug data with any sections") {
   CHECK_FALSE(parse_image(debug_file(true, "SHT_NOBITS")).is_debug_file());
 }
+
+} // namespace uprobectl::elf

@@ -4,7 +4,8 @@
 
 #include <catch2/catch.hpp>
 
-using namespace uprobectl;
+namespace uprobectl::elf {
+
 using namespace uprobectl::test;
 
 namespace {
@@ -17,25 +18,25 @@ ZipEntry library_entry() {
   return entry;
 }
 
-Result<elf::Image> open(const ZipEntry& entry, elf::Compressed compressed) {
+Result<Image> open(const ZipEntry& entry, Compressed compressed) {
   const Folder folder;
   const auto path = folder.put("x.apk", ZipFile{.entries = {entry}}.bytes());
   auto file = MappedFile::open(path);
   REQUIRE(file);
-  return elf::Image::open(std::make_shared<const MappedFile>(std::move(*file)), {path, entry.name},
-                          compressed);
+  return Image::open(std::make_shared<const MappedFile>(std::move(*file)), {path, entry.name},
+                     compressed);
 }
 
 } // namespace
 
 TEST_CASE("a compressed library is inflated on request only and has no file offset") {
   const auto entry = library_entry();
-  CHECK(open(entry, elf::Compressed::reject).error().kind == ErrorKind::compressed);
-  const auto image = open(entry, elf::Compressed::inflate);
+  CHECK(open(entry, Compressed::reject).error().kind == ErrorKind::compressed);
+  const auto image = open(entry, Compressed::inflate);
   REQUIRE(image);
   CHECK(image->is_inflated());
   CHECK(as_text(image->bytes()) == stripped_elf({}));
-  const elf::Segment& segment = image->segments().front();
+  const Segment& segment = image->segments().front();
   CHECK(image->to_image(segment.address) == segment.offset);
   CHECK_FALSE(image->to_file(segment.offset));
 }
@@ -44,10 +45,10 @@ TEST_CASE("a stored library keeps its file offset with extracted set") {
   ZipEntry entry = library_entry();
   entry.data = stripped_elf({});
   entry.method = 0;
-  const auto image = open(entry, elf::Compressed::inflate);
+  const auto image = open(entry, Compressed::inflate);
   REQUIRE(image);
   CHECK_FALSE(image->is_inflated());
-  const elf::Segment& segment = image->segments().front();
+  const Segment& segment = image->segments().front();
   CHECK(image->to_file(segment.offset) ==
         FileOffset{image->entry_data().value + segment.offset.value});
 }
@@ -55,17 +56,19 @@ TEST_CASE("a stored library keeps its file offset with extracted set") {
 TEST_CASE("an entry that cannot be inflated has a reason") {
   ZipEntry entry = library_entry();
   entry.flags = 9;
-  CHECK(open(entry, elf::Compressed::inflate).error().kind == ErrorKind::encrypted);
+  CHECK(open(entry, Compressed::inflate).error().kind == ErrorKind::encrypted);
   entry = library_entry();
   entry.method = 93;
-  CHECK(open(entry, elf::Compressed::inflate).error().kind == ErrorKind::unsupported);
+  CHECK(open(entry, Compressed::inflate).error().kind == ErrorKind::unsupported);
   entry = library_entry();
   entry.crc += 1;
-  CHECK(open(entry, elf::Compressed::inflate).error().kind == ErrorKind::corrupt);
+  CHECK(open(entry, Compressed::inflate).error().kind == ErrorKind::corrupt);
   entry = library_entry();
   entry.size = (512U << 20) + 1; // in the directory: nothing has been inflated yet
-  const Error error = open(entry, elf::Compressed::inflate).error();
+  const Error error = open(entry, Compressed::inflate).error();
   CHECK(error.kind == ErrorKind::unsupported);
   CHECK(error.message.ends_with("has 536870913 bytes uncompressed, at most 536870912 (512 "
                                 "MiB) are inflated"));
 }
+
+} // namespace uprobectl::elf

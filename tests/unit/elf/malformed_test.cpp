@@ -5,23 +5,24 @@
 #include <catch2/catch.hpp>
 #include <chrono>
 
-using namespace uprobectl;
+namespace uprobectl::elf {
+
 using namespace uprobectl::test;
 
 namespace {
 
 Error error_of(const std::string& bytes) {
-  const auto image = elf::Image::parse(as_bytes(bytes));
+  const auto image = Image::parse(as_bytes(bytes));
   REQUIRE_FALSE(image);
   return image.error();
 }
 
 // Asks everything; that nothing crashes is what counts.
 void ask_everything(const std::string& bytes) {
-  const auto image = elf::Image::parse(as_bytes(bytes));
+  const auto image = Image::parse(as_bytes(bytes));
   if (!image) return;
   (void)image->find_dynamic("v");
-  elf::Prefetch::dynamic(*image, std::vector<std::string_view>{"v", "f", "w"});
+  Prefetch::dynamic(*image, std::vector<std::string_view>{"v", "f", "w"});
   (void)image->build_id();
   (void)image->needed_libraries();
   for (const auto& table : {image->dynamic_symbols(), image->full_symbols()})
@@ -154,3 +155,5 @@ TEST_CASE("a .symtab that claims nonsense is corrupt") {
         ".symtab has its names in section 99, which is not a string table");
   CHECK(full(patched(good, symtab + 56, 23, 8)) == ".symtab has entries of 23 bytes, expected 24");
 }
+
+} // namespace uprobectl::elf

@@ -5,7 +5,7 @@
 #include <catch2/catch.hpp>
 #include <fmt/format.h>
 
-using namespace uprobectl;
+namespace uprobectl::elf {
 
 namespace {
 
@@ -20,7 +20,7 @@ std::vector<std::byte> bytes_of(std::string_view digits) {
 std::string packed(std::string_view digits, bool is_64bit = true, bool has_addends = true,
                    std::uint64_t max_count = 100) {
   const std::vector<std::byte> bytes = bytes_of(digits);
-  elf::PackedRelocations relocations(bytes, is_64bit, has_addends);
+  PackedRelocations relocations(bytes, is_64bit, has_addends);
   std::string text;
   while (const auto each = relocations.next(max_count)) {
     text += fmt::format("{:x}:{}:{}", each->address.value, each->symbol, each->type);
@@ -64,3 +64,5 @@ TEST_CASE("damaged packed relocations end where they are damaged") {
   CHECK(packed("41505332ffffffff0700ffffffff07030808", true, true, 3) ==
         "8:0:8+0 10:0:8+0 18:0:8+0 "); // a few bytes stand for 2^31
 }
+
+} // namespace uprobectl::elf

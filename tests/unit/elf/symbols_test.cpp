@@ -4,12 +4,13 @@
 #include <catch2/catch.hpp>
 #include <fmt/format.h>
 
-using namespace uprobectl;
+namespace uprobectl::elf {
+
 using namespace uprobectl::test;
 
 namespace {
 
-std::vector<std::uint64_t> addresses(const Result<std::vector<elf::Symbol>>& symbols) {
+std::vector<std::uint64_t> addresses(const Result<std::vector<Symbol>>& symbols) {
   REQUIRE(symbols);
   std::vector<std::uint64_t> result;
   for (const auto& symbol : *symbols) result.push_back(symbol.address.value);
@@ -80,13 +81,13 @@ TEST_CASE("a symbol's version says whether it is the default") {
 TEST_CASE("type, binding and size are as recorded") {
   const std::string bytes = sample_elf();
   const auto table = *parse_image(bytes).dynamic_symbols();
-  CHECK(table.at(2)->type == elf::SymbolType::function);
+  CHECK(table.at(2)->type == SymbolType::function);
   CHECK(table.at(2)->size == 0x10);
-  CHECK(table.at(2)->binding == elf::Binding::global);
-  CHECK(table.at(7)->type == elf::SymbolType::ifunc);
-  CHECK(table.at(8)->type == elf::SymbolType::none);
-  CHECK(table.at(9)->type == elf::SymbolType::object);
-  CHECK(table.at(10)->binding == elf::Binding::weak);
+  CHECK(table.at(2)->binding == Binding::global);
+  CHECK(table.at(7)->type == SymbolType::ifunc);
+  CHECK(table.at(8)->type == SymbolType::none);
+  CHECK(table.at(9)->type == SymbolType::object);
+  CHECK(table.at(10)->binding == Binding::weak);
   CHECK_FALSE(table.at(1)->defined);
   CHECK_FALSE(table.at(12));
 }
@@ -135,14 +136,14 @@ TEST_CASE("versions written into .symtab names are split off") {
     for (std::uint32_t i = 1; i < table.size(); ++i)
       if (const auto symbol = table.at(i); symbol && symbol->name == name) return *symbol;
     FAIL("no symbol " << name);
-    return elf::Symbol{};
+    return Symbol{};
   };
   CHECK(named("old").version->name == "V1");
   CHECK_FALSE(named("old").version->is_default);
   CHECK(named("new").version->name == "V2");
   CHECK(named("new").version->is_default);
   CHECK(named("absolute").absolute);
-  CHECK(named("twice").binding == elf::Binding::local);
+  CHECK(named("twice").binding == Binding::local);
 }
 
 TEST_CASE("64-bit S/390 has hash words of eight bytes") {
@@ -164,3 +165,5 @@ TEST_CASE("imports are found if the hash table is empty") {
   CHECK(image.dynamic_symbols()->size() == 12);
   CHECK_FALSE(image.find_dynamic("malloc")->at(0).defined);
 }
+
+} // namespace uprobectl::elf

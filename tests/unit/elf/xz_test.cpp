@@ -4,7 +4,8 @@
 
 #include <catch2/catch.hpp>
 
-using namespace uprobectl;
+namespace uprobectl::elf {
+
 using namespace uprobectl::test;
 
 namespace {
@@ -18,7 +19,7 @@ std::string noise(std::size_t size) {
   return text;
 }
 
-Error error_of(const std::string& data, const elf::XzLimits& limits = {}) {
+Error error_of(const std::string& data, const XzLimits& limits = {}) {
   const auto result = elf::decode_xz(as_bytes(data), limits);
   REQUIRE_FALSE(result);
   return result.error();
@@ -71,3 +72,5 @@ TEST_CASE("xz data that needs a dictionary beyond the memory limit is refused") 
   CHECK(error.kind == ErrorKind::unsupported);
   CHECK(error.message == "xz data needs more than 8 MiB to be decompressed");
 }
+
+} // namespace uprobectl::elf

@@ -4,7 +4,8 @@
 #include <array>
 #include <catch2/catch.hpp>
 
-using namespace uprobectl;
+namespace uprobectl::events {
+
 using Kind = ArgumentSource::Kind;
 
 namespace {
@@ -255,3 +256,5 @@ TEST_CASE("what is summed up is a value, or the product of two") {
     CHECK_FALSE(parse_summed_value(text));
   }
 }
+
+} // namespace uprobectl::events

@@ -4,7 +4,7 @@
 #include <catch2/catch.hpp>
 #include <fmt/format.h>
 
-using namespace uprobectl;
+namespace uprobectl::events {
 
 namespace {
 
@@ -132,13 +132,13 @@ TEST_CASE("a call of __cxa_throw tells what an exception has left") {
   CallTree tree;
   tree.add(ends);
   const auto named = [](const char* symbol) {
-    ProbePoint point;
+    resolve::ProbePoint point;
     point.symbol = symbol;
     return point;
   };
-  const ProbePoint raises = named("__cxa_throw");
-  const ProbePoint begins = named("_Unwind_RaiseException");
-  const ProbePoint resumes = named("_Unwind_Resume");
+  const resolve::ProbePoint raises = named("__cxa_throw");
+  const resolve::ProbePoint begins = named("_Unwind_RaiseException");
+  const resolve::ProbePoint resumes = named("_Unwind_Resume");
   std::uint64_t clock = 0;
   const auto hit = [&](EventKind kind, char probe, std::uint64_t below) {
     Event event{.time_ns = clock += 10, .pid = 1, .tid = 1};
@@ -435,3 +435,5 @@ TEST_CASE("what is open at the end of a run is closed, the inner calls first") {
   CHECK(lines.all[0].starts_with("  } b ended"));
   CHECK(lines.all[1].starts_with("} a ended"));
 }
+
+} // namespace uprobectl::events

@@ -6,7 +6,7 @@
 #include <array>
 #include <catch2/catch.hpp>
 
-using namespace uprobectl;
+namespace uprobectl::events {
 
 namespace {
 
@@ -34,15 +34,15 @@ void put_head(std::string& bytes, std::uint64_t address, std::uint32_t size,
 }
 
 // The point of a function of that size.
-std::vector<ProbePoint> one_function(std::uint64_t size = 16) {
-  std::vector<ProbePoint> points(1);
+std::vector<resolve::ProbePoint> one_function(std::uint64_t size = 16) {
+  std::vector<resolve::ProbePoint> points(1);
   points[0].symbol = "f";
   points[0].size = size;
   return points;
 }
 
-CapturePlan plan_with(StackWalk walk, std::span<const ProbePoint> points, CodeAbi facts = {},
-                      return_instance_layout returns = {}) {
+CapturePlan plan_with(StackWalk walk, std::span<const resolve::ProbePoint> points,
+                      CodeAbi facts = {}, return_instance_layout returns = {}) {
   CaptureSpec inspection;
   inspection.stack = walk;
   inspection.stack_bytes = 256;
@@ -70,7 +70,7 @@ void put_returns(std::string& bytes, std::uint64_t count,
 } // namespace
 
 TEST_CASE("a record has the registers and as much of the stack as could be copied") {
-  const std::vector<ProbePoint> points = one_function();
+  const std::vector<resolve::ProbePoint> points = one_function();
   const CapturePlan plan = plan_with(StackWalk::frame_data, points);
   std::string bytes = record_of(RECORD_ENTRY);
   put_head(bytes, 0x7ffd00001000, 5, 0, 0);
@@ -88,7 +88,7 @@ TEST_CASE("a record has the registers and as much of the stack as could be copie
 }
 
 TEST_CASE("at a return the popped return address is restored below the stack") {
-  const std::vector<ProbePoint> points = one_function();
+  const std::vector<resolve::ProbePoint> points = one_function();
   const CapturePlan plan = plan_with(StackWalk::frame_data, points);
   std::string bytes = record_of(RECORD_CALL);
   put_head(bytes, 0x7ffd00000ff8, 4, 1, 0x0000726c6c6163); // "callr"
@@ -101,7 +101,7 @@ TEST_CASE("at a return the popped return address is restored below the stack") {
 }
 
 TEST_CASE("a size beyond the record's end is clipped, a record without header has no stack") {
-  const std::vector<ProbePoint> points = one_function();
+  const std::vector<resolve::ProbePoint> points = one_function();
   const CapturePlan plan = plan_with(StackWalk::frame_data, points);
   std::string bytes = record_of(RECORD_RETURN);
   CHECK_FALSE(plan.decode_stack(as_bytes(bytes)));
@@ -115,7 +115,7 @@ TEST_CASE("a size beyond the record's end is clipped, a record without header ha
 }
 
 TEST_CASE("copied stacks follow the part of a record kept in maps, walked ones are inside") {
-  const std::vector<ProbePoint> points = one_function();
+  const std::vector<resolve::ProbePoint> points = one_function();
   const auto fixed = static_cast<std::uint32_t>(64 + 48 + register_names().size() * 8);
   const builtin_settings copied = plan_with(StackWalk::frame_data, points).settings();
   CHECK((copied.flags & (COPY_STACK | AT_FUNCTION_START)) == (COPY_STACK | AT_FUNCTION_START));
@@ -130,8 +130,8 @@ TEST_CASE("copied stacks follow the part of a record kept in maps, walked ones a
 }
 
 TEST_CASE("the top of the stack is the caller only at a known function start") {
-  const auto begins = [](ProbePoint point, bool on_return) {
-    const std::vector<ProbePoint> points = {std::move(point)};
+  const auto begins = [](resolve::ProbePoint point, bool on_return) {
+    const std::vector<resolve::ProbePoint> points = {std::move(point)};
     CaptureSpec inspection;
     inspection.stack = StackWalk::frame_data;
     inspection.on_return = on_return;
@@ -139,19 +139,19 @@ TEST_CASE("the top of the stack is the caller only at a known function start") {
     REQUIRE(plan);
     return (plan->settings().flags & AT_FUNCTION_START) != 0;
   };
-  const ProbePoint function = one_function().front();
-  ProbePoint inside = function;
+  const resolve::ProbePoint function = one_function().front();
+  resolve::ProbePoint inside = function;
   inside.symbol_offset = 4;
-  ProbePoint cold = function;
+  resolve::ProbePoint cold = function;
   cold.symbol = "f.cold";
   CHECK(begins(function, false));
   CHECK_FALSE(begins(inside, false));
   CHECK_FALSE(begins(cold, false));
-  CHECK_FALSE(begins(ProbePoint(), false));            // a number in a stripped file
+  CHECK_FALSE(begins(resolve::ProbePoint(), false));   // a number in a stripped file
   CHECK_FALSE(begins(one_function(0).front(), false)); // a label
-  CHECK(begins(ProbePoint(), true));                   // a return probe there says that it begins
+  CHECK(begins(resolve::ProbePoint(), true));          // a return probe there says that it begins
   // Call frame information says that the function has no frame yet.
-  const std::vector<ProbePoint> points = {inside};
+  const std::vector<resolve::ProbePoint> points = {inside};
   std::vector<CapturePoint> early = capture_points(points);
   early.front().has_return_address = true;
   CaptureSpec walk;
@@ -162,7 +162,7 @@ TEST_CASE("the top of the stack is the caller only at a known function start") {
 }
 
 TEST_CASE("a run without stacks has no room for them") {
-  const std::vector<ProbePoint> points = one_function();
+  const std::vector<resolve::ProbePoint> points = one_function();
   const builtin_settings none = plan_with(StackWalk::none, points).settings();
   CHECK(none.stack_offset == 0);
   CHECK(none.record_size == 64 + 48);
@@ -172,7 +172,7 @@ TEST_CASE("a run without stacks has no room for them") {
 
 #if defined(__x86_64__)
 TEST_CASE("stacks of 32-bit code are not copied and have a reason") {
-  const std::vector<ProbePoint> points = one_function();
+  const std::vector<resolve::ProbePoint> points = one_function();
   const CapturePlan plan =
       plan_with(StackWalk::frame_data, points, {.kind = CodeKind::native_32, .strings = {}});
   CHECK((plan.settings().flags & COPY_STACK) == 0);
@@ -184,14 +184,15 @@ TEST_CASE("stacks of 32-bit code are not copied and have a reason") {
 TEST_CASE("walked frames end at 0, have no tags, and get the caller that the kernel has missed") {
   using Frames = std::vector<std::uint64_t>;
   const Frames walked = {0x0b00007f00001000, 0x7f00003000, 0, 0x7f00004000};
-  CHECK(walked_frames(walked, 0) == Frames{0x7f00001000, 0x7f00003000});
-  CHECK(walked_frames(walked, 0x7f00002000) == Frames{0x7f00001000, 0x7f00002000, 0x7f00003000});
-  CHECK(walked_frames(walked, 0x7f00003000) == Frames{0x7f00001000, 0x7f00003000});
-  CHECK(walked_frames({}, 0x7f00002000).empty());
+  CHECK(bpf::walked_frames(walked, 0) == Frames{0x7f00001000, 0x7f00003000});
+  CHECK(bpf::walked_frames(walked, 0x7f00002000) ==
+        Frames{0x7f00001000, 0x7f00002000, 0x7f00003000});
+  CHECK(bpf::walked_frames(walked, 0x7f00003000) == Frames{0x7f00001000, 0x7f00003000});
+  CHECK(bpf::walked_frames({}, 0x7f00002000).empty());
 }
 
 TEST_CASE("a record has the addresses that frame pointers lead to") {
-  const std::vector<ProbePoint> points = one_function();
+  const std::vector<resolve::ProbePoint> points = one_function();
   const CapturePlan plan = plan_with(StackWalk::frame_pointers, points);
   std::string bytes = record_of(RECORD_ENTRY).substr(0, 64 + 48);
   put_head(bytes, 0x7ffd00001000, 16, 0, 0x2222);
@@ -206,7 +207,7 @@ TEST_CASE("a record has the addresses that frame pointers lead to") {
 
 TEST_CASE(
     "return addresses that have been replaced lie before the stack, where they are known of") {
-  const std::vector<ProbePoint> points = one_function();
+  const std::vector<resolve::ProbePoint> points = one_function();
   const auto fixed = static_cast<std::uint32_t>(64 + 48 + register_names().size() * 8);
   const CapturePlan plan = plan_with(StackWalk::frame_data, points, {}, some_layout);
   const builtin_settings& settings = plan.settings();
@@ -223,7 +224,7 @@ TEST_CASE(
 }
 
 TEST_CASE("a record has as many replaced return addresses as it says, and as it has room for") {
-  const std::vector<ProbePoint> points = one_function();
+  const std::vector<resolve::ProbePoint> points = one_function();
   const CapturePlan plan = plan_with(StackWalk::frame_data, points, {}, some_layout);
   const std::pair<std::uint64_t, std::uint64_t> returns[] = {{0x7ffd00001000, 0x1111},
                                                              {0x7ffd00002000, 0x2222}};
@@ -250,7 +251,7 @@ TEST_CASE("a record has as many replaced return addresses as it says, and as it 
 }
 
 TEST_CASE("a record that ends among its replaced return addresses has no stack") {
-  const std::vector<ProbePoint> points = one_function();
+  const std::vector<resolve::ProbePoint> points = one_function();
   const CapturePlan plan = plan_with(StackWalk::frame_data, points, {}, some_layout);
   std::string bytes = record_of(RECORD_ENTRY);
   put_returns(bytes, 64, {});
@@ -265,7 +266,7 @@ TEST_CASE("a record that ends among its replaced return addresses has no stack")
 }
 
 TEST_CASE("a call has the return address recorded at its entry") {
-  const std::vector<ProbePoint> points = one_function();
+  const std::vector<resolve::ProbePoint> points = one_function();
   for (const return_instance_layout& layout : {return_instance_layout{}, some_layout}) {
     const CapturePlan plan = plan_with(StackWalk::frame_data, points, {}, layout);
     std::string bytes = record_of(RECORD_CALL);
@@ -283,7 +284,7 @@ namespace {
 
 // A plan for calls with their longest wait, and a record of one: call_waits, then kept_wait with
 // the registers, replaced returns and 256 bytes of stack.
-CapturePlan plan_of_waits(std::span<const ProbePoint> points,
+CapturePlan plan_of_waits(std::span<const resolve::ProbePoint> points,
                           StackWalk walk = StackWalk::longest_wait) {
   CaptureSpec spec;
   spec.pair_calls = spec.tracks_waits = spec.tracks_causes = true;
@@ -323,7 +324,7 @@ std::string record_of_wait(std::uint64_t duration, std::uint32_t cause, std::uin
 } // namespace
 
 TEST_CASE("a call has the causes of its waits, and the longest with its stack") {
-  const std::vector<ProbePoint> points = one_function();
+  const std::vector<resolve::ProbePoint> points = one_function();
   const CapturePlan plan = plan_of_waits(points);
   const std::string bytes = record_of_wait(40, WAIT_SLEPT, 5);
   CHECK(plan.settings().record_size == bytes.size());
@@ -353,7 +354,7 @@ TEST_CASE("a call has the causes of its waits, and the longest with its stack") 
 }
 
 TEST_CASE("a wait of its own is an event of the function, and calls have no stack then") {
-  const std::vector<ProbePoint> points = one_function();
+  const std::vector<resolve::ProbePoint> points = one_function();
   const CapturePlan plan = plan_of_waits(points, StackWalk::each_wait);
   const auto record = [](std::uint64_t duration, std::uint32_t cause) {
     std::string bytes(64, '\0');
@@ -400,7 +401,7 @@ TEST_CASE("a wait of its own is an event of the function, and calls have no stac
 }
 
 TEST_CASE("a call without a wait has no stack, and what a record cannot have is refused") {
-  const std::vector<ProbePoint> points = one_function();
+  const std::vector<resolve::ProbePoint> points = one_function();
   const CapturePlan plan = plan_of_waits(points);
   const std::string none = record_of_wait(0, WAIT_SLEPT, 5);
   const auto event = plan.decode(as_bytes(none));
@@ -417,3 +418,5 @@ TEST_CASE("a call without a wait has no stack, and what a record cannot have is 
     CHECK_FALSE(plan.decode_stack(as_bytes(whole).first(size)));
   }
 }
+
+} // namespace uprobectl::events

@@ -5,32 +5,35 @@
 #include <cmath>
 #include <limits>
 
-using namespace uprobectl;
+namespace uprobectl::events {
+
 using namespace std::literals;
 using Catch::Matchers::Contains;
 using Decision = EventFilter::Decision;
 
 namespace {
 
-ValueType number(std::string name, unsigned bits, bool is_signed) {
+values::ValueType number(std::string name, unsigned bits, bool is_signed) {
   return {.name = std::move(name), .bits = bits, .is_signed = is_signed};
 }
 
-ValueType text(std::string name) { return {.use = ValueUse::text, .name = std::move(name)}; }
+values::ValueType text(std::string name) {
+  return {.use = values::ValueUse::text, .name = std::move(name)};
+}
 
 // take(int n, unsigned char small, float ratio, char* text, Item item, Color color, reg) -> short
 PointDescription point() {
-  auto color = std::make_shared<Enumeration>();
+  auto color = std::make_shared<values::Enumeration>();
   color->name = "shop::Color";
   color->enumerators = {{.name = "red", .value = -1}, {.name = "blue", .value = 7}};
-  ValueType color_type = number("shop::Color", 32, true);
+  values::ValueType color_type = number("shop::Color", 32, true);
   color_type.enumeration = color;
-  ValueType ratio{.name = "float", .bits = 32, .is_floating = true};
-  ValueType pointer = text("char*");
+  values::ValueType ratio{.name = "float", .bits = 32, .is_floating = true};
+  values::ValueType pointer = text("char*");
   pointer.is_address = true;
-  ValueType id = number("unsigned short", 16, false);
+  values::ValueType id = number("unsigned short", 16, false);
   id.member_name = "id";
-  ValueType item{.use = ValueUse::none, .name = "Item", .members = {id}};
+  values::ValueType item{.use = values::ValueUse::none, .name = "Item", .members = {id}};
   return {.values = {{.name = "n", .type = number("int", 32, true), .source = "arg0"},
                      {.name = "small", .type = number("unsigned char", 8, false)},
                      {.name = "ratio", .type = ratio},
@@ -42,7 +45,7 @@ PointDescription point() {
 }
 
 // An event with one value.
-Event entry(std::string_view name, Value value) {
+Event entry(std::string_view name, values::Value value) {
   Event event;
   event.has_arguments = true;
   event.pid = 7;
@@ -136,7 +139,7 @@ TEST_CASE("a condition on the rest of a text that was cut is not decided") {
   CHECK(holds("text == \"abc\"", whole));
   CHECK(holds("text ~ \"a?c\"", whole));
   CHECK_FALSE(holds("text == \"ab\"", whole));
-  const Event cut = entry("text", {Value::Cut{"abc"}});
+  const Event cut = entry("text", {values::Value::Cut{"abc"}});
   CHECK(decide("text ^= \"ab\"", cut) == Decision::holds);
   CHECK(decide("text == \"abc\"", cut) == Decision::undecided);
   CHECK(decide("text == \"b\"", cut) == Decision::fails);
@@ -146,26 +149,28 @@ TEST_CASE("a condition on the rest of a text that was cut is not decided") {
 }
 
 TEST_CASE("the address of a text is compared with NULL only") {
-  CHECK(holds("text == 0", entry("text", {Value::Pointer{0}})));
+  CHECK(holds("text == 0", entry("text", {values::Value::Pointer{0}})));
   CHECK(holds("text != 0", entry("text", {std::string()})));
-  CHECK(decide("text == \"a\"", entry("text", {Value::Pointer{0}})) == Decision::undecided);
+  CHECK(decide("text == \"a\"", entry("text", {values::Value::Pointer{0}})) == Decision::undecided);
   CHECK(holds("text > 0", entry("text", {std::string()})));
   CHECK_FALSE(holds("text < 0", entry("text", {std::string()})));
   CHECK_THAT(filter_error("text == 4096"), Contains("the address of a string is not saved"));
 }
 
 TEST_CASE("parts of values of events are compared") {
-  const Event event = entry("*item", {Value::Struct{{"id", {std::uint64_t{40000}}}}});
+  const Event event = entry("*item", {values::Value::Struct{{"id", {std::uint64_t{40000}}}}});
   CHECK(holds("item->id == 40000", event));
   CHECK(holds("(*item).id > 32767", event));
   CHECK_THAT(filter_error("item->name == 1"), Contains("'item->name' was not saved"));
   CHECK_THAT(filter_error("*item == 1"), Contains("only numbers can be compared or measured"));
-  ValueType numbers{
-      .use = ValueUse::none, .name = "short[4]", .size = 8, .element = {number("short", 16, true)}};
+  values::ValueType numbers{.use = values::ValueUse::none,
+                            .name = "short[4]",
+                            .size = 8,
+                            .element = {number("short", 16, true)}};
   numbers.element[0].size = 2;
   const PointDescription array{.values = {{.name = "numbers", .type = numbers}}};
-  Value::Array three = {{std::int64_t{1}}, {std::int64_t{2}}, {std::int64_t{3}}};
-  three.push_back({Value::More{}});
+  values::Value::Array three = {{std::int64_t{1}}, {std::int64_t{2}}, {std::int64_t{3}}};
+  three.push_back({values::Value::More{}});
   const Event elements = entry("numbers", {std::move(three)});
   CHECK(decide("numbers[2] == 3", elements, array) == Decision::holds);
   CHECK(decide("numbers[3] == 4", elements, array) == Decision::undecided);
@@ -178,12 +183,12 @@ TEST_CASE("parts of values of events are compared") {
   REQUIRE_FALSE(added);
   CHECK_THAT(added.error().message, Contains("short[4] has 4 elements"));
   CHECK(made->decide(elements) == Decision::fails);
-  const Event unread = entry("*item", {Value::Unreadable{"not resident"}});
+  const Event unread = entry("*item", {values::Value::Unreadable{"not resident"}});
   CHECK(decide("item->id == 1", unread) == Decision::undecided);
 }
 
 TEST_CASE("enumerators of events are numbers and names") {
-  const Event event = entry("color", {Value::Name{"blue", 7}});
+  const Event event = entry("color", {values::Value::Name{"blue", 7}});
   CHECK(holds("color == blue", event));
   CHECK(holds("color == shop::blue", event));
   CHECK(holds("color in {red, 7}", event));
@@ -283,3 +288,5 @@ TEST_CASE("failures and errno of saved calls are compared") {
   REQUIRE(!added);
   CHECK_THAT(added.error().message, Contains("'errno' was not saved"));
 }
+
+} // namespace uprobectl::events

@@ -5,7 +5,7 @@
 
 #include <catch2/catch.hpp>
 
-using namespace uprobectl;
+namespace uprobectl::events {
 
 namespace {
 
@@ -37,7 +37,7 @@ private:
   std::string bytes_;
 };
 
-CapturePlan plan_for(const CaptureSpec& inspection, std::span<const ProbePoint> points) {
+CapturePlan plan_for(const CaptureSpec& inspection, std::span<const resolve::ProbePoint> points) {
   auto plan = CapturePlan::make(inspection, capture_points(points));
   REQUIRE(plan);
   return std::move(*plan);
@@ -52,7 +52,7 @@ CaptureSpec typed(std::string_view arguments) {
 } // namespace
 
 TEST_CASE("an entry record becomes an event with six arguments") {
-  const std::vector<ProbePoint> points(2);
+  const std::vector<resolve::ProbePoint> points(2);
   const auto event = plan_for({}, points).decode(RawRecord(1, RECORD_ENTRY).six_values().bytes());
   REQUIRE(event);
   CHECK(event->time_ns == 1234567890123);
@@ -68,7 +68,7 @@ TEST_CASE("an entry record becomes an event with six arguments") {
 }
 
 TEST_CASE("a return record carries the return value and no arguments") {
-  const std::vector<ProbePoint> points(1);
+  const std::vector<resolve::ProbePoint> points(1);
   const auto event = plan_for({}, points).decode(RawRecord(0, RECORD_RETURN).six_values().bytes());
   REQUIRE(event);
   CHECK(event->kind == EventKind::on_return);
@@ -78,7 +78,7 @@ TEST_CASE("a return record carries the return value and no arguments") {
 }
 
 TEST_CASE("a tail call is a return without a value for all arguments") {
-  const std::vector<ProbePoint> points(1);
+  const std::vector<resolve::ProbePoint> points(1);
   const auto kind = RECORD_RETURN | LEFT_BY_TAIL_CALL << 16; // two numbers of 16 bits
   const auto plain = plan_for({}, points).decode(RawRecord(0, kind).six_values().bytes());
   REQUIRE(plain);
@@ -94,7 +94,7 @@ TEST_CASE("a tail call is a return without a value for all arguments") {
 }
 
 TEST_CASE("a paired call is a return with the arguments of its entry and a latency") {
-  const std::vector<ProbePoint> points(1);
+  const std::vector<resolve::ProbePoint> points(1);
   CaptureSpec inspection;
   inspection.pair_calls = true;
   const auto event =
@@ -107,7 +107,7 @@ TEST_CASE("a paired call is a return with the arguments of its entry and a laten
 }
 
 TEST_CASE("a record that is short or names an unknown probe is refused") {
-  const std::vector<ProbePoint> points(1);
+  const std::vector<resolve::ProbePoint> points(1);
   const CapturePlan plan = plan_for({}, points);
   const RawRecord whole = RawRecord(0, RECORD_ENTRY).six_values();
   CHECK(plan.decode(whole.bytes().first(111)).error().message ==
@@ -123,14 +123,14 @@ namespace {
 
 std::string shown(const ArgumentValue& argument) {
   std::string text;
-  append_text_value(text, argument);
+  output::append_text_value(text, argument);
   return text;
 }
 
 } // namespace
 
 TEST_CASE("typed arguments come in the requested order, integers read first") {
-  const std::vector<ProbePoint> points(1);
+  const std::vector<resolve::ProbePoint> points(1);
   CaptureSpec inspection = typed("path:str,flags:s32,ret:s64");
   inspection.max_string_bytes = 6;
   inspection.pair_calls = true;
@@ -151,7 +151,7 @@ TEST_CASE("typed arguments come in the requested order, integers read first") {
 }
 
 TEST_CASE("a string of exactly the maximum length is not truncated") {
-  const std::vector<ProbePoint> points(1);
+  const std::vector<resolve::ProbePoint> points(1);
   CaptureSpec inspection = typed("path:str");
   inspection.max_string_bytes = 6;
   RawRecord record(0, RECORD_ENTRY);
@@ -162,7 +162,7 @@ TEST_CASE("a string of exactly the maximum length is not truncated") {
 }
 
 TEST_CASE("an unreadable value has an error, not an empty text") {
-  const std::vector<ProbePoint> points(1);
+  const std::vector<resolve::ProbePoint> points(1);
   const CapturePlan plan = plan_for(typed("path:str,next:u32@arg0+4"), points);
   const auto decode = [&](std::uint64_t address) {
     RawRecord record(0, RECORD_ENTRY);
@@ -178,7 +178,7 @@ TEST_CASE("an unreadable value has an error, not an empty text") {
 }
 
 TEST_CASE("a number behind a null pointer is as a string there") {
-  const std::vector<ProbePoint> points(1);
+  const std::vector<resolve::ProbePoint> points(1);
   RawRecord record(0, RECORD_ENTRY);
   record.put(0xfffffffffffffff2, 8).put(0, 8).text("", 64); // -EFAULT
   const auto event = plan_for(typed("next:u32@arg0+0"), points).decode(record.bytes());
@@ -187,7 +187,7 @@ TEST_CASE("a number behind a null pointer is as a string there") {
 }
 
 TEST_CASE("unread memory of a mapped address was not resident") {
-  const std::vector<ProbePoint> points(1);
+  const std::vector<resolve::ProbePoint> points(1);
   CapturePlan plan = plan_for(typed("path:str"), points);
   plan.set_is_mapped([](std::uint32_t /*pid*/, std::uint64_t address, std::uint64_t /*time*/) {
     return address == 0x2000 || address == 0;
@@ -206,7 +206,7 @@ TEST_CASE("unread memory of a mapped address was not resident") {
 }
 
 TEST_CASE("a string that goes on in unread memory is shown up to there") {
-  const std::vector<ProbePoint> points(1);
+  const std::vector<resolve::ProbePoint> points(1);
   CaptureSpec inspection = typed("path:str");
   inspection.max_string_bytes = 6;
   const auto decode = [&](std::uint64_t status) {
@@ -221,7 +221,7 @@ TEST_CASE("a string that goes on in unread memory is shown up to there") {
 }
 
 TEST_CASE("a buffer has the length of its argument and reports a too long one") {
-  const std::vector<ProbePoint> points(1);
+  const std::vector<resolve::ProbePoint> points(1);
   CaptureSpec inspection = typed("data:buf[size],size:u64");
   inspection.max_string_bytes = 4;
   const CapturePlan plan = plan_for(inspection, points);
@@ -237,7 +237,7 @@ TEST_CASE("a buffer has the length of its argument and reports a too long one") 
 }
 
 TEST_CASE("a buffer with a negative length is an error, not the memory at its address") {
-  const std::vector<ProbePoint> points(1);
+  const std::vector<resolve::ProbePoint> points(1);
   const auto decode = [&](std::string_view arguments) {
     RawRecord record(0, RECORD_ENTRY);
     record.put(0, 8).put(0xffffffffffffffff, 8).put(4, 8).put(0x1000, 8).text("abcd", 8);
@@ -252,7 +252,7 @@ TEST_CASE("a buffer with a negative length is an error, not the memory at its ad
 }
 
 TEST_CASE("a buffer with an unreadable length is an error, not empty") {
-  const std::vector<ProbePoint> points(1);
+  const std::vector<resolve::ProbePoint> points(1);
   const CapturePlan plan = plan_for(typed("data:buf[size]@arg0,size:u32@arg1+8"), points);
   RawRecord record(0, RECORD_ENTRY);
   record.put(0xfffffffffffffff2, 8).put(8, 8); // size: -EFAULT
@@ -263,7 +263,7 @@ TEST_CASE("a buffer with an unreadable length is an error, not empty") {
 }
 
 TEST_CASE("registers follow the values") {
-  const std::vector<ProbePoint> points(1);
+  const std::vector<resolve::ProbePoint> points(1);
   CaptureSpec inspection;
   inspection.registers = true;
   RawRecord record(0, RECORD_ENTRY);
@@ -275,3 +275,5 @@ TEST_CASE("registers follow the values") {
   CHECK(event->registers.front() == 100);
   CHECK(event->registers.back() == 99 + register_names().size());
 }
+
+} // namespace uprobectl::events

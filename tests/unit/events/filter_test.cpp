@@ -10,7 +10,7 @@
 #include <cstring>
 #include <fnmatch.h>
 
-using namespace uprobectl;
+namespace uprobectl::events {
 
 namespace {
 
@@ -22,7 +22,7 @@ std::string error_of_filter(std::string_view text) {
 Result<CapturePlan> plan_with(std::string_view text, CaptureSpec capture = {},
                               const CaptureEnvironment& environment = {}) {
   capture.filter = *parse_filter(text);
-  const std::vector<ProbePoint> probed(1);
+  const std::vector<resolve::ProbePoint> probed(1);
   const std::vector<CapturePoint> points = capture_points(probed);
   return CapturePlan::make(capture, points, nullptr, environment);
 }
@@ -414,7 +414,7 @@ TEST_CASE("a pattern with too many states is refused") {
 namespace {
 
 // Looks a text up as the BPF program does.
-bool is_found(const FilterTables& tables, std::uint64_t state, std::string text) {
+bool is_found(const bpf::FilterTables& tables, std::uint64_t state, std::string text) {
   text += '\0';
   for (std::size_t at = 0; state >= PATTERN_START; at += TEXT_CHUNK) {
     text_chunk key{.bytes = {}, .state = state};
@@ -439,7 +439,7 @@ TEST_CASE("a large set of texts is looked up by chunks, others by a pattern") {
   for (const std::string& each : texts) list += ", \"" + each + '"';
   const auto plan = plan_with("arg0:str in {" + list.substr(2) + "} && arg1:str in {\"p\", \"q\"}");
   REQUIRE(plan);
-  const FilterTables& tables = plan->filters();
+  const bpf::FilterTables& tables = plan->filters();
   CHECK(tables.patterns.size() == 1);
   CHECK((plan->settings().filter_features & FILTERS_TEXT_SETS) != 0);
   CHECK((plan->settings().filter_features & FILTERS_TEXT) != 0);
@@ -466,10 +466,10 @@ TEST_CASE("sets of thousands of texts share a table, and a text that is too long
   };
   CaptureSpec capture;
   capture.filter = *parse_filter("arg0:str in @one && arg1:str in @other", read);
-  const std::vector<ProbePoint> probed(1);
+  const std::vector<resolve::ProbePoint> probed(1);
   const auto plan = CapturePlan::make(capture, capture_points(probed));
   REQUIRE(plan);
-  const FilterTables& tables = plan->filters();
+  const bpf::FilterTables& tables = plan->filters();
   CHECK(tables.text_chunks.size() == 60000);
   CHECK(tables.filters.at(0).terms[0].constant != tables.filters[0].terms[1].constant);
   CHECK(plan->settings().pattern_states == 0);
@@ -542,7 +542,7 @@ TEST_CASE("callers are compared by ==, != and in") {
 TEST_CASE("callers are compared with the return address") {
   CaptureSpec capture;
   capture.filter = *parse_filter("caller == f && caller != g");
-  std::vector<ProbePoint> probed(1);
+  std::vector<resolve::ProbePoint> probed(1);
   const auto plan_of = [&] { return CapturePlan::make(capture, capture_points(probed)); };
   CHECK_FALSE(plan_of()); // not known to be the start of a function
   probed[0].symbol = "h";
@@ -692,3 +692,5 @@ TEST_CASE("a number with a unit may have a fraction") {
   CHECK_FALSE(parse_filter("a == 18446744073709551615.5kB"));
   CHECK_FALSE(parse_filter("latency > 1.5minutes"));
 }
+
+} // namespace uprobectl::events

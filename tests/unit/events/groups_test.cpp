@@ -4,7 +4,7 @@
 
 #include <catch2/catch.hpp>
 
-using namespace uprobectl;
+namespace uprobectl::events {
 
 namespace {
 
@@ -71,3 +71,5 @@ TEST_CASE("strings of many values are shorter, so that a key holds them") {
 TEST_CASE("the average of measured values is that of signed numbers") {
   CHECK(average_of({.count = 3, .measured = 2, .sum = static_cast<record_u64>(-3)}) == -1.5);
 }
+
+} // namespace uprobectl::events

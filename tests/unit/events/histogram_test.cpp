@@ -4,13 +4,13 @@
 #include <catch2/catch.hpp>
 #include <numeric>
 
-using namespace uprobectl;
+namespace uprobectl::events {
 
 namespace {
 
 // The kernel's histogram of these numbers: buckets as bpf/record.h describes them in words.
-Histogram histogram_of(const std::vector<std::int64_t>& numbers) {
-  Histogram histogram{.count = numbers.size(), .buckets = {}};
+bpf::Histogram histogram_of(const std::vector<std::int64_t>& numbers) {
+  bpf::Histogram histogram{.count = numbers.size(), .buckets = {}};
   histogram.buckets.resize(HISTOGRAM_BUCKETS);
   histogram.min = *std::ranges::min_element(numbers);
   histogram.max = *std::ranges::max_element(numbers);
@@ -56,7 +56,7 @@ TEST_CASE("powers of two go from the first that has numbers to the last") {
 TEST_CASE("a percentile is within an eighth of the true one") {
   std::vector<std::int64_t> numbers(10000);
   std::iota(numbers.begin(), numbers.end(), 1);
-  const Histogram histogram = histogram_of(numbers);
+  const bpf::Histogram histogram = histogram_of(numbers);
   CHECK(percentile(histogram, 50) == Approx(5000).epsilon(0.125));
   CHECK(percentile(histogram, 99) == Approx(9900).epsilon(0.125));
   CHECK(percentile(histogram, 100) <= 10000);
@@ -70,15 +70,15 @@ TEST_CASE("percentiles lie between minimum and maximum") {
 }
 
 TEST_CASE("an interval has its own minimum and maximum") {
-  const Histogram before = histogram_of({100, 200, 300000});
-  Histogram now = before;
+  const bpf::Histogram before = histogram_of({100, 200, 300000});
+  bpf::Histogram now = before;
   for (const std::int64_t number : {1000, 1020}) {
-    const Histogram one = histogram_of({number});
+    const bpf::Histogram one = histogram_of({number});
     for (std::size_t i = 0; i < now.buckets.size(); ++i) now.buckets[i] += one.buckets[i];
     now.total += static_cast<std::uint64_t>(number);
     ++now.count;
   }
-  const Histogram difference = subtract(now, before);
+  const bpf::Histogram difference = subtract(now, before);
   CHECK(difference.count == 2);
   CHECK(difference.total == 2020);
   CHECK(difference.min == 896); // of the bucket [896, 1024)
@@ -89,12 +89,14 @@ TEST_CASE("an interval has its own minimum and maximum") {
 TEST_CASE("a number is added to the bucket that has it") {
   const std::vector<std::int64_t> numbers = {
       7, 0, 3, 4, 5, 8, 9, 10, 255, 256, 1023, 1024, 999'999'999, (std::int64_t{1} << 62) + 1};
-  Histogram added;
+  bpf::Histogram added;
   for (const std::int64_t number : numbers) add_number(added, number);
-  const Histogram expected = histogram_of(numbers);
+  const bpf::Histogram expected = histogram_of(numbers);
   CHECK(added.count == 14);
   CHECK(added.min == 0);
   CHECK(added.max == (std::int64_t{1} << 62) + 1);
   CHECK(added.total == expected.total);
   CHECK(added.buckets == expected.buckets);
 }
+
+} // namespace uprobectl::events

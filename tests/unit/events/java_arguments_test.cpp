@@ -5,12 +5,12 @@
 #include <catch2/catch.hpp>
 #include <fmt/format.h>
 
-using namespace uprobectl;
+namespace uprobectl::events {
 
 namespace {
 
 // "name:type@register" or "name:type@sp+N", as ART's compiler passes them.
-std::string placed(const JavaMethod& method, CodeKind kind = CodeKind::native) {
+std::string placed(const resolve::JavaMethod& method, CodeKind kind = CodeKind::native) {
   std::string text;
   for (const JavaArgument& argument : java_arguments(method, kind)) {
     if (!text.empty()) text += ' ';
@@ -25,12 +25,12 @@ std::string placed(const JavaMethod& method, CodeKind kind = CodeKind::native) {
   return text;
 }
 
-CapturePlan java_plan_of(const CaptureSpec& inspection, const JavaMethod& method,
+CapturePlan java_plan_of(const CaptureSpec& inspection, const resolve::JavaMethod& method,
                          CodeKind kind = CodeKind::native) {
-  std::vector<ProbePoint> points(1);
-  points[0].binary = std::make_shared<ProbedBinary>();
+  std::vector<resolve::ProbePoint> points(1);
+  points[0].binary = std::make_shared<resolve::ProbedBinary>();
   points[0].symbol = "int com.foo.Bar.baz()";
-  points[0].java = std::make_shared<JavaMethod>(method);
+  points[0].java = std::make_shared<resolve::JavaMethod>(method);
   auto plan = CapturePlan::make(inspection, capture_points(points, {.kind = kind, .strings = {}}));
   INFO((plan ? "" : plan.error().message));
   REQUIRE(plan);
@@ -40,16 +40,16 @@ CapturePlan java_plan_of(const CaptureSpec& inspection, const JavaMethod& method
 } // namespace
 
 TEST_CASE("parameters of every type are typed, references have 32 bits") {
-  const JavaMethod method{.return_type = "void",
-                          .parameters = {"boolean", "byte", "char", "short", "int"},
-                          .is_static = true};
+  const resolve::JavaMethod method{.return_type = "void",
+                                   .parameters = {"boolean", "byte", "char", "short", "int"},
+                                   .is_static = true};
 #if defined(__x86_64__)
   CHECK(placed(method) == "arg0:bool@rsi arg1:s8@rdx arg2:u16@rcx arg3:s16@r8 arg4:s32@r9");
 #else
   CHECK(placed(method) == "arg0:bool@x1 arg1:s8@x2 arg2:u16@x3 arg3:s16@x4 arg4:s32@x5");
 #endif
-  const JavaMethod references{.return_type = "void",
-                              .parameters = {"java.lang.String", "int[]", "com.foo.Bar"}};
+  const resolve::JavaMethod references{.return_type = "void",
+                                       .parameters = {"java.lang.String", "int[]", "com.foo.Bar"}};
 #if defined(__x86_64__)
   CHECK(placed(references) == "this:ptr@rsi arg0:jstring@rdx arg1:ptr@rcx arg2:ptr@r8");
 #else
@@ -60,8 +60,8 @@ TEST_CASE("parameters of every type are typed, references have 32 bits") {
 }
 
 TEST_CASE("stack parameters follow the slots of all earlier parameters") {
-  const JavaMethod method{.return_type = "void",
-                          .parameters = {"int", "long", "int", "int", "int", "long", "int"}};
+  const resolve::JavaMethod method{
+      .return_type = "void", .parameters = {"int", "long", "int", "int", "int", "long", "int"}};
   // Slots of 4 bytes: this 0, then 1, 2-3, 4, 5, 6, 7-8, 9, behind the 8 of the ArtMethod. On
   // x86-64 the return address lies before them.
 #if defined(__x86_64__)
@@ -74,7 +74,7 @@ TEST_CASE("stack parameters follow the slots of all earlier parameters") {
 }
 
 TEST_CASE("floating-point parameters take no integer register, but a location on the stack") {
-  JavaMethod method{
+  resolve::JavaMethod method{
       .return_type = "void", .parameters = {"float", "int", "double", "int"}, .is_static = true};
 #if defined(__x86_64__)
   CHECK(placed(method) == "arg0:f32@unreadable arg1:s32@rsi arg2:f64@unreadable arg3:s32@rdx");
@@ -98,7 +98,7 @@ TEST_CASE("each argument of 32-bit Java code is an error") {
 TEST_CASE("a method's plan reads its parameters, and its result at the return") {
   CaptureSpec inspection;
   inspection.pair_calls = true;
-  const JavaMethod method{
+  const resolve::JavaMethod method{
       .return_type = "boolean", .parameters = {"long", "java.lang.String"}, .is_static = true};
   const auto plan = java_plan_of(inspection, method);
   const capture_plan& made = plan.plans()[0];
@@ -118,7 +118,7 @@ TEST_CASE("a method's plan reads its parameters, and its result at the return") 
 TEST_CASE("a list for a method names this and its parameters") {
   CaptureSpec inspection;
   inspection.arguments.push_back(*parse_arguments("this:x32,id:s32,arg1:s32"));
-  const JavaMethod method{.return_type = "void", .parameters = {"int", "short"}};
+  const resolve::JavaMethod method{.return_type = "void", .parameters = {"int", "short"}};
   const auto plan = java_plan_of(inspection, method);
   const capture_plan& made = plan.plans()[0];
   const auto arguments = java_arguments(method, CodeKind::native);
@@ -130,7 +130,8 @@ TEST_CASE("a list for a method names this and its parameters") {
 }
 
 TEST_CASE("a method of many parameters is read as far as a record has room") {
-  const JavaMethod method{.return_type = "void", .parameters = std::vector<std::string>(36, "int")};
+  const resolve::JavaMethod method{.return_type = "void",
+                                   .parameters = std::vector<std::string>(36, "int")};
   const auto plan = java_plan_of({}, method);
   CHECK(plan.plans()[0].reading_count == 32);
   CHECK(plan.describe_problems(0) ==
@@ -173,18 +174,19 @@ TEST_CASE("a result has the size and the sign of the signature, as a parameter h
 }
 
 TEST_CASE("a result that no probe can read is refused, as a parameter is") {
-  const auto error_of = [](std::string_view list, const JavaMethod& method) {
+  const auto error_of = [](std::string_view list, const resolve::JavaMethod& method) {
     CaptureSpec inspection;
     inspection.pair_calls = true;
     inspection.arguments.push_back(*parse_arguments(list));
-    std::vector<ProbePoint> points(1);
+    std::vector<resolve::ProbePoint> points(1);
     points[0].symbol = "baz";
-    points[0].binary = std::make_shared<ProbedBinary>();
-    points[0].java = std::make_shared<JavaMethod>(method);
+    points[0].binary = std::make_shared<resolve::ProbedBinary>();
+    points[0].java = std::make_shared<resolve::JavaMethod>(method);
     const auto plan = CapturePlan::make(inspection, capture_points(points));
     return plan ? "no error" : plan.error().message;
   };
-  const JavaMethod method{.return_type = "float", .parameters = {"double"}, .is_static = true};
+  const resolve::JavaMethod method{
+      .return_type = "float", .parameters = {"double"}, .is_static = true};
   CHECK(error_of("x:x64@arg0", method) ==
         "baz: arg0: in a vector register, which a probe cannot read");
   CHECK(error_of("x:x64@ret", method) ==
@@ -193,11 +195,15 @@ TEST_CASE("a result that no probe can read is refused, as a parameter is") {
 }
 
 TEST_CASE("methods with different parameters get different plans") {
-  std::vector<ProbePoint> points(3);
-  for (ProbePoint& point : points) point.binary = std::make_shared<ProbedBinary>();
-  points[0].java = std::make_shared<JavaMethod>(JavaMethod{"void", {"int"}, false});
-  points[1].java = std::make_shared<JavaMethod>(JavaMethod{"void", {"int"}, true});
-  points[2].java = std::make_shared<JavaMethod>(JavaMethod{"void", {"int"}, false});
+  std::vector<resolve::ProbePoint> points(3);
+  for (resolve::ProbePoint& point : points)
+    point.binary = std::make_shared<resolve::ProbedBinary>();
+  points[0].java =
+      std::make_shared<resolve::JavaMethod>(resolve::JavaMethod{"void", {"int"}, false});
+  points[1].java =
+      std::make_shared<resolve::JavaMethod>(resolve::JavaMethod{"void", {"int"}, true});
+  points[2].java =
+      std::make_shared<resolve::JavaMethod>(resolve::JavaMethod{"void", {"int"}, false});
   const auto plan = CapturePlan::make({}, capture_points(points));
   REQUIRE(plan);
   CHECK(plans_of(*plan, 3) == std::vector<std::uint32_t>{0, 1, 0});
@@ -212,3 +218,5 @@ TEST_CASE("characters of Java strings become UTF-8") {
                                                       "A\xef\xbf\xbd");
   CHECK(utf16_to_utf8({}).empty());
 }
+
+} // namespace uprobectl::events

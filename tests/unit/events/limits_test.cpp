@@ -4,7 +4,8 @@
 
 #include <catch2/catch.hpp>
 
-using namespace uprobectl;
+namespace uprobectl::events {
+
 using namespace std::chrono_literals;
 
 namespace {
@@ -65,3 +66,5 @@ TEST_CASE("the message about a rate names the character") {
   CHECK(rate_text("5/sec") ==
         "invalid value '5/sec': expected nothing more, at character 4, before 'ec'" + example);
 }
+
+} // namespace uprobectl::events

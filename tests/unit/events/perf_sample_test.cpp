@@ -5,7 +5,7 @@
 
 #include <catch2/catch.hpp>
 
-using namespace uprobectl;
+namespace uprobectl::events {
 
 namespace {
 
@@ -31,8 +31,8 @@ private:
   std::string bytes_;
 };
 
-perf_event_attr event_with(const StackRequest& stack) {
-  perf_event_attr event = bpf_output_event();
+perf_event_attr event_with(const bpf::StackRequest& stack) {
+  perf_event_attr event = bpf::bpf_output_event();
   request_stack(event, stack);
   return event;
 }
@@ -47,7 +47,7 @@ constexpr const char* second_register = "x1";
 constexpr const char* eighth_register = "x7";
 #endif
 
-std::uint64_t register_named(const SenderContext& from, std::string_view name) {
+std::uint64_t register_named(const bpf::SenderContext& from, std::string_view name) {
   const auto names = register_names();
   for (std::size_t i = 0; i < names.size(); ++i)
     if (names[i] == name) return from.registers.at(i);
@@ -60,7 +60,7 @@ std::uint64_t register_named(const SenderContext& from, std::string_view name) {
 TEST_CASE("without stacks a sample is the program's record") {
   WrittenSample bytes;
   bytes.raw();
-  const auto sample = parse_perf_sample(bytes.bytes(), event_with({}));
+  const auto sample = bpf::parse_perf_sample(bytes.bytes(), event_with({}));
   REQUIRE(sample);
   CHECK(as_text(sample->raw) == "hello, perf!");
   CHECK_FALSE(sample->from);
@@ -71,7 +71,7 @@ TEST_CASE("a sample has its sender, registers by number, and the valid part of t
   bytes.sender().raw().u64(2);
   for (std::size_t i = 0; i < sampled_registers; ++i) bytes.u64(100 + i);
   bytes.u64(8).text("stack???").u64(5);
-  const auto sample = parse_perf_sample(bytes.bytes(), event_with({.bytes = 8}));
+  const auto sample = bpf::parse_perf_sample(bytes.bytes(), event_with({.bytes = 8}));
   REQUIRE(sample);
   CHECK(as_text(sample->raw) == "hello, perf!");
   REQUIRE(sample->from);
@@ -86,8 +86,8 @@ TEST_CASE("a sample has its sender, registers by number, and the valid part of t
 }
 
 TEST_CASE("a thread of the kernel has neither registers nor stack") {
-  const auto sample = parse_perf_sample(WrittenSample().sender().raw().u64(0).u64(0).bytes(),
-                                        event_with({.bytes = 4096}));
+  const auto sample = bpf::parse_perf_sample(WrittenSample().sender().raw().u64(0).u64(0).bytes(),
+                                             event_with({.bytes = 4096}));
   REQUIRE(sample);
   REQUIRE(sample->from);
   CHECK(sample->from->registers_abi == 0);
@@ -101,7 +101,7 @@ TEST_CASE("addresses of frame pointers exclude context markers") {
   for (std::size_t i = 0; i < sampled_registers; ++i) bytes.u64(100 + i);
   bytes.u64(8).text("caller!!").u64(8);
   const auto sample =
-      parse_perf_sample(bytes.bytes(), event_with({.bytes = 0, .frame_pointers = true}));
+      bpf::parse_perf_sample(bytes.bytes(), event_with({.bytes = 0, .frame_pointers = true}));
   REQUIRE(sample);
   REQUIRE(sample->from);
   CHECK(sample->from->walked);
@@ -117,14 +117,16 @@ TEST_CASE("a truncated sample is rejected") {
   for (std::size_t i = 0; i < sampled_registers; ++i) bytes.u64(i);
   bytes.u64(8).text("stackend").u64(8);
   const perf_event_attr event = event_with({.bytes = 8});
-  REQUIRE(parse_perf_sample(bytes.bytes(), event));
+  REQUIRE(bpf::parse_perf_sample(bytes.bytes(), event));
   for (std::size_t size = 0; size < bytes.size(); ++size)
-    CHECK_FALSE(parse_perf_sample(bytes.bytes().first(size), event));
+    CHECK_FALSE(bpf::parse_perf_sample(bytes.bytes().first(size), event));
 }
 
 TEST_CASE("an address count beyond the sample is rejected") {
   const auto sample =
-      parse_perf_sample(WrittenSample().sender().u64(~std::uint64_t{0} / 8 + 2).raw().bytes(),
-                        event_with({.bytes = 0, .frame_pointers = true}));
+      bpf::parse_perf_sample(WrittenSample().sender().u64(~std::uint64_t{0} / 8 + 2).raw().bytes(),
+                             event_with({.bytes = 0, .frame_pointers = true}));
   CHECK_FALSE(sample);
 }
+
+} // namespace uprobectl::events

@@ -5,20 +5,20 @@
 
 #include <catch2/catch.hpp>
 
-using namespace uprobectl;
+namespace uprobectl::events {
 
 namespace {
 
-Result<CapturePlan> plan_of(const CaptureSpec& inspection, std::span<const ProbePoint> points,
-                            CodeAbi facts = {}) {
+Result<CapturePlan> plan_of(const CaptureSpec& inspection,
+                            std::span<const resolve::ProbePoint> points, CodeAbi facts = {}) {
   return CapturePlan::make(inspection, capture_points(points, facts));
 }
 
-std::vector<ProbePoint> points_named(std::initializer_list<const char*> names) {
-  std::vector<ProbePoint> points;
+std::vector<resolve::ProbePoint> points_named(std::initializer_list<const char*> names) {
+  std::vector<resolve::ProbePoint> points;
   for (const char* const name : names) {
-    ProbePoint& point = points.emplace_back();
-    point.binary = std::make_shared<ProbedBinary>();
+    resolve::ProbePoint& point = points.emplace_back();
+    point.binary = std::make_shared<resolve::ProbedBinary>();
     point.request = name;
     point.symbol = name;
   }
@@ -105,7 +105,7 @@ TEST_CASE("stack arguments are refused inside a function, where the stack has mo
 
 TEST_CASE("an inlined call has no numbered arguments, but registers") {
   auto points = points_named({"f", "f"});
-  points[1].inlined_into = std::make_shared<InlinedInto>();
+  points[1].inlined_into = std::make_shared<resolve::InlinedInto>();
   CHECK(plan_of(typed({"first:s32"}), points).error().message ==
         "f (inlined): arg0 is in no fixed register at an inlined call");
   CaptureSpec filtered;
@@ -296,3 +296,5 @@ TEST_CASE("a run reads memory if a value or a condition is behind an address") {
   stacks.stack = StackWalk::caller; // the call has just stored the return address
   CHECK_FALSE(reads(stacks));
 }
+
+} // namespace uprobectl::events

@@ -7,7 +7,7 @@
 #include <catch2/catch.hpp>
 #include <list>
 
-using namespace uprobectl;
+namespace uprobectl::events {
 
 namespace {
 
@@ -181,7 +181,7 @@ TEST_CASE("the bytes of a point are limited to 512") {
 }
 
 TEST_CASE("a point with prepared readings has these instead of arguments, others keep theirs") {
-  std::vector<ProbePoint> probed(2);
+  std::vector<resolve::ProbePoint> probed(2);
   probed[0].symbol = "f";
   probed[1].symbol = "g";
   std::vector<CapturePoint> points = capture_points(probed);
@@ -222,7 +222,7 @@ TEST_CASE("a point with prepared readings has these instead of arguments, others
 }
 
 TEST_CASE("a record has the values of its phase") {
-  const std::vector<ProbePoint> probed(1);
+  const std::vector<resolve::ProbePoint> probed(1);
   std::vector<CapturePoint> points = capture_points(probed);
   reading returned = integer();
   returned.phase = PHASE_RETURN;
@@ -240,7 +240,7 @@ TEST_CASE("a record has the values of its phase") {
 }
 
 TEST_CASE("a buffer of elements is as long as their number, or their end, says") {
-  const std::vector<ProbePoint> probed(1);
+  const std::vector<resolve::ProbePoint> probed(1);
   std::vector<CapturePoint> points = capture_points(probed);
   reading elements = buffer(8);
   elements.length_from = 1;
@@ -271,7 +271,7 @@ TEST_CASE("a buffer of elements is as long as their number, or their end, says")
 }
 
 TEST_CASE("points with equal prepared readings share a plan") {
-  const std::vector<ProbePoint> probed(3);
+  const std::vector<resolve::ProbePoint> probed(3);
   std::vector<CapturePoint> points = capture_points(probed);
   for (CapturePoint& each : points) each.values = values_of({integer(1)});
   CHECK(plans_of(prepared_plan_of({}, points), 3) == std::vector<std::uint32_t>{0, 0, 0});
@@ -280,3 +280,5 @@ TEST_CASE("points with equal prepared readings share a plan") {
   CHECK(plans_of(plan, 3) == std::vector<std::uint32_t>{0, 1, 0});
   CHECK(plan.filters().filters.size() == 1);
 }
+
+} // namespace uprobectl::events

@@ -4,7 +4,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
-namespace uprobectl {
+namespace uprobectl::events {
 
 namespace {
 
@@ -21,8 +21,8 @@ RawArgument value_of(const ArgumentSpec& spec, std::uint64_t number) {
 }
 
 // "plain" if the presentation does not apply.
-std::string name_of(const Value& value) {
-  const auto* const name = std::get_if<Value::Name>(&value.value);
+std::string name_of(const values::Value& value) {
+  const auto* const name = std::get_if<values::Value::Name>(&value.value);
   return name != nullptr ? name->text : "plain";
 }
 
@@ -111,11 +111,11 @@ TEST_CASE("elements of arrays have the sign and size of their type") {
   value.bytes = std::string("\x01\x00\xfe\xff\x2c", 5); // the last one is not complete
   value.is_truncated = true;
   const auto shown = present(*spec.shown_as, value, 0);
-  const auto& elements = std::get<Value::Array>(shown.value);
+  const auto& elements = std::get<values::Value::Array>(shown.value);
   REQUIRE(elements.size() == 3);
   CHECK(std::get<std::int64_t>(elements[0].value) == 1);
   CHECK(std::get<std::int64_t>(elements[1].value) == -2);
-  CHECK(std::holds_alternative<Value::More>(elements[2].value));
+  CHECK(std::holds_alternative<values::Value::More>(elements[2].value));
 }
 
 TEST_CASE("a socket address that is cut is not shown as another") {
@@ -123,7 +123,7 @@ TEST_CASE("a socket address that is cut is not shown as another") {
   RawArgument value = value_of(spec, 0);
   value.bytes = std::string("\x02\x00\x1f\x90", 4);
   const auto shown = present(*spec.shown_as, value, 0);
-  CHECK(std::get<Value::Unreadable>(shown.value).reason == "too short");
+  CHECK(std::get<values::Value::Unreadable>(shown.value).reason == "too short");
 }
 
 TEST_CASE("a hexdump has 16 bytes in a row") {
@@ -155,4 +155,4 @@ TEST_CASE("braces with names may have commas and '='") {
   CHECK(error_text("a:u32[2000]") == "'u32[2000]': invalid length (expected 1 to 1024)");
 }
 
-} // namespace uprobectl
+} // namespace uprobectl::events

@@ -5,7 +5,7 @@
 
 #include <catch2/catch.hpp>
 
-using namespace uprobectl;
+namespace uprobectl::events {
 
 namespace {
 
@@ -265,7 +265,7 @@ constexpr KernelLayouts with_thread{.thread = {.address = 64, .robust_list = 72}
 Result<CapturePlan> plan_of_read(const CaptureSpec& capture,
                                  const KernelLayouts& layouts = with_thread) {
   const PrototypeTable table = table_of(read_prototype);
-  static ProbePoint point;
+  static resolve::ProbePoint point;
   point.symbol = "read";
   CapturePoint probed{.point = &point};
   const bool finds_errno = layouts.thread.address != 0;
@@ -381,3 +381,5 @@ TEST_CASE("a product multiplies by an earlier reading") {
   REQUIRE(!refused);
   CHECK(refused.error().message.find("it is an address") != std::string::npos);
 }
+
+} // namespace uprobectl::events

@@ -5,15 +5,15 @@
 
 #include <catch2/catch.hpp>
 
-using namespace uprobectl;
+namespace uprobectl::events {
 
 namespace {
 
-Event make_event(Value value, const ValueType* type = nullptr) {
+Event make_event(values::Value value, const values::ValueType* type = nullptr) {
   auto record = std::make_shared<UserRecord>();
   record->map = "events";
   record->value = std::move(value);
-  if (type != nullptr) record->value_type = std::make_shared<ValueType>(*type);
+  if (type != nullptr) record->value_type = std::make_shared<values::ValueType>(*type);
   Event event;
   event.kind = EventKind::record;
   event.record = std::move(record);
@@ -22,18 +22,19 @@ Event make_event(Value value, const ValueType* type = nullptr) {
 
 // {pid=42 delta=-5 big=2^64-1 ratio=1.5 comm="app" color=RED at={port=443 codes=[7 8]} raw=6162}
 Event make_record() {
-  Value::Struct at = {{"port", {std::uint64_t{443}}},
-                      {"codes", {Value::Array{{std::uint64_t{7}}, {std::uint64_t{8}}}}}};
-  Value::Struct members = {
+  values::Value::Struct at = {
+      {"port", {std::uint64_t{443}}},
+      {"codes", {values::Value::Array{{std::uint64_t{7}}, {std::uint64_t{8}}}}}};
+  values::Value::Struct members = {
       {"pid", {std::uint64_t{42}}},
       {"delta", {std::int64_t{-5}}},
       {"big", {UINT64_MAX}},
       {"ratio", {1.5}},
       {"comm", {std::string("app")}},
-      {"color", {Value::Name{"RED", 3}}},
+      {"color", {values::Value::Name{"RED", 3}}},
       {"at", {std::move(at)}},
-      {"", {Value::Struct{{"inside", {true}}}}},
-      {"raw", {Value::Raw{{std::byte{'a'}, std::byte{'b'}}}}},
+      {"", {values::Value::Struct{{"inside", {true}}}}},
+      {"raw", {values::Value::Raw{{std::byte{'a'}, std::byte{'b'}}}}},
   };
   return make_event({std::move(members)});
 }
@@ -79,12 +80,13 @@ TEST_CASE("texts and enumerators of records are compared") {
 }
 
 TEST_CASE("enumerators are numbers of the record's type, and what it cannot have is a problem") {
-  ValueType kind{.name = "kind", .bits = 32, .member_name = "kind"};
-  kind.enumeration = std::make_shared<Enumeration>(
-      Enumeration{.name = "kind", .enumerators = {{"OPEN", 1}, {"CLOSE", 4}}});
-  const ValueType type{.use = ValueUse::none, .name = "event", .members = {kind}};
-  const Event named = make_event({Value::Struct{{"kind", {Value::Name{"OPEN", 1}}}}}, &type);
-  Event unnamed = make_event({Value::Struct{{"kind", {std::uint64_t{9}}}}});
+  values::ValueType kind{.name = "kind", .bits = 32, .member_name = "kind"};
+  kind.enumeration = std::make_shared<values::Enumeration>(
+      values::Enumeration{.name = "kind", .enumerators = {{"OPEN", 1}, {"CLOSE", 4}}});
+  const values::ValueType type{.use = values::ValueUse::none, .name = "event", .members = {kind}};
+  const Event named =
+      make_event({values::Value::Struct{{"kind", {values::Value::Name{"OPEN", 1}}}}}, &type);
+  Event unnamed = make_event({values::Value::Struct{{"kind", {std::uint64_t{9}}}}});
   const auto record = std::make_shared<UserRecord>(*unnamed.record);
   record->value_type = named.record->value_type; // of all records of a map
   unnamed.record = record;
@@ -120,14 +122,15 @@ TEST_CASE("enumerators are numbers of the record's type, and what it cannot have
 }
 
 TEST_CASE("a comparison that is impossible with all types of records is an error") {
-  const auto event = [](std::string name, ValueType member) {
+  const auto event = [](std::string name, values::ValueType member) {
     member.member_name = "kind";
-    return ValueType{.use = ValueUse::none, .name = std::move(name), .members = {member}};
+    return values::ValueType{
+        .use = values::ValueUse::none, .name = std::move(name), .members = {member}};
   };
-  const ValueType number = event("one", {.name = "u32", .bits = 32});
-  const ValueType text = event("two", {.use = ValueUse::text, .name = "char[16]"});
-  const ValueType other{.use = ValueUse::none, .name = "three"};
-  const auto error_of = [](std::string_view condition, std::vector<ValueType> types) {
+  const values::ValueType number = event("one", {.name = "u32", .bits = 32});
+  const values::ValueType text = event("two", {.use = values::ValueUse::text, .name = "char[16]"});
+  const values::ValueType other{.use = values::ValueUse::none, .name = "three"};
+  const auto error_of = [](std::string_view condition, std::vector<values::ValueType> types) {
     auto filter = RecordFilter::make(*parse_filter(condition));
     REQUIRE(filter);
     const auto checked = filter->check(types);
@@ -145,24 +148,27 @@ TEST_CASE("a comparison that is impossible with all types of records is an error
 }
 
 TEST_CASE("a member that no type of records has is an error, and so is an element") {
-  const auto named = [](std::string_view name, ValueType member) {
+  const auto named = [](std::string_view name, values::ValueType member) {
     member.member_name = name;
     return member;
   };
-  const ValueType short_type{.name = "short", .bits = 16, .is_signed = true, .size = 2};
-  const ValueType numbers{
-      .use = ValueUse::none, .name = "an array", .size = 6, .element = {short_type}};
-  const ValueType open{.use = ValueUse::none, .name = "an array", .element = {short_type}};
-  const ValueType inner{.use = ValueUse::none, .members = {named("inside", short_type)}};
-  const ValueType point{
-      .use = ValueUse::none, .name = "point", .members = {named("x", short_type)}};
-  const ValueType one{.use = ValueUse::none,
-                      .name = "one",
-                      .members = {named("result", short_type), named("b", numbers),
-                                  named("open", open), inner, named("at", point)}};
-  const ValueType two{
-      .use = ValueUse::none, .name = "two", .members = {named("text", {.use = ValueUse::text})}};
-  const auto error_of = [](std::string_view condition, std::vector<ValueType> types) {
+  const values::ValueType short_type{.name = "short", .bits = 16, .is_signed = true, .size = 2};
+  const values::ValueType numbers{
+      .use = values::ValueUse::none, .name = "an array", .size = 6, .element = {short_type}};
+  const values::ValueType open{
+      .use = values::ValueUse::none, .name = "an array", .element = {short_type}};
+  const values::ValueType inner{.use = values::ValueUse::none,
+                                .members = {named("inside", short_type)}};
+  const values::ValueType point{
+      .use = values::ValueUse::none, .name = "point", .members = {named("x", short_type)}};
+  const values::ValueType one{.use = values::ValueUse::none,
+                              .name = "one",
+                              .members = {named("result", short_type), named("b", numbers),
+                                          named("open", open), inner, named("at", point)}};
+  const values::ValueType two{.use = values::ValueUse::none,
+                              .name = "two",
+                              .members = {named("text", {.use = values::ValueUse::text})}};
+  const auto error_of = [](std::string_view condition, std::vector<values::ValueType> types) {
     auto filter = RecordFilter::make(*parse_filter(condition));
     REQUIRE(filter);
     const auto checked = filter->check(types);
@@ -194,12 +200,12 @@ TEST_CASE("a member that no type of records has is an error, and so is an elemen
 }
 
 TEST_CASE("an element that no record had is known at the end") {
-  const ValueType number{.name = "u64"};
-  const ValueType codes{
-      .use = ValueUse::none, .name = "codes", .member_name = "codes", .element = {number}};
-  const ValueType type{.use = ValueUse::none, .name = "event", .members = {codes}};
-  const Event event =
-      make_event({Value::Struct{{"codes", {Value::Array{{std::uint64_t{7}}}}}}}, &type);
+  const values::ValueType number{.name = "u64"};
+  const values::ValueType codes{
+      .use = values::ValueUse::none, .name = "codes", .member_name = "codes", .element = {number}};
+  const values::ValueType type{.use = values::ValueUse::none, .name = "event", .members = {codes}};
+  const Event event = make_event(
+      {values::Value::Struct{{"codes", {values::Value::Array{{std::uint64_t{7}}}}}}}, &type);
   auto filter = RecordFilter::make(*parse_filter("codes[9] == 7 || codes[0] == 7"));
   REQUIRE(filter);
   CHECK(filter->holds(event));
@@ -207,9 +213,10 @@ TEST_CASE("an element that no record had is known at the end") {
 }
 
 TEST_CASE("what was sent is compared, not the form in which it is shown") {
-  const Event event = make_event({Value::Struct{{"address", {Value::Name{"127.0.0.1", {}}}}}});
+  const Event event =
+      make_event({values::Value::Struct{{"address", {values::Value::Name{"127.0.0.1", {}}}}}});
   const auto record = std::make_shared<UserRecord>(*event.record);
-  record->sent = Value{Value::Struct{{"address", {std::uint64_t{0x0100007f}}}}};
+  record->sent = values::Value{values::Value::Struct{{"address", {std::uint64_t{0x0100007f}}}}};
   Event shown = event;
   shown.record = record;
   CHECK(selects("address == 0x0100007f", shown));
@@ -239,7 +246,7 @@ TEST_CASE("a record that is not a structure is called value") {
 }
 
 TEST_CASE("the sender of a record counts where no member has the name") {
-  Event event = make_event({Value::Struct{{"x", {std::uint64_t{1}}}}});
+  Event event = make_event({values::Value::Struct{{"x", {std::uint64_t{1}}}}});
   CHECK_FALSE(selects("pid == 99", event)); // a ring buffer does not say
   event.time_ns = 5;
   event.pid = 99;
@@ -274,12 +281,12 @@ TEST_CASE("records are grouped by their members") {
 
 TEST_CASE("a product needs a record with both numbers") {
   const auto record_of = [](std::string_view first, std::string_view second) {
-    ValueType record{.use = ValueUse::none, .name = "record"};
+    values::ValueType record{.use = values::ValueUse::none, .name = "record"};
     for (const std::string_view name : {first, second})
       record.members.push_back({.name = "int", .bits = 32, .member_name = std::string(name)});
     return record;
   };
-  const std::vector<ValueType> types = {record_of("a", "b"), record_of("c", "errno")};
+  const std::vector<values::ValueType> types = {record_of("a", "b"), record_of("c", "errno")};
   CHECK(check_record_sum("--measure", *parse_summed_value("a*b"), types));
   CHECK(check_record_sum("--measure", *parse_summed_value("a*b"), {})); // not known before
   CHECK(check_record_sum("--measure", *parse_summed_value("c"), types));
@@ -290,3 +297,5 @@ TEST_CASE("a product needs a record with both numbers") {
   CHECK(check_record_groups(*parse_groups("comm,errno", {}), types)); // a member
   CHECK_FALSE(check_record_groups(*parse_groups("failed", {}), types));
 }
+
+} // namespace uprobectl::events

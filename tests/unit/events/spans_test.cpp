@@ -6,7 +6,7 @@
 #include <catch2/catch.hpp>
 #include <fmt/format.h>
 
-using namespace uprobectl;
+namespace uprobectl::events {
 
 namespace {
 
@@ -188,3 +188,5 @@ TEST_CASE("a condition on a span that cannot be split is refused") {
   CHECK(split_text("latency < 1").starts_with("no span is as short"));
   CHECK(split_text("to.errno == EAGAIN").starts_with("errno and the caller are compared only"));
 }
+
+} // namespace uprobectl::events

@@ -22,8 +22,8 @@
 #include <thread>
 #include <unistd.h>
 
-using namespace uprobectl;
-using namespace uprobectl::host;
+namespace uprobectl::host {
+
 using namespace std::string_literals;
 using test::TemporaryFolder;
 
@@ -155,7 +155,7 @@ TEST_CASE("files that the command line does not name are refused") {
   REQUIRE(files.add_data(7, "content"));
   files.end_file(7);
   CHECK_FALSE(files.finish());
-  CHECK(read_file(inside) == "content");
+  CHECK(output::read_file(inside) == "content");
   CHECK(result_of(FileOperation::read, "in") == 0);
   std::string sent;
   while (files.append_content(sent)) {
@@ -185,19 +185,19 @@ TEST_CASE("an updated file is replaced when the run has ended, or not at all") {
     CHECK(open(files, 2) == EBUSY); // each has a copy in memory
     REQUIRE(files.add_data(1, "{\"type\":\"match\"}\n"));
     CHECK_FALSE(files.finish()); // without its end
-    CHECK(read_file(path) == "old");
+    CHECK(output::read_file(path) == "old");
     files.end_file(1);
     files.drop_updates();
     CHECK_FALSE(files.finish());
-    CHECK(read_file(path) == "old");
+    CHECK(output::read_file(path) == "old");
   }
   HostFiles files(paths, inputs, records, {}, "s", true);
   REQUIRE(open(files, 1) == 0);
   REQUIRE(files.add_data(1, "{\"type\":\"match\"}\n"));
   files.end_file(1);
-  CHECK(read_file(path) == "old");
+  CHECK(output::read_file(path) == "old");
   CHECK_FALSE(files.finish());
-  CHECK(read_file(path) == "{\"type\":\"match\",\"device\":\"s\"}\n");
+  CHECK(output::read_file(path) == "{\"type\":\"match\",\"device\":\"s\"}\n");
 }
 
 TEST_CASE("output that is kept in memory is bounded") {
@@ -283,7 +283,7 @@ TEST_CASE("the result of a handler is sent when it has ended, and only for serve
 
   std::atomic<bool> may_end = false;
   Handlers handlers;
-  serve<PlanRequest>(handlers, [&](const PlanRequest& plan, const IsInterrupted&) {
+  serve<PlanRequest>(handlers, [&](const PlanRequest& plan, const process::IsInterrupted&) {
     while (!may_end) std::this_thread::yield();
     return InputFile{.content = "of " + plan.build_id + " " + plan.target};
   });
@@ -647,3 +647,5 @@ TEST_CASE("parts that a run asks for and does not use take at most 256 MiB", "[l
   CHECK(parts.find(sums[1]).errnum == 0);
   CHECK(parts.find(sums[2]).errnum == ENOENT);
 }
+
+} // namespace uprobectl::host

@@ -12,8 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-using namespace uprobectl;
-using namespace uprobectl::host;
+namespace uprobectl::host {
+
 using namespace std::string_literals;
 using test::TemporaryFolder;
 
@@ -236,3 +236,5 @@ TEST_CASE("what is not an agent's is refused") {
   CHECK(rude.session.add(early).error().message ==
         "invalid data from the agent: expected a hello frame first");
 }
+
+} // namespace uprobectl::host

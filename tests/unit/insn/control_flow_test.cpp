@@ -3,7 +3,7 @@
 
 #include <catch2/catch.hpp>
 
-using namespace uprobectl;
+namespace uprobectl::insn {
 
 namespace {
 
@@ -122,3 +122,5 @@ TEST_CASE("the end of a prologue follows the entry if no jump is in between or l
   const auto branch = flow_of({0x74, 0x01, 0x90, 0x90, 0xc3}, {3});
   CHECK_FALSE(branch.follows_entry({base + 3}));
 }
+
+} // namespace uprobectl::insn

@@ -6,7 +6,7 @@
 #include <catch2/catch.hpp>
 #include <fmt/format.h>
 
-using namespace uprobectl;
+namespace uprobectl::insn {
 
 namespace {
 
@@ -304,3 +304,5 @@ TEST_CASE("a return thunk is distinguished from other code that begins with a ca
   CHECK_FALSE(is_thunk({0xc3}));
   CHECK_FALSE(is_thunk({}));
 }
+
+} // namespace uprobectl::insn

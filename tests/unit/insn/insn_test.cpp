@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <thread>
 
-using namespace uprobectl;
+namespace uprobectl::insn {
 
 namespace {
 
@@ -220,3 +220,5 @@ TEST_CASE("threads decode independently") {
   CHECK(there == "retq");
   CHECK(x64_text({0xc3}) == "retq");
 }
+
+} // namespace uprobectl::insn

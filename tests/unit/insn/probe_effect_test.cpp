@@ -6,7 +6,7 @@
 
 #include <catch2/catch.hpp>
 
-using namespace uprobectl;
+namespace uprobectl::insn {
 
 namespace {
 
@@ -161,3 +161,5 @@ TEST_CASE("bytes that end too early are not read behind their end") {
   CHECK(probe_effect(Arch::x86_64, {}, 0).kind == Kind::safe);
   CHECK(probe_effect(Arch::arm64, words({0xd65f03c0}), 2).kind == Kind::safe);
 }
+
+} // namespace uprobectl::insn

@@ -8,7 +8,7 @@
 #include <catch2/catch.hpp>
 #include <fmt/format.h>
 
-using namespace uprobectl;
+namespace uprobectl::insn {
 
 namespace {
 
@@ -92,3 +92,5 @@ TEST_CASE("jumps between code that only returns are followed, but not for ever")
   CHECK(x64_return({0xeb, 0x00, 0xe8, 0x07, 0,    0,    0,    0xf3, 0x90, 0x0f,
                     0xae, 0xe8, 0xeb, 0xf9, 0x48, 0x8d, 0x64, 0x24, 0x08, 0xc3}) == "+0");
 }
+
+} // namespace uprobectl::insn

@@ -5,7 +5,7 @@
 
 #include <catch2/catch.hpp>
 
-using namespace uprobectl;
+namespace uprobectl::insn {
 
 namespace {
 
@@ -80,3 +80,5 @@ TEST_CASE("code of arm is compared byte by byte") {
   CHECK(is_same_code(Arch::arm, words({0xeb000004}), words({0xeb000004})));
   CHECK_FALSE(is_same_code(Arch::arm, words({0xeb000004}), words({0xeb000005}))); // bl
 }
+
+} // namespace uprobectl::insn

@@ -3,7 +3,7 @@
 
 #include <catch2/catch.hpp>
 
-using namespace uprobectl;
+namespace uprobectl::inventory {
 
 // Lines as Linux 6.12 writes them.
 TEST_CASE("events of tracefs are read as the kernel writes them") {
@@ -30,3 +30,5 @@ TEST_CASE("invalid tracefs lines are counted") {
   REQUIRE(parsed.events.size() == 1);
   CHECK(parsed.events[0].offset.value == 2);
 }
+
+} // namespace uprobectl::inventory

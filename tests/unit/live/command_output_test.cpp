@@ -5,8 +5,7 @@
 
 #include <catch2/catch.hpp>
 
-using namespace uprobectl;
-using live::CommandLines;
+namespace uprobectl::live {
 
 TEST_CASE("what a command prints is read while nobody asks for it, and the last lines are kept") {
   const auto command = CommandLines::open();
@@ -16,7 +15,7 @@ TEST_CASE("what a command prints is read while nobody asks for it, and the last 
   for (std::size_t i = 0; i < count; ++i) text += std::string(99, 'x') + '\n';
   REQUIRE(write_all((*command)->write_fd(), as_bytes(text)));
   REQUIRE(write_all((*command)->write_fd(), as_bytes("the last\nand a part")));
-  live::LastLines last;
+  LastLines last;
   while (last.lines.empty() || last.lines.back() != "and a part") last = (*command)->last();
   CHECK(last.lines.size() == CommandLines::max_lines);
   CHECK(last.lines[CommandLines::max_lines - 2] == "the last");
@@ -26,3 +25,5 @@ TEST_CASE("what a command prints is read while nobody asks for it, and the last 
   CHECK(last.lines[CommandLines::max_lines - 2] == "and a part of it");
   CHECK(last.lines.back().find('\x1b') == std::string::npos);
 }
+
+} // namespace uprobectl::live

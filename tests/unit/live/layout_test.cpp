@@ -5,8 +5,7 @@
 #include <clocale>
 #include <fmt/format.h>
 
-using namespace uprobectl;
-using namespace uprobectl::live;
+namespace uprobectl::live {
 
 namespace {
 
@@ -69,7 +68,7 @@ TEST_CASE("80 x 24: totals, the table, and the details of the first function") {
   for (std::uint64_t i = 0; i < 4; ++i) run.call("open", 1000 + i, 1500);
   run.call("close", 1000, 900);
   run.advance(2000);
-  run.model.add(LostRecord{.count = 2, .reason = "ring buffer full"});
+  run.model.add(output::LostRecord{.count = 2, .reason = "ring buffer full"});
   ViewState state;
   RunStatus status = status_of("uprobectl attach --live libf.so open close");
   status.duration_ns = 10'000'000'000;
@@ -198,7 +197,7 @@ TEST_CASE("details show shares of callers and stacks, the most frequent first") 
     stack.frames.resize(2);
     stack.frames[0].pc = 0x1;
     stack.frames[1].pc = pc;
-    Event event = run.hit("f", 1);
+    events::Event event = run.hit("f", 1);
     event.stack = &stack;
     run.model.add(event);
   }
@@ -219,7 +218,7 @@ TEST_CASE("details show shares of callers and stacks, the most frequent first") 
 TEST_CASE("names cannot move the cursor") {
   MadeRun run;
   run.call("a\x1b[2J", 1);
-  Event event = run.hit("g", 1);
+  events::Event event = run.hit("g", 1);
   event.comm = "\x1b[1m\n";
   run.model.add(event);
   ViewState state;
@@ -279,3 +278,5 @@ TEST_CASE("the text of a run has all functions, and the details on request") {
   CHECK(!result.contains("function_79"));
   CHECK(result.contains("and 30 more functions\n"));
 }
+
+} // namespace uprobectl::live

@@ -22,8 +22,8 @@ public:
     model.begin({.monotonic_ns = run_begin_ns});
   }
 
-  const ProbePoint& point(const std::string& name) {
-    ProbePoint& point = points_[name];
+  const resolve::ProbePoint& point(const std::string& name) {
+    resolve::ProbePoint& point = points_[name];
     if (!point.symbol) {
       point.binary = binary_;
       point.symbol = name;
@@ -33,27 +33,27 @@ public:
   }
 
   // Of a static probe, which may have several locations.
-  const ProbePoint& location(const std::string& name, std::uint64_t address) {
-    ProbePoint& point = points_[fmt::format("{} at {}", name, address)];
+  const resolve::ProbePoint& location(const std::string& name, std::uint64_t address) {
+    resolve::ProbePoint& point = points_[fmt::format("{} at {}", name, address)];
     if (!point.symbol) {
       point.binary = binary_;
       point.symbol = name;
       point.address = VirtualAddress{address};
-      point.static_probe = std::make_shared<StaticProbe>();
+      point.static_probe = std::make_shared<usdt::StaticProbe>();
     }
     return point;
   }
-  void probe(const ProbePoint& point) { model.add(ProbedRecord{.point = &point}); }
+  void probe(const resolve::ProbePoint& point) { model.add(output::ProbedRecord{.point = &point}); }
 
   void call(const std::string& name, std::uint64_t time_ms, std::uint64_t latency_ns = 1000) {
-    Event event = hit(name, time_ms);
-    event.kind = EventKind::on_return;
+    events::Event event = hit(name, time_ms);
+    event.kind = events::EventKind::on_return;
     event.latency_ns = latency_ns;
     model.add(event);
   }
   void enter(const std::string& name, std::uint64_t time_ms) { model.add(hit(name, time_ms)); }
-  Event hit(const std::string& name, std::uint64_t time_ms) {
-    Event event;
+  events::Event hit(const std::string& name, std::uint64_t time_ms) {
+    events::Event event;
     event.point = &point(name);
     event.time_ns = run_begin_ns + time_ms * ms;
     event.tid = 7;
@@ -62,11 +62,11 @@ public:
   }
   void count(const std::string& name, std::uint64_t count, std::uint64_t since_ms,
              std::uint64_t until_ms) {
-    model.add(CountRecord{.point = &point(name),
-                          .count = count,
-                          .since_ns = run_begin_ns + since_ms * ms,
-                          .time_ns = run_begin_ns + until_ms * ms,
-                          .is_interval = true});
+    model.add(output::CountRecord{.point = &point(name),
+                                  .count = count,
+                                  .since_ns = run_begin_ns + since_ms * ms,
+                                  .time_ns = run_begin_ns + until_ms * ms,
+                                  .is_interval = true});
   }
   void advance(std::uint64_t time_ms) { model.advance(run_begin_ns + time_ms * ms); }
 
@@ -82,8 +82,8 @@ public:
   Model model;
 
 private:
-  std::shared_ptr<ProbedBinary> binary_ = std::make_shared<ProbedBinary>();
-  std::map<std::string, ProbePoint> points_;
+  std::shared_ptr<resolve::ProbedBinary> binary_ = std::make_shared<resolve::ProbedBinary>();
+  std::map<std::string, resolve::ProbePoint> points_;
 };
 
 } // namespace uprobectl::live

@@ -4,8 +4,7 @@
 #include <catch2/catch.hpp>
 #include <fmt/format.h>
 
-using namespace uprobectl;
-using namespace uprobectl::live;
+namespace uprobectl::live {
 
 using Numbers = std::vector<std::uint64_t>;
 
@@ -58,8 +57,8 @@ TEST_CASE("percentiles are those of all calls, and of each second") {
   const Row& row = run.row("f");
   CHECK(row.measured.count == 101);
   CHECK(row.measured.max == 100'000);
-  CHECK(percentile(row.measured, 50) >= 48);
-  CHECK(percentile(row.measured, 50) <= 56);
+  CHECK(events::percentile(row.measured, 50) >= 48);
+  CHECK(events::percentile(row.measured, 50) <= 56);
   const auto seconds = run.model.last_seconds(row, 2);
   CHECK(seconds[0].p99.value_or(0) >= 96);
   CHECK(seconds[0].p99.value_or(0) <= 100);
@@ -70,7 +69,7 @@ TEST_CASE("failed calls are counted if it is known which fail") {
   MadeRun run;
   run.call("unknown", 1);
   for (const bool failed : {true, false, true}) {
-    Event event = run.hit("known", 1);
+    events::Event event = run.hit("known", 1);
     event.failed = failed;
     run.model.add(event);
   }
@@ -81,8 +80,8 @@ TEST_CASE("failed calls are counted if it is known which fail") {
 TEST_CASE("entries and returns that are events of their own are two rows") {
   MadeRun run;
   run.enter("f", 1);
-  Event event = run.hit("f", 2);
-  event.kind = EventKind::on_return;
+  events::Event event = run.hit("f", 2);
+  event.kind = events::EventKind::on_return;
   run.model.add(event);
   CHECK(run.row("f").hits == 1);
   CHECK(run.row("f (return)").hits == 1);
@@ -105,14 +104,14 @@ TEST_CASE("counts of the kernel make the rate of their interval") {
 TEST_CASE("a histogram has the hits unless they are counted as well") {
   for (const bool counted : {false, true}) {
     MadeRun run(counted);
-    Histogram histogram;
-    add_duration(histogram, 700);
-    add_duration(histogram, 900);
-    run.model.add(HistogramRecord{.point = &run.point("f"),
-                                  .in_nanoseconds = true,
-                                  .histogram = histogram,
-                                  .since_ns = run_begin_ns,
-                                  .time_ns = run_begin_ns + 1000 * ms});
+    bpf::Histogram histogram;
+    events::add_duration(histogram, 700);
+    events::add_duration(histogram, 900);
+    run.model.add(output::HistogramRecord{.point = &run.point("f"),
+                                          .in_nanoseconds = true,
+                                          .histogram = histogram,
+                                          .since_ns = run_begin_ns,
+                                          .time_ns = run_begin_ns + 1000 * ms});
     CHECK(run.row("f").measured.count == 2);
     CHECK(run.row("f").hits == (counted ? 0 : 2));
   }
@@ -135,7 +134,7 @@ TEST_CASE("callers are counted by their text") {
   unwind::Frame caller;
   for (const std::uint64_t pc : {0x10, 0x20, 0x10}) {
     caller.pc = pc;
-    Event event = run.hit("f", 1);
+    events::Event event = run.hit("f", 1);
     event.caller = &caller;
     run.model.add(event);
   }
@@ -153,7 +152,7 @@ TEST_CASE("of many callers and stacks the first are kept, and the others counted
     unwind::Stack stack;
     stack.frames.resize(2);
     stack.frames[1].pc = i;
-    Event event = run.hit("f", 1);
+    events::Event event = run.hit("f", 1);
     event.stack = &stack;
     run.model.add(event);
   }
@@ -228,8 +227,8 @@ TEST_CASE("the summary of a saved run sets the time back to the end of the recor
 
 TEST_CASE("events that were requested to be left out are not lost") {
   MadeRun run;
-  run.model.add(LostRecord{.count = 15, .reason = over_max_events_reason});
-  run.model.add(LostRecord{.count = 2, .reason = "ring buffer full"});
+  run.model.add(output::LostRecord{.count = 15, .reason = output::over_max_events_reason});
+  run.model.add(output::LostRecord{.count = 2, .reason = "ring buffer full"});
   CHECK(run.model.lost() == 2);
 }
 
@@ -241,12 +240,12 @@ TEST_CASE("a function has no row for hits that do not come") {
   CHECK(run.model.rows().size() == 3);
   CHECK(run.model.probes() == 3);
   CHECK(run.model.probes_hit() == 0);
-  Event event = run.hit("take", 1);
-  event.kind = EventKind::on_return;
+  events::Event event = run.hit("take", 1);
+  event.kind = events::EventKind::on_return;
   run.model.add(event);
   run.enter("both", 2);
   event = run.hit("both", 3);
-  event.kind = EventKind::on_return;
+  event.kind = events::EventKind::on_return;
   run.model.add(event);
   std::vector<std::string> names;
   for (const Row& row : run.model.rows()) names.push_back(row.name);
@@ -259,14 +258,14 @@ TEST_CASE("counts by values are rows instead of that of the function") {
   MadeRun run(true);
   run.probe(run.point("f"));
   for (const std::uint64_t size : {16U, 32U}) {
-    std::vector<ArgumentValue> by(1);
+    std::vector<events::ArgumentValue> by(1);
     by[0].name = "size";
     by[0].value.value = size;
-    run.model.add(CountRecord{.point = &run.point("f"),
-                              .count = 3,
-                              .by = &by,
-                              .since_ns = run_begin_ns,
-                              .time_ns = run_begin_ns + 1000 * ms});
+    run.model.add(output::CountRecord{.point = &run.point("f"),
+                                      .count = 3,
+                                      .by = &by,
+                                      .since_ns = run_begin_ns,
+                                      .time_ns = run_begin_ns + 1000 * ms});
   }
   REQUIRE(run.model.rows().size() == 2);
   CHECK(run.model.rows()[0].name.starts_with("f size="));
@@ -280,9 +279,9 @@ TEST_CASE("the locations of a static probe are one row and one probe") {
   CHECK(run.model.rows().size() == 1);
   CHECK(run.model.probes() == 1);
   for (const std::uint64_t address : {0x30, 0x20}) {
-    Event event = run.hit("unused", 1);
+    events::Event event = run.hit("unused", 1);
     event.point = &run.location("p", address);
-    event.kind = EventKind::static_probe;
+    event.kind = events::EventKind::static_probe;
     run.model.add(event);
   }
   CHECK(run.model.rows().size() == 1);
@@ -293,15 +292,16 @@ TEST_CASE("the locations of a static probe are one row and one probe") {
 TEST_CASE("spans have rows of their own, apart from records of the same name") {
   MadeRun run;
   for (const char* const name : {"start_it", "end_it"})
-    run.model.add(ProbedRecord{.point = &run.point(name), .description = {.begins_spans = true}});
+    run.model.add(
+        output::ProbedRecord{.point = &run.point(name), .description = {.begins_spans = true}});
   CHECK(run.model.rows().empty());
   CHECK(!run.model.probes_hit());
-  Event event = run.hit("start_it", 1);
-  event.span = std::make_shared<Span>(Span{.name = "job"});
+  events::Event event = run.hit("start_it", 1);
+  event.span = std::make_shared<events::Span>(events::Span{.name = "job"});
   run.model.add(event);
-  event = Event();
-  event.kind = EventKind::record;
-  event.record = std::make_shared<UserRecord>(UserRecord{.map = "job"});
+  event = events::Event();
+  event.kind = events::EventKind::record;
+  event.record = std::make_shared<events::UserRecord>(events::UserRecord{.map = "job"});
   run.model.add(event);
   REQUIRE(run.model.rows().size() == 2);
   CHECK(run.model.rows()[0].hits == 1);
@@ -330,7 +330,7 @@ TEST_CASE("a copy of a model stays as it was") {
 TEST_CASE("after a reset it counts from zero, and losses stay") {
   MadeRun run;
   run.call("f", 1);
-  run.model.add(LostRecord{.count = 3, .reason = "ring buffer full"});
+  run.model.add(output::LostRecord{.count = 3, .reason = "ring buffer full"});
   run.advance(500);
   CHECK(run.model.rate() > 0);
   CHECK(run.model.reset_time().empty());
@@ -344,3 +344,5 @@ TEST_CASE("after a reset it counts from zero, and losses stay") {
   run.call("f", 502);
   CHECK(run.row("f").hits == 1);
 }
+
+} // namespace uprobectl::live

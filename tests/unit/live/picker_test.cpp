@@ -6,8 +6,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 
-using namespace uprobectl;
-using namespace uprobectl::live;
+namespace uprobectl::live {
 
 namespace {
 
@@ -115,7 +114,7 @@ TEST_CASE("a list of any size fits the screen, with the cursor in it") {
         const auto lines = lines_of(picker, {.rows = rows, .columns = columns});
         CHECK(lines.size() <= rows);
         for (const std::string& line : lines) {
-          CHECK(display_width(line) <= columns);
+          CHECK(output::display_width(line) <= columns);
           CHECK(std::ranges::all_of(line, [](char each) { return each != '\x1b'; }));
         }
       }
@@ -123,3 +122,5 @@ TEST_CASE("a list of any size fits the screen, with the cursor in it") {
   const auto lines = lines_of(picker);
   CHECK(lines[7].contains(" f499"));
 }
+
+} // namespace uprobectl::live

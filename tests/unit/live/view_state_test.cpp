@@ -3,8 +3,7 @@
 
 #include <catch2/catch.hpp>
 
-using namespace uprobectl;
-using namespace uprobectl::live;
+namespace uprobectl::live {
 
 namespace {
 
@@ -141,3 +140,5 @@ TEST_CASE("letters ask for actions") {
   CHECK(type(state, run.model, "x") == Action::none);
   CHECK(state.press({.key = Key::redraw}, run.model) == Action::redraw);
 }
+
+} // namespace uprobectl::live

@@ -11,7 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-using namespace uprobectl;
+namespace uprobectl::output {
 
 namespace {
 
@@ -190,3 +190,5 @@ TEST_CASE("a stalled reader does not block and gets all output in order later") 
   CHECK(received == sent);
   CHECK(out.pending() == 0);
 }
+
+} // namespace uprobectl::output

@@ -5,7 +5,7 @@
 #include <catch2/catch.hpp>
 #include <limits>
 
-using namespace uprobectl;
+namespace uprobectl::output {
 
 namespace {
 
@@ -241,3 +241,5 @@ TEST_CASE("a C++ name loses its parameters first, then the scopes in front, then
   CHECK(shorten_name("ns::", 3) == "ns…");
   CHECK(shorten_name("memcpy.part.0", 8) == "memcpy.…");
 }
+
+} // namespace uprobectl::output

@@ -4,14 +4,15 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 
-using namespace uprobectl;
+namespace uprobectl::output {
 
 namespace {
 
-ProbePoint point(const std::string& symbol, std::uint64_t offset = 0x10,
-                 const std::string& real_path = "/lib/x.so") {
-  ProbePoint point;
-  point.binary = std::make_shared<const ProbedBinary>(ProbedBinary{.real_path = real_path});
+resolve::ProbePoint point(const std::string& symbol, std::uint64_t offset = 0x10,
+                          const std::string& real_path = "/lib/x.so") {
+  resolve::ProbePoint point;
+  point.binary =
+      std::make_shared<const resolve::ProbedBinary>(resolve::ProbedBinary{.real_path = real_path});
   point.symbol = symbol;
   point.offset = {offset};
   point.address = {0x1000 + offset};
@@ -31,7 +32,7 @@ TEST_CASE("an event's name is a recognizable C identifier of at most 63 bytes") 
   inside.symbol_offset = 0x1f;
   CHECK(emit::event_name(inside) == "f_0x1f");
   auto entry = point("free");
-  entry.kind = SymbolKind::plt;
+  entry.kind = symbols::SymbolKind::plt;
   CHECK(emit::event_name(entry) == "free_plt");
   auto method = point("_ZN2ns3Foo3barEi");
   method.demangled = "ns::Foo::bar(int)";
@@ -93,3 +94,5 @@ TEST_CASE("paths that a terminal cannot show are rejected") {
   }
   CHECK(emit::tracefs_line(point("f", 0x10, "/gr\u00f6\u00dfe"), "f"));
 }
+
+} // namespace uprobectl::output

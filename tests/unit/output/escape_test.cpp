@@ -7,13 +7,13 @@ namespace {
 
 std::string made_printable(std::string_view text) {
   std::string out;
-  uprobectl::append_printable(out, text);
+  uprobectl::output::append_printable(out, text);
   return out;
 }
 
 std::string json(std::string_view text) {
   std::string out;
-  uprobectl::append_json(out, text);
+  uprobectl::output::append_json(out, text);
   return out;
 }
 
@@ -58,7 +58,7 @@ TEST_CASE("characters that change the direction of text, or end lines, are shown
 TEST_CASE("between quotes the end of a text cannot be faked") {
   const auto quoted = [](std::string_view text, char quote) {
     std::string out;
-    uprobectl::append_quoted(out, text, quote);
+    uprobectl::output::append_quoted(out, text, quote);
     return out;
   };
   CHECK(quoted("a\" b=\"c\\", '"') == R"("a\" b=\"c\\")");

@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-using namespace uprobectl;
+namespace uprobectl::output {
 
 namespace {
 
@@ -50,7 +50,7 @@ mode_t mode_of(const std::string& path) {
   return status.st_mode & 0777U;
 }
 
-OpenCall make_call(std::uint64_t id, std::uint32_t depth, std::uint64_t stack_pointer) {
+events::OpenCall make_call(std::uint64_t id, std::uint32_t depth, std::uint64_t stack_pointer) {
   return {.id = id, .pid = 1, .tid = 2, .stack_pointer = stack_pointer, .depth = depth};
 }
 
@@ -268,3 +268,5 @@ TEST_CASE("two exports need different files") {
       {"/dev/null", ExportFormat::flame_graph, "--flamegraph"}};
   CHECK(check_different_files(devices));
 }
+
+} // namespace uprobectl::output

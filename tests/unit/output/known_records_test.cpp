@@ -6,7 +6,7 @@
 #include <catch2/catch.hpp>
 #include <cstring>
 
-using namespace uprobectl;
+namespace uprobectl::output {
 
 namespace {
 
@@ -63,12 +63,13 @@ struct Accessibility {
   int uid, code;
 };
 
-UserRecordDecoder decoder_of(const std::string& pin, MapUse use = MapUse::ring_buffer) {
-  std::vector<UserMap> maps(1);
+events::UserRecordDecoder decoder_of(const std::string& pin,
+                                     bpf::MapUse use = bpf::MapUse::ring_buffer) {
+  std::vector<bpf::UserMap> maps(1);
   maps[0].name = "whatever";
   maps[0].pin = pin;
   maps[0].use = use;
-  auto decoder = UserRecordDecoder::make(nullptr, maps);
+  auto decoder = events::UserRecordDecoder::make(nullptr, maps);
   REQUIRE(decoder);
   return std::move(*decoder);
 }
@@ -81,7 +82,7 @@ Bytes bytes_of(const Record& record) {
 // "TYPE member=value …".
 template <typename Record>
 std::string read_known(const std::string& pin, const Record& record) {
-  const Event event = decoder_of(pin).decode(0, bytes_of(record));
+  const events::Event event = decoder_of(pin).decode(0, bytes_of(record));
   if (!event.record->value) return "raw";
   std::string text = event.record->type.value_or("") + " ";
   append_text_value(text, *event.record->value);
@@ -143,7 +144,7 @@ TEST_CASE("records of the other objects lie as the compiler lays them out") {
 TEST_CASE("a record of a size that no version has is shown raw, and counted") {
   auto decoder = decoder_of("map_GenericInstrumentation_call_detail_buf");
   const std::uint64_t eleven[12] = {};
-  const Event event = decoder.decode(0, bytes_of(eleven));
+  const events::Event event = decoder.decode(0, bytes_of(eleven));
   CHECK_FALSE(event.record->value);
   CHECK(event.record->raw.size() == 96);
   CHECK(decoder.unknown_layouts() == 1);
@@ -159,15 +160,15 @@ TEST_CASE("a text that fills its array ends with it") {
 }
 
 TEST_CASE("the map's own name is enough where no other map is likely to have it") {
-  CHECK(find_known_map("call_detail_buf"));
-  CHECK_FALSE(find_known_map("call_detail_buf")->has_object_name);
-  CHECK(find_known_map("call_timestamp_")); // as the kernel keeps it
-  CHECK(find_known_map("map_Binder_output_buf")->has_object_name);
-  CHECK_FALSE(find_known_map("output_buf"));
-  CHECK_FALSE(find_known_map("output"));
-  CHECK_FALSE(find_known_map("call_timestamp"));
-  CHECK_FALSE(find_known_map("map_Binder_call_detail_buf"));
-  CHECK_FALSE(find_known_map(""));
+  CHECK(events::find_known_map("call_detail_buf"));
+  CHECK_FALSE(events::find_known_map("call_detail_buf")->has_object_name);
+  CHECK(events::find_known_map("call_timestamp_")); // as the kernel keeps it
+  CHECK(events::find_known_map("map_Binder_output_buf")->has_object_name);
+  CHECK_FALSE(events::find_known_map("output_buf"));
+  CHECK_FALSE(events::find_known_map("output"));
+  CHECK_FALSE(events::find_known_map("call_timestamp"));
+  CHECK_FALSE(events::find_known_map("map_Binder_call_detail_buf"));
+  CHECK_FALSE(events::find_known_map(""));
 }
 
 TEST_CASE("no two layouts of a map are of one size") {
@@ -175,9 +176,11 @@ TEST_CASE("no two layouts of a map are of one size") {
        {"map_BitmapAllocation_output", "map_DisruptiveApp_BindServiceLocked_output_buf",
         "map_DisruptiveApp_ComponentEnabledSetting_output_buf", "map_Binder_output_buf",
         "map_Accessibility_output_buf", "map_ArtTest_output_buf_jit"}) {
-    const auto map = find_known_map(name);
+    const auto map = events::find_known_map(name);
     REQUIRE(map);
     for (std::size_t i = 1; i < map->layouts.size(); ++i)
       CHECK(size_of(map->layouts[i - 1]) < size_of(map->layouts[i]));
   }
 }
+
+} // namespace uprobectl::output

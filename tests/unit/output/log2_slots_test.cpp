@@ -3,7 +3,7 @@
 
 #include <catch2/catch.hpp>
 
-using namespace uprobectl;
+namespace uprobectl::output {
 
 // As print_log2_hist() of bcc prints these counts.
 TEST_CASE("slots are drawn as bcc's tools draw them") {
@@ -29,17 +29,21 @@ TEST_CASE("bounds of more than ten digits have wider columns and fewer stars") {
 }
 
 TEST_CASE("arrays named slots or hist are taken out of a value") {
-  const Value::Array counts = {{std::uint64_t{1}}, {std::uint64_t{2}}};
+  const values::Value::Array counts = {{std::uint64_t{1}}, {std::uint64_t{2}}};
   const std::string drawn = draw_slots({.name = "slots", .counts = {1, 2}});
   std::string text = "map ";
   CHECK(append_without_slots(
-            text, {Value::Struct{{"slots", {counts}}, {"codes", {counts}}, {"total", {true}}}},
+            text,
+            {values::Value::Struct{{"slots", {counts}}, {"codes", {counts}}, {"total", {true}}}},
             "map") == drawn);
   CHECK(text == "map codes=[1 2] total=true");
   text.clear();
   CHECK(append_without_slots(text, {counts}, "slots") == drawn);
   CHECK(text.empty());
-  CHECK(append_without_slots(text, {Value::Struct{{"slots", {std::string("no numbers")}}}}, "map")
+  CHECK(append_without_slots(text, {values::Value::Struct{{"slots", {std::string("no numbers")}}}},
+                             "map")
             .empty());
   CHECK(text == R"(slots="no numbers")");
 }
+
+} // namespace uprobectl::output

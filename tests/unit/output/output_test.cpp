@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-using namespace uprobectl;
+namespace uprobectl::output {
 
 namespace {
 
@@ -37,15 +37,16 @@ std::string as_json_record(const std::function<void(Recorder&)>& use) {
   });
 }
 
-ProbePoint point() {
-  ProbePoint point;
-  point.binary = std::make_shared<const ProbedBinary>(ProbedBinary{.target = "x.apk!/lib/f.so",
-                                                                   .path = {"x.apk", "lib/f.so"},
-                                                                   .file = nullptr,
-                                                                   .real_path = "/a/x.apk",
-                                                                   .entry_data = {0x1000},
-                                                                   .machine = elf::Machine(62),
-                                                                   .build_id = std::nullopt});
+resolve::ProbePoint point() {
+  resolve::ProbePoint point;
+  point.binary = std::make_shared<const resolve::ProbedBinary>(
+      resolve::ProbedBinary{.target = "x.apk!/lib/f.so",
+                            .path = {"x.apk", "lib/f.so"},
+                            .file = nullptr,
+                            .real_path = "/a/x.apk",
+                            .entry_data = {0x1000},
+                            .machine = elf::Machine(62),
+                            .build_id = std::nullopt});
   point.request = "f";
   point.offset = {0x3010};
   point.image_offset = {0x2010};
@@ -56,8 +57,8 @@ ProbePoint point() {
   return point;
 }
 
-Event event_at(const ProbePoint& point, EventKind kind) {
-  Event event;
+events::Event event_at(const resolve::ProbePoint& point, events::EventKind kind) {
+  events::Event event;
   event.time_ns = 5'000'000'000;
   event.pid = 7;
   event.tid = 8;
@@ -65,7 +66,7 @@ Event event_at(const ProbePoint& point, EventKind kind) {
   event.comm = "app\x1b";
   event.point = &point;
   event.kind = kind;
-  event.has_arguments = kind == EventKind::entry;
+  event.has_arguments = kind == events::EventKind::entry;
   event.arguments = {1, 2, 3, 4, 5, 0xff};
   event.return_value = 0x2a;
   return event;
@@ -96,7 +97,7 @@ TEST_CASE("a match in JSON has every key of the contract, in its order") {
 
 TEST_CASE("an event shows the time of day of the attached record's clocks") {
   setenv("TZ", "UTC", 1);
-  const ProbePoint probed = point();
+  const resolve::ProbePoint probed = point();
   const auto use = [&](Recorder& records) {
     records.write(AttachedRecord{.mechanism = "multi",
                                  .probes = 1,
@@ -104,8 +105,8 @@ TEST_CASE("an event shows the time of day of the attached record's clocks") {
                                  .clocks = {.monotonic_ns = 4'000'000'000,
                                             .boottime_ns = 4'000'000'000,
                                             .realtime_ns = 3600'000'001'000}});
-    records.write(event_at(probed, EventKind::entry));
-    records.write(event_at(probed, EventKind::on_return));
+    records.write(event_at(probed, events::EventKind::entry));
+    records.write(event_at(probed, events::EventKind::on_return));
   };
   CHECK(as_text_record({}, use) ==
         "01:00:01.000001\t7\t8\tapp\\x1b\tf\targ0=0x1 arg1=0x2 arg2=0x3 arg3=0x4 arg4=0x5 "
@@ -114,9 +115,9 @@ TEST_CASE("an event shows the time of day of the attached record's clocks") {
 }
 
 TEST_CASE("an event in JSON has arguments at entry and a value at return") {
-  const ProbePoint probed = point();
-  const std::string entry =
-      as_json_record([&](Recorder& records) { records.write(event_at(probed, EventKind::entry)); });
+  const resolve::ProbePoint probed = point();
+  const std::string entry = as_json_record(
+      [&](Recorder& records) { records.write(event_at(probed, events::EventKind::entry)); });
   CHECK(entry.starts_with(
       R"({"type":"event","time_ns":5000000000,"pid":7,"ns_pid":null,"tid":8,"comm":"app\u001b",)"
       R"("cpu":1,"file":"/a/x.apk","entry":"lib/f.so","symbol":"f","demangled":null,"image_offset":"0x2010",)"
@@ -126,27 +127,27 @@ TEST_CASE("an event in JSON has arguments at entry and a value at return") {
       R"("record_type":null,"record":null,"raw":null})"
       "\n"));
   const std::string on_return = as_json_record(
-      [&](Recorder& records) { records.write(event_at(probed, EventKind::on_return)); });
+      [&](Recorder& records) { records.write(event_at(probed, events::EventKind::on_return)); });
   CHECK(on_return.find(R"("kind":"return","arguments":null,"return_value":"0x2a",)") !=
         std::string::npos);
 }
 
 TEST_CASE("an event ended by a tail call is marked and has no value") {
-  const ProbePoint probed = point();
-  Event event = event_at(probed, EventKind::on_return);
-  event.left_by = ExitKind::tail_call;
+  const resolve::ProbePoint probed = point();
+  events::Event event = event_at(probed, events::EventKind::on_return);
+  event.left_by = events::ExitKind::tail_call;
   const auto use = [&](Recorder& records) { records.write(event); };
   CHECK(as_json_record(use).find(R"("return_value":null,"left_by":"tail_call",)") !=
         std::string::npos);
   CHECK(as_text_record({}, use).ends_with("\tf\t\tleft by a tail call\n"));
-  event.left_by = ExitKind::return_instruction;
+  event.left_by = events::ExitKind::return_instruction;
   CHECK(as_json_record(use).find(R"("return_value":"0x2a","left_by":"return",)") !=
         std::string::npos);
   CHECK(as_text_record({}, use).ends_with("\tf\t\t= 0x2a\n"));
 }
 
 TEST_CASE("the records about the run itself appear in JSON only") {
-  const ProbePoint probed = point();
+  const resolve::ProbePoint probed = point();
   const auto use = [&](Recorder& records) {
     records.write(
         AttachedRecord{.mechanism = "perf",
@@ -264,13 +265,13 @@ TEST_CASE("beyond twenty lines only the number of warnings is reported") {
 TEST_CASE(
     "warnings of locations that differ in the name alone are of a kind, each text counts once") {
   const auto named = [](const std::string& name) {
-    ProbePoint point;
+    resolve::ProbePoint point;
     point.symbol = name;
     point.warnings = {"'" + name + "' is an IFUNC: its resolver is probed"};
     return point;
   };
-  const ProbePoint points[] = {named("memcpy"), named("memcpy"), named("strlen"), named("strchr"),
-                               named("time")};
+  const resolve::ProbePoint points[] = {named("memcpy"), named("memcpy"), named("strlen"),
+                                        named("strchr"), named("time")};
   CHECK(written([&](int fd) {
           Output output(-1, {.messages = fd});
           output.gather_warnings(points);
@@ -328,3 +329,5 @@ TEST_CASE("a descriptor that is not open counts as closed") {
   CHECK_FALSE(out.error());
   CHECK(out.pending() == 0);
 }
+
+} // namespace uprobectl::output

@@ -3,7 +3,7 @@
 
 #include <catch2/catch.hpp>
 
-using namespace uprobectl;
+namespace uprobectl::output {
 
 namespace {
 
@@ -118,3 +118,5 @@ TEST_CASE("paths of a record are relative to its folder") {
   CHECK(relative_target("/proc/self/exe!x.so", "/proc") == "./self/exe!x.so");
   CHECK(relative_target("libc.so.6", "/proc") == "libc.so.6");
 }
+
+} // namespace uprobectl::output

@@ -10,7 +10,8 @@
 #include <catch2/catch.hpp>
 #include <fmt/format.h>
 
-using namespace uprobectl;
+namespace uprobectl::output {
+
 using namespace uprobectl::test;
 
 namespace {
@@ -130,3 +131,5 @@ TEST_CASE("a stack does not grow without bound by inlined functions") {
   CHECK(stack.frames.size() < 21'000);
   CHECK(display_frame(stack.frames.back()) == "outer+0x14 (libengine.so+0x1014) at engine.cpp:33");
 }
+
+} // namespace uprobectl::output

@@ -6,17 +6,17 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-using namespace uprobectl;
+namespace uprobectl::output {
 
 namespace {
 
-std::string written(const std::vector<ProbePoint>& points, const TextStyle& style,
+std::string written(const std::vector<resolve::ProbePoint>& points, const TextStyle& style,
                     std::string_view target = {}) {
   const UniqueFd file{memfd_create("static-output-test", MFD_CLOEXEC)};
   {
     OutputBuffer out(file.get());
     const auto records = make_text_formatter(out, style);
-    for (const ProbePoint& point : points)
+    for (const resolve::ProbePoint& point : points)
       records->write(StaticProbeRecord{.point = &point, .target = target});
   }
   std::string text(1 << 16, '\0');
@@ -25,24 +25,25 @@ std::string written(const std::vector<ProbePoint>& points, const TextStyle& styl
   return text;
 }
 
-StaticArgument argument(std::string raw, StaticArgument::Kind kind) {
-  StaticArgument made{.raw = std::move(raw), .kind = kind, .size = 8};
-  if (kind == StaticArgument::Kind::in_register) made.base = "rdi";
-  if (kind == StaticArgument::Kind::unparsed) made.problem = "why not";
+usdt::StaticArgument argument(std::string raw, usdt::StaticArgument::Kind kind) {
+  usdt::StaticArgument made{.raw = std::move(raw), .kind = kind, .size = 8};
+  if (kind == usdt::StaticArgument::Kind::in_register) made.base = "rdi";
+  if (kind == usdt::StaticArgument::Kind::unparsed) made.problem = "why not";
   return made;
 }
 
-ProbePoint static_point(std::string name, std::uint64_t offset, std::uint16_t machine = 62) {
-  auto probe = std::make_shared<StaticProbe>();
+resolve::ProbePoint static_point(std::string name, std::uint64_t offset,
+                                 std::uint16_t machine = 62) {
+  auto probe = std::make_shared<usdt::StaticProbe>();
   probe->provider = "shop";
   probe->name = name;
   probe->raw_arguments = "8@%rdi 8@what";
-  probe->arguments = {argument("8@%rdi", StaticArgument::Kind::in_register),
-                      argument("8@what", StaticArgument::Kind::unparsed)};
-  ProbePoint point;
-  ProbedBinary binary{.target = "x.so", .path = {"x.so", std::nullopt}};
+  probe->arguments = {argument("8@%rdi", usdt::StaticArgument::Kind::in_register),
+                      argument("8@what", usdt::StaticArgument::Kind::unparsed)};
+  resolve::ProbePoint point;
+  resolve::ProbedBinary binary{.target = "x.so", .path = {"x.so", std::nullopt}};
   binary.machine = elf::Machine(machine);
-  point.binary = std::make_shared<const ProbedBinary>(std::move(binary));
+  point.binary = std::make_shared<const resolve::ProbedBinary>(std::move(binary));
   point.offset = {offset};
   point.symbol = "shop:" + name;
   point.static_probe = std::move(probe);
@@ -53,7 +54,7 @@ ProbePoint static_point(std::string name, std::uint64_t offset, std::uint16_t ma
 
 TEST_CASE(
     "on a terminal the points of a static probe stand together, in the order of their first") {
-  ProbePoint guarded = static_point("b", 0x20000);
+  resolve::ProbePoint guarded = static_point("b", 0x20000);
   guarded.semaphore = {0x3000};
   const std::vector points = {static_point("a", 0x10), guarded, static_point("a", 0x30)};
   CHECK(written(points, {.aligned = true}) == "shop:a  2 probe points\n"
@@ -84,3 +85,5 @@ TEST_CASE("control characters in a static probe's names do not reach the termina
   CHECK(written({static_point("a\x1b[31m", 0x10)}, {.aligned = true})
             .starts_with("shop:a\\x1b[31m  1 probe point\n"));
 }
+
+} // namespace uprobectl::output

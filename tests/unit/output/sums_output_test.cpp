@@ -7,7 +7,7 @@
 
 #include <catch2/catch.hpp>
 
-using namespace uprobectl;
+namespace uprobectl::output {
 
 namespace {
 
@@ -17,33 +17,34 @@ std::string short_duration(std::uint64_t nanoseconds) {
   return text;
 }
 
-ArgumentValue value(ArgumentType type, std::uint64_t number) {
-  return {.name = "a", .value = plain_value({.type = type, .number = number})};
+events::ArgumentValue value(events::ArgumentType type, std::uint64_t number) {
+  return {.name = "a", .value = events::plain_value({.type = type, .number = number})};
 }
 
-ArgumentValue bytes(ArgumentType type, std::string content, bool truncated = false) {
+events::ArgumentValue bytes(events::ArgumentType type, std::string content,
+                            bool truncated = false) {
   return {.name = "a",
-          .value =
-              plain_value({.type = type, .bytes = std::move(content), .is_truncated = truncated})};
+          .value = events::plain_value(
+              {.type = type, .bytes = std::move(content), .is_truncated = truncated})};
 }
 
-std::string as_text(const ArgumentValue& argument) {
+std::string as_text(const events::ArgumentValue& argument) {
   std::string text;
   append_text_arguments(text, std::span(&argument, 1));
   return text;
 }
 
-std::string as_json(const ArgumentValue& argument) {
+std::string as_json(const events::ArgumentValue& argument) {
   std::string text;
   append_json_value(text, argument.value);
   return text;
 }
 
-ProbePoint some_point() {
-  auto binary = std::make_shared<ProbedBinary>();
+resolve::ProbePoint some_point() {
+  auto binary = std::make_shared<resolve::ProbedBinary>();
   binary->path = {.file = "f.so", .entry = {}};
   binary->real_path = "/a/f.so";
-  ProbePoint point;
+  resolve::ProbePoint point;
   point.binary = binary;
   point.symbol = "f";
   point.offset = FileOffset{0x3010};
@@ -68,8 +69,8 @@ std::string written(bool json, const TextStyle& style, const std::function<void(
 }
 
 // 1 once, 5 twice, 1000 once, -3 once.
-Histogram few_numbers() {
-  Histogram histogram{
+bpf::Histogram few_numbers() {
+  bpf::Histogram histogram{
       .count = 5, .negative = 1, .total = 1008, .min = -3, .max = 1000, .buckets = {}};
   histogram.buckets.resize(HISTOGRAM_BUCKETS);
   histogram.buckets[1] = 1;
@@ -92,29 +93,30 @@ TEST_CASE("a short duration has three digits that count") {
 }
 
 TEST_CASE("a value is shown as its type has it") {
-  CHECK(as_text(value(ArgumentType::s32, static_cast<std::uint64_t>(-2))) == "a=-2");
-  CHECK(as_text(value(ArgumentType::u64, UINT64_MAX)) == "a=18446744073709551615");
-  CHECK(as_text(value(ArgumentType::x16, 0xbeef)) == "a=0xbeef");
-  CHECK(as_text(value(ArgumentType::boolean, 1)) == "a=true");
-  CHECK(as_text(value(ArgumentType::character, 'x')) == "a='x'");
-  CHECK(as_text(bytes(ArgumentType::string, "a\x1b\"", true)) == R"(a="a\x1b\""…)");
-  CHECK(as_text(value(ArgumentType::character, '\'')) == R"(a='\'')");
-  CHECK(as_text(bytes(ArgumentType::bytes, std::string("\0\xff", 2))) == "a=00ff");
-  CHECK(as_json(value(ArgumentType::u64, 1ULL << 53)) == "\"9007199254740992\"");
-  CHECK(as_json(value(ArgumentType::s64, static_cast<std::uint64_t>(-7))) == "-7");
-  CHECK(as_json(value(ArgumentType::ptr, 16)) == "\"0x10\"");
-  CHECK(as_json(bytes(ArgumentType::string, "\xff")) == "\"\xef\xbf\xbd\"");
-  CHECK(as_json(bytes(ArgumentType::bytes, "\x01")) == "\"01\"");
+  CHECK(as_text(value(events::ArgumentType::s32, static_cast<std::uint64_t>(-2))) == "a=-2");
+  CHECK(as_text(value(events::ArgumentType::u64, UINT64_MAX)) == "a=18446744073709551615");
+  CHECK(as_text(value(events::ArgumentType::x16, 0xbeef)) == "a=0xbeef");
+  CHECK(as_text(value(events::ArgumentType::boolean, 1)) == "a=true");
+  CHECK(as_text(value(events::ArgumentType::character, 'x')) == "a='x'");
+  CHECK(as_text(bytes(events::ArgumentType::string, "a\x1b\"", true)) == R"(a="a\x1b\""…)");
+  CHECK(as_text(value(events::ArgumentType::character, '\'')) == R"(a='\'')");
+  CHECK(as_text(bytes(events::ArgumentType::bytes, std::string("\0\xff", 2))) == "a=00ff");
+  CHECK(as_json(value(events::ArgumentType::u64, 1ULL << 53)) == "\"9007199254740992\"");
+  CHECK(as_json(value(events::ArgumentType::s64, static_cast<std::uint64_t>(-7))) == "-7");
+  CHECK(as_json(value(events::ArgumentType::ptr, 16)) == "\"0x10\"");
+  CHECK(as_json(bytes(events::ArgumentType::string, "\xff")) == "\"\xef\xbf\xbd\"");
+  CHECK(as_json(bytes(events::ArgumentType::bytes, "\x01")) == "\"01\"");
 }
 
 TEST_CASE("an unreadable value is an error without a value") {
-  const ArgumentValue unread{.name = "a",
-                             .type_name = "str",
-                             .value = {Value::Unreadable{"memory at 0x8 cannot be read"}},
-                             .is_memory = true};
+  const events::ArgumentValue unread{
+      .name = "a",
+      .type_name = "str",
+      .value = {values::Value::Unreadable{"memory at 0x8 cannot be read"}},
+      .is_memory = true};
   CHECK(as_text(unread) == "a=<memory at 0x8 cannot be read>");
   CHECK(as_json(unread) == "null");
-  Event event;
+  events::Event event;
   event.typed_arguments = {unread};
   std::string json;
   append_json_arguments(json, event);
@@ -123,7 +125,7 @@ TEST_CASE("an unreadable value is an error without a value") {
 }
 
 TEST_CASE("a count is a number and a function, with a process where they are counted alone") {
-  const ProbePoint point = some_point();
+  const resolve::ProbePoint point = some_point();
   const CountRecord all{
       .point = &point, .count = 7, .pid = {}, .comm = {}, .since_ns = 1, .time_ns = 9};
   const CountRecord one{.point = &point,
@@ -145,7 +147,7 @@ TEST_CASE("a count is a number and a function, with a process where they are cou
 }
 
 TEST_CASE("a count of unwound stacks says why these end") {
-  const ProbePoint point = some_point();
+  const resolve::ProbePoint point = some_point();
   unwind::Stack stack;
   stack.end = unwind::End::stack_too_short;
   const CountRecord kept_none{.point = &point, .count = 7, .pid = {}, .comm = {}, .stack = &stack};
@@ -161,7 +163,7 @@ TEST_CASE("a count of unwound stacks says why these end") {
 }
 
 TEST_CASE("each block of an interval begins with its time on a terminal, the first one, too") {
-  const ProbePoint point = some_point();
+  const resolve::ProbePoint point = some_point();
   CountRecord first{.point = &point, .count = 7, .pid = {}, .comm = {}, .is_interval = true};
   first.since_ns = 1'000'000'000;
   first.time_ns = 2'000'000'000;
@@ -189,13 +191,13 @@ TEST_CASE("each block of an interval begins with its time on a terminal, the fir
 }
 
 TEST_CASE("events, counts and histograms have the name as people write it") {
-  ProbePoint point = some_point();
+  resolve::ProbePoint point = some_point();
   point.symbol = "_ZN2ns1fEv";
   point.demangled = "ns::f()";
   constexpr std::string_view wanted = R"x("demangled":"ns::f()")x";
   const CountRecord count{.point = &point, .count = 1, .pid = {}, .comm = {}};
   const HistogramRecord histogram{.point = &point, .histogram = few_numbers()};
-  Event event;
+  events::Event event;
   event.point = &point;
   CHECK(written(true, {}, [&](Recorder& records) { records.write(count); }).contains(wanted));
   CHECK(written(true, {}, [&](Recorder& records) { records.write(histogram); }).contains(wanted));
@@ -203,7 +205,7 @@ TEST_CASE("events, counts and histograms have the name as people write it") {
 }
 
 TEST_CASE("a histogram is drawn, when piped below a line of its numbers") {
-  const ProbePoint point = some_point();
+  const resolve::ProbePoint point = some_point();
   const HistogramRecord record{.point = &point, .histogram = few_numbers()};
   const auto use = [&](Recorder& records) { records.write(record); };
   const std::string drawn = written(false, {.aligned = true}, use);
@@ -217,8 +219,8 @@ TEST_CASE("a histogram is drawn, when piped below a line of its numbers") {
 }
 
 TEST_CASE("a histogram in JSON has its sums and each power of two") {
-  const ProbePoint point = some_point();
-  Histogram two{.count = 2, .total = 3000, .min = 1000, .max = 2000, .buckets = {}};
+  const resolve::ProbePoint point = some_point();
+  bpf::Histogram two{.count = 2, .total = 3000, .min = 1000, .max = 2000, .buckets = {}};
   two.buckets.resize(HISTOGRAM_BUCKETS);
   two.buckets[35] = 1; // [896, 1024)
   two.buckets[39] = 1; // [1792, 2048)
@@ -232,3 +234,5 @@ TEST_CASE("a histogram in JSON has its sums and each power of two") {
       R"({"low":1024,"high":2048,"count":1}],"since_ns":1,"time_ns":9})"
       "\n");
 }
+
+} // namespace uprobectl::output

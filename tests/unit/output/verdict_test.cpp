@@ -3,7 +3,7 @@
 
 #include <catch2/catch.hpp>
 
-using namespace uprobectl;
+namespace uprobectl::output {
 
 namespace {
 
@@ -100,3 +100,5 @@ TEST_CASE("a comment keeps to the size that is accepted") {
   CHECK(comment.size() <= max_comment_size);
   CHECK_THAT(comment, Catch::Contains("more libraries have changes"));
 }
+
+} // namespace uprobectl::output

@@ -7,8 +7,7 @@
 #include <catch2/catch.hpp>
 #include <fmt/format.h>
 
-using namespace uprobectl;
-using namespace uprobectl::plans;
+namespace uprobectl::plans {
 
 namespace {
 
@@ -127,9 +126,9 @@ TEST_CASE("a plan has the locations, their names and how their functions are lef
   REQUIRE(plan->files.size() == 1);
   const PlannedFile& file = plan->files.front();
   CHECK(file.build == BuildIdentity{.machine = "arm64", .build_id = "00ff"});
-  CHECK(file.strings == StringLayout::libcxx);
+  CHECK(file.strings == resolve::StringLayout::libcxx);
   REQUIRE(file.probes.size() == 1);
-  const NamedAddress& named = file.probes.front().named;
+  const resolve::NamedAddress& named = file.probes.front().named;
   CHECK(named.request == "ns::Foo::bar");
   CHECK(named.address.value == 0x1a20);
   CHECK(named.symbol == "_ZN2ns3Foo3barEi");
@@ -138,7 +137,7 @@ TEST_CASE("a plan has the locations, their names and how their functions are lef
   CHECK(named.version == "V1");
   CHECK(named.default_version == true);
   CHECK(named.size == 48);
-  CHECK(named.kind == SymbolKind::function);
+  CHECK(named.kind == symbols::SymbolKind::function);
   CHECK(named.table == elf::Table::symtab);
   REQUIRE(named.inlined_into);
   CHECK(named.inlined_into->function == "main");
@@ -152,7 +151,7 @@ TEST_CASE("a plan has the locations, their names and how their functions are lef
   REQUIRE(exits.tail_calls.size() == 1);
   const PlannedExits::TailCall& call = exits.tail_calls.front();
   CHECK(call.address.value == 0x1a44);
-  CHECK(call.condition.test == JumpCondition::Test::bit_set);
+  CHECK(call.condition.test == insn::JumpCondition::Test::bit_set);
   CHECK(call.condition.code == 63);
   CHECK(call.condition.tested == 3);
   REQUIRE(call.source);
@@ -427,3 +426,5 @@ TEST_CASE("an answer without a plan says why there is none") {
   CHECK(answer.error().message == "libfoo.so: no function 'f'");
   CHECK(answer.error().hints == std::vector<std::string>{"did you mean 'g'?"});
 }
+
+} // namespace uprobectl::plans

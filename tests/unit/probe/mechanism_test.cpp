@@ -4,36 +4,36 @@
 
 #include <catch2/catch.hpp>
 
-using namespace uprobectl;
+namespace uprobectl::probe {
 
 namespace {
 
-constexpr KernelFeatures linux_6_12 = {.uprobe_multi = true,
-                                       .multi_pid_filter = true,
-                                       .perf_uprobe = true,
-                                       .perf_permitted = true,
-                                       .perf_link = true,
-                                       .attach_cookie = true,
-                                       .tracefs_uprobe = true,
-                                       .tracefs_permitted = true,
-                                       .ring_buffer = true,
-                                       .perf_buffer = true,
-                                       .perf_buffer_permitted = true};
+constexpr bpf::KernelFeatures linux_6_12 = {.uprobe_multi = true,
+                                            .multi_pid_filter = true,
+                                            .perf_uprobe = true,
+                                            .perf_permitted = true,
+                                            .perf_link = true,
+                                            .attach_cookie = true,
+                                            .tracefs_uprobe = true,
+                                            .tracefs_permitted = true,
+                                            .ring_buffer = true,
+                                            .perf_buffer = true,
+                                            .perf_buffer_permitted = true};
 
-KernelFeatures linux_6_6() {
-  KernelFeatures features = linux_6_12;
+bpf::KernelFeatures linux_6_6() {
+  bpf::KernelFeatures features = linux_6_12;
   features.multi_pid_filter = false;
   return features;
 }
 
-KernelFeatures linux_6_1() {
-  KernelFeatures features = linux_6_6();
+bpf::KernelFeatures linux_6_1() {
+  bpf::KernelFeatures features = linux_6_6();
   features.uprobe_multi = false;
   return features;
 }
 
-KernelFeatures linux_5_4() {
-  KernelFeatures features = linux_6_1();
+bpf::KernelFeatures linux_5_4() {
+  bpf::KernelFeatures features = linux_6_1();
   features.perf_link = false;
   features.attach_cookie = false;
   features.ring_buffer = false;
@@ -62,7 +62,7 @@ TEST_CASE("a semaphore needs a kernel that counts it up, which all with multi do
   REQUIRE_FALSE(old);
   CHECK(old.error().message ==
         "the static probe has a semaphore, which this kernel does not support");
-  KernelFeatures newer = linux_5_4();
+  bpf::KernelFeatures newer = linux_5_4();
   newer.semaphores = true;
   CHECK(choose_mechanism(std::nullopt, newer, needs) == Mechanism::perf_ioctl);
 }
@@ -76,7 +76,7 @@ TEST_CASE("a requested mechanism is used or refused with the reason") {
 }
 
 TEST_CASE("the next mechanism in preference order is chosen if one is missing") {
-  KernelFeatures features = linux_5_4();
+  bpf::KernelFeatures features = linux_5_4();
   CHECK(choose_mechanism(std::nullopt, features, {}) == Mechanism::perf_ioctl);
   features.perf_uprobe = false;
   CHECK(choose_mechanism(std::nullopt, features, {}) == Mechanism::tracefs);
@@ -87,7 +87,7 @@ TEST_CASE("the next mechanism in preference order is chosen if one is missing") 
 }
 
 TEST_CASE("a user who may not open perf events gets tracefs if permitted, else hints") {
-  KernelFeatures features = linux_6_1();
+  bpf::KernelFeatures features = linux_6_1();
   features.perf_permitted = false;
   CHECK(choose_mechanism(std::nullopt, features, {}) == Mechanism::tracefs);
   const auto insisted = choose_mechanism(Mechanism::perf, features, {});
@@ -104,13 +104,13 @@ TEST_CASE("where multi is missing, more than 50 probes that can share an event g
   CHECK(choose_mechanism(std::nullopt, linux_6_1(), {.probes = 51}) == Mechanism::tracefs);
   CHECK(choose_mechanism(std::nullopt, linux_6_12, {.probes = 10'000}) == Mechanism::multi);
   CHECK(choose_mechanism(Mechanism::perf, linux_6_1(), {.probes = 51}) == Mechanism::perf);
-  KernelFeatures features = linux_6_1();
+  bpf::KernelFeatures features = linux_6_1();
   features.tracefs_permitted = false;
   CHECK(choose_mechanism(std::nullopt, features, {.probes = 51}) == Mechanism::perf);
 }
 
 TEST_CASE("a program of others gets no ioctl where the kernel has links") {
-  const MechanismNeeds pinned{.loaded_by_us = false, .kind = ProgramKind::plain};
+  const MechanismNeeds pinned{.loaded_by_us = false, .kind = bpf::ProgramKind::plain};
   const auto refused = choose_mechanism(Mechanism::perf_ioctl, linux_6_12, pinned);
   REQUIRE_FALSE(refused);
   CHECK(refused.error().message == "perf-ioctl cannot attach a program loaded by another process");
@@ -119,10 +119,10 @@ TEST_CASE("a program of others gets no ioctl where the kernel has links") {
 }
 
 TEST_CASE("hints for a pinned program do not name a mechanism that it was not loaded for") {
-  KernelFeatures features = linux_6_12;
+  bpf::KernelFeatures features = linux_6_12;
   features.perf_permitted = false;
   features.tracefs_uprobe = false;
-  MechanismNeeds pinned{.loaded_by_us = false, .kind = ProgramKind::plain};
+  MechanismNeeds pinned{.loaded_by_us = false, .kind = bpf::ProgramKind::plain};
   const auto refused = choose_mechanism(Mechanism::perf, features, pinned);
   REQUIRE_FALSE(refused);
   CHECK(refused.error().hints.at(1) ==
@@ -130,10 +130,10 @@ TEST_CASE("hints for a pinned program do not name a mechanism that it was not lo
         "has to be loaded again, with SEC(\"uprobe.multi\")");
   CHECK(choose_mechanism(Mechanism::perf, features, {}).error().hints.at(1) ==
         "uprobe_multi needs only CAP_BPF and CAP_PERFMON: use --mechanism multi");
-  pinned.kind = ProgramKind::multi;
-  const auto by_thread =
-      choose_mechanism(std::nullopt, linux_6_6(),
-                       {.filters_by_pid = true, .loaded_by_us = false, .kind = ProgramKind::multi});
+  pinned.kind = bpf::ProgramKind::multi;
+  const auto by_thread = choose_mechanism(
+      std::nullopt, linux_6_6(),
+      {.filters_by_pid = true, .loaded_by_us = false, .kind = bpf::ProgramKind::multi});
   REQUIRE_FALSE(by_thread);
   CHECK(by_thread.error().hints.front() ==
         "for --mechanism perf, which filters by process on every kernel, a pinned program has to "
@@ -151,12 +151,12 @@ TEST_CASE("cookies need a helper and a link") {
 }
 
 TEST_CASE("the ring buffer is taken where the kernel has it, else the perf buffer") {
-  CHECK(choose_buffer(std::nullopt, linux_6_1()) == RecordBuffer::ring);
-  CHECK(choose_buffer(RecordBuffer::perf, linux_6_1()) == RecordBuffer::perf);
-  CHECK(choose_buffer(std::nullopt, linux_5_4()) == RecordBuffer::perf);
-  CHECK(choose_buffer(RecordBuffer::ring, linux_5_4()).error().message ==
+  CHECK(choose_buffer(std::nullopt, linux_6_1()) == bpf::RecordBuffer::ring);
+  CHECK(choose_buffer(bpf::RecordBuffer::perf, linux_6_1()) == bpf::RecordBuffer::perf);
+  CHECK(choose_buffer(std::nullopt, linux_5_4()) == bpf::RecordBuffer::perf);
+  CHECK(choose_buffer(bpf::RecordBuffer::ring, linux_5_4()).error().message ==
         "this kernel has no BPF ring buffer");
-  KernelFeatures features = linux_5_4();
+  bpf::KernelFeatures features = linux_5_4();
   features.perf_buffer_permitted = false;
   CHECK(choose_buffer(std::nullopt, features).error().kind == ErrorKind::not_permitted);
   features.perf_buffer = false;
@@ -166,7 +166,7 @@ TEST_CASE("the ring buffer is taken where the kernel has it, else the perf buffe
 // The kernel would say something else: there is no such program.
 TEST_CASE("a wrong kind of program is refused before the kernel sees it") {
   const std::function<bool()> never = [] { return false; };
-  for (const ProgramKind kind : {ProgramKind::multi, ProgramKind::session}) {
+  for (const bpf::ProgramKind kind : {bpf::ProgramKind::multi, bpf::ProgramKind::session}) {
     const ProbeSite site{.program = {.fd = -1, .kind = kind}, .label = "f"};
     for (const Mechanism mechanism : {Mechanism::perf, Mechanism::perf_ioctl, Mechanism::tracefs}) {
       const auto refused = Attachment::attach(mechanism, std::span(&site, 1), {}, never);
@@ -195,34 +195,35 @@ TEST_CASE("sites with one program and one cookie share an event of tracefs") {
 }
 
 TEST_CASE("a loaded program gets the mechanism of its kind or none") {
-  CHECK(choose_mechanism(std::nullopt, linux_6_12, {.kind = ProgramKind::plain}) ==
+  CHECK(choose_mechanism(std::nullopt, linux_6_12, {.kind = bpf::ProgramKind::plain}) ==
         Mechanism::perf);
-  CHECK(choose_mechanism(std::nullopt, linux_6_12, {.kind = ProgramKind::multi}) ==
+  CHECK(choose_mechanism(std::nullopt, linux_6_12, {.kind = bpf::ProgramKind::multi}) ==
         Mechanism::multi);
-  const auto deadly = choose_mechanism(Mechanism::perf, linux_6_12, {.kind = ProgramKind::multi});
+  const auto deadly =
+      choose_mechanism(Mechanism::perf, linux_6_12, {.kind = bpf::ProgramKind::multi});
   REQUIRE_FALSE(deadly);
   CHECK(deadly.error().message ==
         "the program was loaded for uprobe_multi links, not for --mechanism perf");
 }
 
 TEST_CASE("session links serve session programs and no others") {
-  KernelFeatures linux_6_18 = linux_6_12;
+  bpf::KernelFeatures linux_6_18 = linux_6_12;
   linux_6_18.uprobe_session = true;
-  CHECK(choose_mechanism(std::nullopt, linux_6_18, {.kind = ProgramKind::session}) ==
+  CHECK(choose_mechanism(std::nullopt, linux_6_18, {.kind = bpf::ProgramKind::session}) ==
         Mechanism::session);
-  CHECK(choose_mechanism(Mechanism::multi, linux_6_18, {.kind = ProgramKind::session}) ==
+  CHECK(choose_mechanism(Mechanism::multi, linux_6_18, {.kind = bpf::ProgramKind::session}) ==
         Mechanism::session);
   CHECK(choose_mechanism(std::nullopt, linux_6_18, {}) == Mechanism::multi);
-  CHECK(
-      choose_mechanism(std::nullopt, linux_6_12, {.kind = ProgramKind::session}).error().message ==
-      "this kernel has no uprobe session links");
+  CHECK(choose_mechanism(std::nullopt, linux_6_12, {.kind = bpf::ProgramKind::session})
+            .error()
+            .message == "this kernel has no uprobe session links");
 }
 
 TEST_CASE("each mechanism has its own kind of program") {
-  CHECK(program_kind(Mechanism::multi) == ProgramKind::multi);
-  CHECK(program_kind(Mechanism::perf) == ProgramKind::plain);
-  CHECK(program_kind(Mechanism::perf_ioctl) == ProgramKind::plain);
-  CHECK(program_kind(Mechanism::tracefs) == ProgramKind::plain);
+  CHECK(program_kind(Mechanism::multi) == bpf::ProgramKind::multi);
+  CHECK(program_kind(Mechanism::perf) == bpf::ProgramKind::plain);
+  CHECK(program_kind(Mechanism::perf_ioctl) == bpf::ProgramKind::plain);
+  CHECK(program_kind(Mechanism::tracefs) == bpf::ProgramKind::plain);
 }
 
 TEST_CASE("each errno for a refused instruction gives the same error") {
@@ -236,3 +237,5 @@ TEST_CASE("each errno for a refused instruction gives the same error") {
     CHECK(said.message == "libc.so.6: pthread_spin_lock: the kernel cannot probe this instruction");
   }
 }
+
+} // namespace uprobectl::probe

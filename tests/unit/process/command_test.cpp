@@ -9,7 +9,8 @@
 #include <thread>
 #include <unistd.h>
 
-using namespace uprobectl;
+namespace uprobectl::process {
+
 using namespace std::chrono_literals;
 
 namespace {
@@ -195,3 +196,5 @@ TEST_CASE("a command is stopped if its reader is done or its output is too long"
   CHECK(bounded.error().message == "yes: too much output");
   CHECK(taken <= 100'000);
 }
+
+} // namespace uprobectl::process

@@ -7,7 +7,8 @@
 #include <fstream>
 #include <unistd.h>
 
-using namespace uprobectl;
+namespace uprobectl::process {
+
 using namespace std::chrono_literals;
 
 namespace {
@@ -92,3 +93,5 @@ TEST_CASE("debuginfod-find is not run for what is not a build id or an absolute 
   CHECK(!client.find_source("0123ab", "a.c"));
   CHECK(command.runs() == 0);
 }
+
+} // namespace uprobectl::process

@@ -11,7 +11,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-using namespace uprobectl;
+namespace uprobectl::process {
+
 using namespace std::string_view_literals;
 
 TEST_CASE("a process is named by its comm, argv[0] and the base name of argv[0]") {
@@ -140,3 +141,5 @@ TEST_CASE("processes are found by name, by user and by descent, and are gone whe
   CHECK_FALSE(pid_in_namespace(child));
   CHECK_FALSE(process_executable(child));
 }
+
+} // namespace uprobectl::process

@@ -6,7 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-using namespace uprobectl;
+namespace uprobectl::process {
 
 namespace {
 
@@ -54,3 +54,5 @@ TEST_CASE("mapped memory: a process that has ended has none") {
   constexpr pid_t never = 0x7fffffff; // above the largest pid_max
   CHECK_FALSE(memory.contains(never, 0x400000, MappedMemory::Clock::now()));
 }
+
+} // namespace uprobectl::process

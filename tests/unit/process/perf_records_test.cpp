@@ -3,7 +3,7 @@
 
 #include <catch2/catch.hpp>
 
-using namespace uprobectl;
+namespace uprobectl::process {
 
 namespace {
 
@@ -253,3 +253,5 @@ TEST_CASE("a process ends with its last thread") {
   queue.add(as_bytes(end_of(40, 42, 30)));
   CHECK(take(queue, 40) == std::vector<std::string>{"ended 40"});
 }
+
+} // namespace uprobectl::process

@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-using namespace uprobectl;
+namespace uprobectl::process {
 
 TEST_CASE("a maps line gives addresses, offset, permissions and identity") {
   const auto mappings = parse_maps(
@@ -177,3 +177,5 @@ TEST_CASE("a file is known to be mapped by others than the given processes") {
   const OutlivedProcess child; // has the mappings of its parent
   CHECK(is_mapped_by_others(probed, self, 60s));
 }
+
+} // namespace uprobectl::process

@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-using namespace uprobectl;
+namespace uprobectl::process {
 
 namespace {
 
@@ -149,3 +149,5 @@ TEST_CASE("the survey distinguishes replaced files from files of other mount nam
   else
     CHECK(survey.other_mount_namespace.empty());
 }
+
+} // namespace uprobectl::process

@@ -5,7 +5,8 @@
 #include <catch2/catch.hpp>
 #include <fmt/format.h>
 
-using namespace uprobectl;
+namespace uprobectl::resolve {
+
 using namespace uprobectl::test;
 
 namespace {
@@ -119,3 +120,5 @@ TEST_CASE("typedefs of the C library are those of the machine") {
   // f(size_t), a class of this name
   CHECK(Libraries({{{"_Z1fm", "_Z1f6size_t"}}}).found("f(size_t)") == Names{"_Z1f6size_t"});
 }
+
+} // namespace uprobectl::resolve

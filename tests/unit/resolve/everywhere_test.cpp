@@ -7,7 +7,7 @@
 #include <catch2/catch.hpp>
 #include <fstream>
 
-using namespace uprobectl;
+namespace uprobectl::resolve {
 
 namespace {
 
@@ -85,3 +85,5 @@ TEST_CASE("a path is not the name of a library everywhere") {
   for (const char* name : {"", "*", "/system/lib64/libssl.so"})
     CHECK(find_everywhere(name).error().kind == ErrorKind::usage);
 }
+
+} // namespace uprobectl::resolve

@@ -3,7 +3,8 @@
 
 #include <catch2/catch.hpp>
 
-using namespace uprobectl;
+namespace uprobectl::resolve {
+
 using namespace uprobectl::test;
 
 namespace {
@@ -108,3 +109,5 @@ TEST_CASE("without such a library symbol names determine the layout, .dynsym fir
                  .imports = {std::string(libstdcxx_name)}}) == StringLayout::libstdcxx);
   CHECK(strings({.imports = {"St3__1"}}) == StringLayout::unknown); // no mangled name
 }
+
+} // namespace uprobectl::resolve

@@ -5,7 +5,8 @@
 
 #include <catch2/catch.hpp>
 
-using namespace uprobectl;
+namespace uprobectl::resolve {
+
 using namespace uprobectl::test;
 
 namespace {
@@ -114,3 +115,5 @@ TEST_CASE("a part may have any of the function's names") {
   CHECK(library.returns("_IO_f") == "0x100e 0x1080 0x1090 0x1094");
   CHECK(library.tail_calls("f") == "0x100f f.isra.0");
 }
+
+} // namespace uprobectl::resolve

@@ -6,7 +6,8 @@
 #include <catch2/catch.hpp>
 #include <fmt/format.h>
 
-using namespace uprobectl;
+namespace uprobectl::resolve {
+
 using namespace uprobectl::test;
 
 namespace {
@@ -224,3 +225,5 @@ TEST_CASE("code of other machines is not read") {
       code_library({.machine = "EM_RISCV", .symbols = function_symbol("f", 0, 0x10)}));
   CHECK(library.returns("f") == "unsupported: riscv64 code is not decoded");
 }
+
+} // namespace uprobectl::resolve

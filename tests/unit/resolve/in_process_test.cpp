@@ -10,7 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-using namespace uprobectl;
+namespace uprobectl::resolve {
 
 namespace {
 
@@ -133,3 +133,5 @@ TEST_CASE("a process that does not exist is an error, and a relative path is not
   CHECK(find_in_processes("libc.so.6", nobody).error().kind == ErrorKind::not_found);
   CHECK(find_in_processes("./libc.so.6", nobody)->empty());
 }
+
+} // namespace uprobectl::resolve

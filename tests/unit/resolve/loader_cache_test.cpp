@@ -3,7 +3,7 @@
 
 #include <catch2/catch.hpp>
 
-using namespace uprobectl;
+namespace uprobectl::resolve {
 
 namespace {
 
@@ -63,3 +63,5 @@ TEST_CASE("other files are rejected as loader cache") {
   CHECK(listed("glibc-ld.so.cache1.0") == Lines{"not_found"});
   CHECK(listed("glibc-ld.so.cache1.1") == Lines{"corrupt"});
 }
+
+} // namespace uprobectl::resolve

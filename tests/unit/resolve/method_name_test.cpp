@@ -4,7 +4,7 @@
 
 #include <catch2/catch.hpp>
 
-using namespace uprobectl;
+namespace uprobectl::resolve {
 
 TEST_CASE("a method's name is taken apart") {
   const auto bare = parse_method_name("com.foo.Bar.baz");
@@ -116,3 +116,5 @@ TEST_CASE("methods that a compiler derives from another one are known by their n
     CHECK(derivation("baz", separate) == Derivation::separate);
   CHECK(derivation("baz", "lambda$bazaar$1") == Derivation::none);
 }
+
+} // namespace uprobectl::resolve

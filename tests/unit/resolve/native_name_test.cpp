@@ -3,7 +3,7 @@
 
 #include <catch2/catch.hpp>
 
-using namespace uprobectl;
+namespace uprobectl::resolve {
 
 namespace {
 
@@ -38,3 +38,5 @@ TEST_CASE("the name of an overloaded native method has its parameters") {
   CHECK(parameters({"int", "java.lang.String"}) == "__ILjava_lang_String_2");
   CHECK(parameters({"long[][]", "a_b.C$D[]"}) == "___3_3J_3La_1b_C_00024D_2");
 }
+
+} // namespace uprobectl::resolve

@@ -4,7 +4,8 @@
 
 #include <catch2/catch.hpp>
 
-using namespace uprobectl;
+namespace uprobectl::resolve {
+
 using namespace uprobectl::test;
 
 namespace {
@@ -14,13 +15,14 @@ using Code = std::vector<std::pair<std::size_t, std::string>>;
 // The result for a probe of `function` in a library whose function f has this code at 0x10000: the
 // bytes that are passed, "unsafe: REASON" if the probe is refused.
 std::string probed(const Code& code, std::string_view function = "f", std::string symbols = {},
-                   OptimizedNops replaced = {.five_bytes = true}) {
+                   insn::OptimizedNops replaced = {.five_bytes = true}) {
   symbols += function_symbol("f", 0, code.front().second.size() / 2);
   const OpenLibrary library(code_library({.code = code, .symbols = std::move(symbols)}));
   const ProbePoint point = library.point(function, {.to_probe = true, .replaced_nops = replaced});
   CHECK(uprobe_offset(point)->value == point.offset->value + point.uprobe_distance);
   CHECK(uprobe_address(point).value == point.address.value + point.uprobe_distance);
-  if (point.effect.kind == ProbeEffect::Kind::safe) return std::to_string(point.uprobe_distance);
+  if (point.effect.kind == insn::ProbeEffect::Kind::safe)
+    return std::to_string(point.uprobe_distance);
   CHECK(point.uprobe_distance == 0);
   CHECK(probe_error(point));
   const std::string reason(point.effect.reason);
@@ -87,3 +89,5 @@ TEST_CASE("a nop that some kernels replace is warned of where it is only resolve
   CHECK(point.warnings.front().contains("Linux 6.18 to 7.1"));
   CHECK(library.point("g").warnings.empty());
 }
+
+} // namespace uprobectl::resolve

@@ -4,7 +4,7 @@
 #include <catch2/catch.hpp>
 #include <fmt/format.h>
 
-using namespace uprobectl;
+namespace uprobectl::resolve {
 
 namespace {
 
@@ -205,3 +205,5 @@ TEST_CASE("an error says how a name with a colon was read, unless it was surely 
   CHECK(hints(ErrorKind::not_found, {"libfoo.so.1", "b"}).empty());
   CHECK(hints(ErrorKind::ambiguous, {"a", "b"}).empty());
 }
+
+} // namespace uprobectl::resolve

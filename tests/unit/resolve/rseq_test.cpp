@@ -6,7 +6,8 @@
 #include <catch2/catch.hpp>
 #include <fmt/format.h>
 
-using namespace uprobectl;
+namespace uprobectl::resolve {
+
 using namespace uprobectl::test;
 
 namespace {
@@ -116,7 +117,7 @@ TEST_CASE("sequences without section headers are not found, and do no harm") {
 
 TEST_CASE("code of sequences and their signatures is known by address") {
   const std::string bytes = library(words({0, 0x10010, 0x20, 0x10080, 0, 0x10020, 0x20, 0x10090}));
-  Binary file(parse_image(bytes));
+  binary::Binary file(parse_image(bytes));
   CodeIndex index(file);
   CHECK_FALSE(index.is_in_sequence({0x1000f}));
   CHECK(index.is_in_sequence({0x10010}));
@@ -131,11 +132,13 @@ TEST_CASE("code of sequences and their signatures is known by address") {
 TEST_CASE("bytes of code are decoded once, and inside an instruction none begins") {
   const std::string bytes =
       patched(patched(library(""), 0x1000, 0x12345678b8, 8), 0x1005, 0xc390, 2);
-  Binary file(parse_image(bytes)); // mov $0x12345678,%eax; nop; ret
+  binary::Binary file(parse_image(bytes)); // mov $0x12345678,%eax; nop; ret
   CodeIndex index(file);
-  CHECK(index.boundary_at(Arch::x86_64, {0x10000}, {0x10006}) == Boundary::yes);
-  CHECK(index.boundary_at(Arch::x86_64, {0x10000}, {0x10005}) == Boundary::yes);
-  CHECK(index.boundary_at(Arch::x86_64, {0x10000}, {0x10001}) == Boundary::no);
-  CHECK(index.boundary_at(Arch::x86_64, {0x10001}, {0x10001}) == Boundary::yes);
-  CHECK(index.boundary_at(Arch::x86_64, {0x10000}, {0x20000}) == Boundary::no);
+  CHECK(index.boundary_at(Arch::x86_64, {0x10000}, {0x10006}) == insn::Boundary::yes);
+  CHECK(index.boundary_at(Arch::x86_64, {0x10000}, {0x10005}) == insn::Boundary::yes);
+  CHECK(index.boundary_at(Arch::x86_64, {0x10000}, {0x10001}) == insn::Boundary::no);
+  CHECK(index.boundary_at(Arch::x86_64, {0x10001}, {0x10001}) == insn::Boundary::yes);
+  CHECK(index.boundary_at(Arch::x86_64, {0x10000}, {0x20000}) == insn::Boundary::no);
 }
+
+} // namespace uprobectl::resolve

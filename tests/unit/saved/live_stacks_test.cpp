@@ -23,8 +23,8 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-using namespace uprobectl;
-using namespace uprobectl::unwind;
+namespace uprobectl::saved {
+
 using namespace uprobectl::test;
 
 namespace {
@@ -33,7 +33,8 @@ namespace {
 struct OwnSample {
   ucontext_t context = {};
   std::vector<std::byte> stack;
-  unwind::Sample sample{.pid = ::getpid(), .time_ns = 0, .registers = Registers(Arch::x86_64)};
+  unwind::Sample sample{
+      .pid = ::getpid(), .time_ns = 0, .registers = unwind::Registers(Arch::x86_64)};
 };
 
 void take_registers(OwnSample& own) {
@@ -60,9 +61,9 @@ template <typename Use>
   REQUIRE(::getcontext(&own.context) == 0);
   take_registers(own);
   const std::uint64_t top = *own.sample.registers.stack_pointer();
-  const auto mappings = read_all_mappings(::getpid());
+  const auto mappings = process::read_all_mappings(::getpid());
   REQUIRE(mappings);
-  for (const Mapping& mapping : *mappings)
+  for (const process::Mapping& mapping : *mappings)
     if (top >= mapping.start && top < mapping.end)
       own.stack.resize(std::min<std::size_t>(mapping.end - top, 65536));
   // By the kernel: sanitizers see no reason to read other functions' frames.
@@ -78,9 +79,9 @@ template <typename Use>
 
 TEST_CASE("the stack of a running process is unwound and named") {
   with_own_sample([](const unwind::Sample& sample) {
-    LiveProcesses live({});
-    const Stack stack = live.unwind(sample);
-    CHECK(stack.end == End::outermost);
+    unwind::LiveProcesses live({});
+    const unwind::Stack stack = live.unwind(sample);
+    CHECK(stack.end == unwind::End::outermost);
     const std::string names = names_of(stack);
     CHECK(names.find("with_own_sample") != std::string::npos);
     CHECK(names.find(" main+0x") != std::string::npos);
@@ -93,22 +94,22 @@ TEST_CASE("the stack of a running process is unwound and named") {
 TEST_CASE("a saved stack has the frames of the one that was saved") {
   const std::string folder = temporary_folder();
   with_own_sample([&](const unwind::Sample& sample) {
-    LiveProcesses live({});
+    unwind::LiveProcesses live({});
     std::string wanted;
     {
-      const Stack stack = live.unwind(sample);
+      const unwind::Stack stack = live.unwind(sample);
       wanted = names_of(stack);
     }
     for (const std::string name : {"/one", "/two"}) {
       const auto done = live.save(sample, folder + name, this_machine());
       REQUIRE(done);
-      const auto saved = read_saved_stack(folder + name);
+      const auto saved = unwind::read_saved_stack(folder + name);
       REQUIRE(saved);
-      const auto files = open_saved_files(folder + name);
-      ModuleCache cache;
-      AddressSpace space(saved->mappings, cache, *files);
-      const Stack stack = unwind_stack(saved->registers, saved->memory, space);
-      CHECK(stack.end == End::outermost);
+      const auto files = unwind::open_saved_files(folder + name);
+      unwind::ModuleCache cache;
+      unwind::AddressSpace space(saved->mappings, cache, *files);
+      const unwind::Stack stack = unwind_stack(saved->registers, saved->memory, space);
+      CHECK(stack.end == unwind::End::outermost);
       CHECK(names_of(stack) == wanted);
     }
     // The second folder has a link to the copy in the first one.
@@ -124,30 +125,30 @@ TEST_CASE("a saved stack has the frames of the one that was saved") {
 namespace {
 
 // Saves what is collected of stacks.
-class SavingSink final : public RawStackSink {
+class SavingSink final : public unwind::RawStackSink {
 public:
-  explicit SavingSink(saved::RunWriter& writer) : writer_(writer) {}
-  using RawStackSink::write;
-  void write(const ProcessMappings& mappings) override { writer_.write(mappings); }
-  void write(const FileParts& parts) override { writer_.write(parts); }
+  explicit SavingSink(RunWriter& writer) : writer_(writer) {}
+  using unwind::RawStackSink::write;
+  void write(const unwind::ProcessMappings& mappings) override { writer_.write(mappings); }
+  void write(const unwind::FileParts& parts) override { writer_.write(parts); }
   void warn(const std::string& text) override { FAIL(text); }
 
 private:
-  saved::RunWriter& writer_;
+  RunWriter& writer_;
 };
 
 // Describes the stacks of a saved run.
-class StackReplay final : public saved::RunReplay {
+class StackReplay final : public RunReplay {
 public:
-  Result<void> begin(const saved::RunHeader& /*header*/) override { return {}; }
-  void write(const Record& record) override {
-    if (const auto* const sample = record.find<StackSample>())
+  Result<void> begin(const RunHeader& /*header*/) override { return {}; }
+  void write(const output::Record& record) override {
+    if (const auto* const sample = record.find<output::StackSample>())
       stacks.push_back(describe_stack(*sample->stack));
   }
 
-  static std::string describe_stack(const Stack& stack) {
+  static std::string describe_stack(const unwind::Stack& stack) {
     std::string text;
-    for (const Frame& frame : stack.frames) {
+    for (const unwind::Frame& frame : stack.frames) {
       text += fmt::format("{:#x} {}", frame.pc, to_string(frame.found_by));
       if (const auto symbolized = frame.symbolized())
         text += fmt::format(" {} {} {:#x}", symbolized->text, frame.code->module->path(),
@@ -164,20 +165,19 @@ public:
 
 TEST_CASE("a stack that another machine unwinds has the same frames") {
   with_own_sample([](const unwind::Sample& sample) {
-    LiveProcesses live({});
+    unwind::LiveProcesses live({});
     const std::string wanted = StackReplay::describe_stack(live.unwind(sample));
     CHECK(wanted.find("with_own_sample") != std::string::npos);
 
     const UniqueFd file{::memfd_create("raw-stacks", MFD_CLOEXEC)};
     std::vector<off_t> sizes;
     {
-      OutputBuffer out(file.get());
-      saved::RunWriter writer(out, true,
-                              {.raw_stacks = saved::RawStackHeader{.stack_bytes = 65528}});
+      output::OutputBuffer out(file.get());
+      RunWriter writer(out, true, {.raw_stacks = RawStackHeader{.stack_bytes = 65528}});
       SavingSink sink(writer);
       for (int i = 0; i < 3; ++i) {
-        const RawStack stack = live.collect(sample, sink);
-        writer.write(RawStackSample{.stack = &stack});
+        const unwind::RawStack stack = live.collect(sample, sink);
+        writer.write(output::RawStackSample{.stack = &stack});
         out.flush();
         sizes.push_back(::lseek(file.get(), 0, SEEK_END));
       }
@@ -190,7 +190,7 @@ TEST_CASE("a stack that another machine unwinds has the same frames") {
     std::string saved(static_cast<std::size_t>(sizes.back()), '\0');
     REQUIRE(::pread(file.get(), saved.data(), saved.size(), 0) == sizes.back());
     StackReplay replay;
-    saved::RunReader reader(replay);
+    RunReader reader(replay);
     const auto read = reader.add(std::as_bytes(std::span(saved)));
     CHECK(read);
     CHECK(replay.stacks == std::vector<std::string>(3, wanted));
@@ -216,12 +216,12 @@ public:
     modified_ += std::chrono::seconds(1); // two writes may be in one tick of the clock
     std::filesystem::last_write_time(path, modified_);
     const MappedHere mapped(path);
-    const auto mappings = read_all_mappings(::getpid());
+    const auto mappings = process::read_all_mappings(::getpid());
     REQUIRE(mappings);
-    const auto found = std::ranges::find(*mappings, mapped.address(), &Mapping::start);
+    const auto found = std::ranges::find(*mappings, mapped.address(), &process::Mapping::start);
     REQUIRE(found != mappings->end());
     live.add({.pid = ::getpid(), .time_ns = clock_ns(CLOCK_MONOTONIC), .mapping = *found});
-    Registers registers(host_arch);
+    unwind::Registers registers(host_arch);
     registers.set(registers.info().pc, mapped.address() + 0x1010);
     registers.set(registers.info().stack_pointer, 0x7000);
     const std::vector<std::byte> stack(64);
@@ -234,7 +234,7 @@ public:
 
   TemporaryFolder folder;
   std::string path = folder.path / "lib.so";
-  LiveProcesses live{{}};
+  unwind::LiveProcesses live{{}};
 
 private:
   std::filesystem::file_time_type modified_ = std::filesystem::file_time_type::clock::now();
@@ -250,20 +250,20 @@ std::string content_of(const std::string& path) {
 TEST_CASE("a saved run tells the contents apart that a file has had") {
   const UniqueFd file{::memfd_create("raw-stacks", MFD_CLOEXEC)};
   {
-    OutputBuffer out(file.get());
-    saved::RunWriter writer(out, true, {.raw_stacks = saved::RawStackHeader{.stack_bytes = 65528}});
+    output::OutputBuffer out(file.get());
+    RunWriter writer(out, true, {.raw_stacks = RawStackHeader{.stack_bytes = 65528}});
     SavingSink sink(writer);
     RewrittenLibrary library;
     for (const std::string& content : {arm64_library(), renamed_library(), arm64_library()})
       for (int i = 0; i < 2; ++i)
         library.use(content, [&](const unwind::Sample& sample) {
-          const RawStack stack = library.live.collect(sample, sink);
-          writer.write(RawStackSample{.stack = &stack});
+          const unwind::RawStack stack = library.live.collect(sample, sink);
+          writer.write(output::RawStackSample{.stack = &stack});
         });
     out.flush();
   }
   StackReplay replay;
-  saved::RunReader reader(replay);
+  RunReader reader(replay);
   CHECK(reader.add(as_bytes(content_of(fmt::format("/proc/self/fd/{}", file.get())))));
   std::vector<std::string> names;
   for (const std::string& stack : replay.stacks)
@@ -290,7 +290,7 @@ TEST_CASE("a saved stack has the file as it is, not a copy of what it was") {
 TEST_CASE("a saved stack is readable by its owner only and marks a function's entry") {
   const std::string folder = temporary_folder();
   with_own_sample([&](const unwind::Sample& sample) {
-    LiveProcesses live({});
+    unwind::LiveProcesses live({});
     unwind::Sample entered = sample;
     entered.at_function_entry = true;
     const mode_t before = ::umask(0);
@@ -298,10 +298,10 @@ TEST_CASE("a saved stack is readable by its owner only and marks a function's en
     ::umask(before);
     REQUIRE(done);
     REQUIRE(live.save(sample, folder + "/inside", this_machine()));
-    REQUIRE(read_saved_stack(folder + "/entered"));
-    CHECK(read_saved_stack(folder + "/entered")->at_function_entry);
-    REQUIRE(read_saved_stack(folder + "/inside"));
-    CHECK_FALSE(read_saved_stack(folder + "/inside")->at_function_entry);
+    REQUIRE(unwind::read_saved_stack(folder + "/entered"));
+    CHECK(unwind::read_saved_stack(folder + "/entered")->at_function_entry);
+    REQUIRE(unwind::read_saved_stack(folder + "/inside"));
+    CHECK_FALSE(unwind::read_saved_stack(folder + "/inside")->at_function_entry);
   });
   using std::filesystem::perms;
   CHECK(std::filesystem::status(folder + "/entered").permissions() == perms::owner_all);
@@ -312,12 +312,12 @@ TEST_CASE("a saved stack is readable by its owner only and marks a function's en
 
 TEST_CASE("mappings made after the first reading are found") {
   const std::string folder = temporary_folder();
-  LiveProcesses live({});
+  unwind::LiveProcesses live({});
   live.read_process(::getpid());
   const MappedHere late(folder + "/late.so", arm64_library());
   const std::uint64_t work[] = {late.address() + 0x1010};
-  const Stack stack = live.make_stack(::getpid(), 0, work);
-  CHECK(stack.end == End::unknown);
+  const unwind::Stack stack = live.make_stack(::getpid(), 0, work);
+  CHECK(stack.end == unwind::End::unknown);
   CHECK(names_of(stack) == "work+0x10");
   std::filesystem::remove_all(folder);
 }
@@ -325,21 +325,21 @@ TEST_CASE("mappings made after the first reading are found") {
 namespace {
 
 // Maps the file over the other one.
-Mapping map_over(const MappedHere& first, const std::string& path) {
+process::Mapping map_over(const MappedHere& first, const std::string& path) {
   std::ofstream(path) << arm64_library();
   const UniqueFd file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
   REQUIRE(::mmap(first.start, first.size, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_FIXED,
                  file.get(), 0) != MAP_FAILED);
-  const auto mappings = read_all_mappings(::getpid());
+  const auto mappings = process::read_all_mappings(::getpid());
   REQUIRE(mappings);
-  const auto found = std::ranges::find(*mappings, first.address(), &Mapping::start);
+  const auto found = std::ranges::find(*mappings, first.address(), &process::Mapping::start);
   REQUIRE(found != mappings->end());
   return *found;
 }
 
 // The names of the file and the function; a dash for a frame in unknown memory.
-std::string file_and_name(const Stack& stack) {
-  const Frame& frame = stack.frames.at(0);
+std::string file_and_name(const unwind::Stack& stack) {
+  const unwind::Frame& frame = stack.frames.at(0);
   if (!frame.code || frame.code->module == nullptr) return "-";
   return std::filesystem::path(frame.code->module->path()).filename().string() + " " +
          frame.symbolized()->function->name();
@@ -350,19 +350,21 @@ std::string file_and_name(const Stack& stack) {
 TEST_CASE("a library that was loaded later does not name the stack of an earlier one") {
   const std::string folder = temporary_folder();
   constexpr std::uint64_t nowhere = 0x1000; // to read the mappings again
-  std::vector<Mapping> waiting;
-  LiveProcesses live({}, {}, {}, [&](pid_t /*pid*/) { return waiting; });
-  LiveProcesses unread({}, {}, {}, [&](pid_t /*pid*/) { return waiting; });
-  LiveProcesses untold({}, {}, {}, [&](pid_t /*pid*/) { return std::vector<Mapping>(); });
-  LiveProcesses untimed({});
+  std::vector<process::Mapping> waiting;
+  unwind::LiveProcesses live({}, {}, {}, [&](pid_t /*pid*/) { return waiting; });
+  unwind::LiveProcesses unread({}, {}, {}, [&](pid_t /*pid*/) { return waiting; });
+  unwind::LiveProcesses untold({}, {}, {},
+                               [&](pid_t /*pid*/) { return std::vector<process::Mapping>(); });
+  unwind::LiveProcesses untimed({});
   const MappedHere first(folder + "/first.so", arm64_library());
-  for (LiveProcesses* const each : {&live, &untold, &untimed}) each->read_process(::getpid());
+  for (unwind::LiveProcesses* const each : {&live, &untold, &untimed})
+    each->read_process(::getpid());
   const std::uint64_t called = clock_ns(CLOCK_MONOTONIC);
-  const Mapping second = map_over(first, folder + "/second.so");
+  const process::Mapping second = map_over(first, folder + "/second.so");
   const std::uint64_t loaded = clock_ns(CLOCK_MONOTONIC);
   waiting = {second};
   const std::uint64_t stack[] = {first.address() + 0x1010, nowhere};
-  const auto name_at = [&](LiveProcesses& processes, std::uint64_t time_ns) {
+  const auto name_at = [&](unwind::LiveProcesses& processes, std::uint64_t time_ns) {
     return file_and_name(processes.make_stack(::getpid(), time_ns, stack));
   };
   CHECK(name_at(live, called) == "first.so work");
@@ -371,7 +373,7 @@ TEST_CASE("a library that was loaded later does not name the stack of an earlier
   CHECK(name_at(untold, called) == "-");
   CHECK(name_at(untimed, 0) == "-");
   waiting.clear();
-  const MappingEvent event{.pid = ::getpid(), .time_ns = loaded, .mapping = second};
+  const process::MappingEvent event{.pid = ::getpid(), .time_ns = loaded, .mapping = second};
   live.add(event);
   unread.add(event);
   const std::uint64_t later = clock_ns(CLOCK_MONOTONIC);
@@ -386,7 +388,8 @@ TEST_CASE("a library that was loaded later does not name the stack of an earlier
 
 TEST_CASE("a library that was unloaded names the stacks of before") {
   const std::string folder = temporary_folder();
-  LiveProcesses live({}, {}, {}, [&](pid_t /*pid*/) { return std::vector<Mapping>(); });
+  unwind::LiveProcesses live({}, {}, {},
+                             [&](pid_t /*pid*/) { return std::vector<process::Mapping>(); });
   std::uint64_t stack[] = {0, 0x1000};
   {
     const MappedHere gone(folder + "/gone.so", arm64_library());
@@ -401,7 +404,8 @@ TEST_CASE("a library that was unloaded names the stacks of before") {
 TEST_CASE("a file that has got the inode of a deleted library does not name the stacks of before") {
   const TemporaryFolder folder;
   const std::string path = folder.path / "lib.so";
-  LiveProcesses live({}, {}, {}, [&](pid_t /*pid*/) { return std::vector<Mapping>(); });
+  unwind::LiveProcesses live({}, {}, {},
+                             [&](pid_t /*pid*/) { return std::vector<process::Mapping>(); });
   std::uint64_t stack[] = {0, 0x1000};
   {
     const MappedHere gone(path, arm64_library());
@@ -424,7 +428,7 @@ TEST_CASE("a file that has got the inode of a deleted library does not name the 
 
 TEST_CASE("deleted files that are closed while their stacks wait for the end are counted") {
   const TemporaryFolder folder;
-  LiveProcesses processes({});
+  unwind::LiveProcesses processes({});
   processes.keep_unmapped_files();
   std::vector<void*> mapped;
   for (int i = 0; i < 131; ++i) {
@@ -448,7 +452,7 @@ TEST_CASE("a library reported only by its code mapping is found by its start") {
   const std::string folder = temporary_folder();
   constexpr std::size_t begin = 0x4000; // in a file that is neither ELF nor an archive
   std::ofstream(folder + "/bundle") << std::string(begin, 'x') << arm64_library();
-  LiveProcesses live({});
+  unwind::LiveProcesses live({});
   live.read_process(::getpid());
   // As a loader does it: all of it first, then what it is to be.
   constexpr std::size_t size = 0x2000;
@@ -458,13 +462,13 @@ TEST_CASE("a library reported only by its code mapping is found by its start") {
   const std::uint64_t code = reinterpret_cast<std::uint64_t>(first) + 0x1000;
   REQUIRE(::mmap(reinterpret_cast<void*>(code), 0x1000, PROT_READ | PROT_EXEC,
                  MAP_PRIVATE | MAP_FIXED, file.get(), begin + 0x1000) != MAP_FAILED);
-  const auto mappings = read_all_mappings(::getpid());
+  const auto mappings = process::read_all_mappings(::getpid());
   REQUIRE(mappings);
-  const auto reported = std::ranges::find(*mappings, code, &Mapping::start);
+  const auto reported = std::ranges::find(*mappings, code, &process::Mapping::start);
   REQUIRE(reported != mappings->end());
   timespec now{};
   ::clock_gettime(CLOCK_MONOTONIC, &now);
-  live.add({.kind = MappingEvent::Kind::mapped,
+  live.add({.kind = process::MappingEvent::Kind::mapped,
             .pid = ::getpid(),
             .time_ns = static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 +
                        static_cast<std::uint64_t>(now.tv_nsec),
@@ -486,13 +490,13 @@ TEST_CASE("memory of huge pages is not read under any name") {
     WARN("skipped: this kernel has no huge pages");
     return;
   }
-  const auto mappings = read_all_mappings(::getpid());
+  const auto mappings = process::read_all_mappings(::getpid());
   REQUIRE(mappings);
-  const auto mapping =
-      std::ranges::find(*mappings, reinterpret_cast<std::uint64_t>(memory), &Mapping::start);
+  const auto mapping = std::ranges::find(*mappings, reinterpret_cast<std::uint64_t>(memory),
+                                         &process::Mapping::start);
   REQUIRE(mapping != mappings->end());
   CHECK(mapping->path == "/memfd:huge");
-  const auto opened = LiveFiles(::getpid()).open(*mapping);
+  const auto opened = unwind::LiveFiles(::getpid()).open(*mapping);
   REQUIRE_FALSE(opened);
   // Without root no way leads there.
   if (::geteuid() == 0) CHECK(opened.error().message == "files on hugetlbfs are not read");
@@ -510,8 +514,8 @@ TEST_CASE("memory without a file is named by its mapping") {
   REQUIRE(compiled != MAP_FAILED);
   const std::uint64_t addresses[] = {reinterpret_cast<std::uint64_t>(memory) + 8,
                                      reinterpret_cast<std::uint64_t>(compiled) + 8};
-  LiveProcesses live({});
-  const Stack stack = live.make_stack(::getpid(), 0, addresses);
+  unwind::LiveProcesses live({});
+  const unwind::Stack stack = live.make_stack(::getpid(), 0, addresses);
   REQUIRE(stack.frames.size() == 2);
   // Neighbours without a name are one mapping.
   CHECK(stack.frames[0].code->mapping.starts_with("[anon 0x"));
@@ -526,24 +530,26 @@ TEST_CASE("memory without a file is named by its mapping") {
 TEST_CASE("the kernel's own code in a process is an image") {
   const std::uint64_t vdso[] = {::getauxval(AT_SYSINFO_EHDR) + 0x10};
   REQUIRE(vdso[0] != 0x10);
-  LiveProcesses live({});
-  const Stack stack = live.make_stack(::getpid(), 0, vdso);
+  unwind::LiveProcesses live({});
+  const unwind::Stack stack = live.make_stack(::getpid(), 0, vdso);
   REQUIRE(stack.frames[0].code->module != nullptr);
   CHECK(stack.frames[0].code->module->path() == "[vdso]");
   CHECK(stack.frames[0].code->module->image() != nullptr);
 }
 
 TEST_CASE("a program begins at AT_ENTRY only") {
-  LiveProcesses processes{elf::DebugSearch{}};
+  unwind::LiveProcesses processes{elf::DebugSearch{}};
   // Neither is where a call returns to: that would be looked up before it.
   const std::uint64_t begin = ::getauxval(AT_ENTRY);
   const auto elsewhere = reinterpret_cast<std::uint64_t>(&take_registers);
   for (const auto& [address, expected] : {std::pair(begin, true), std::pair(elsewhere, false)}) {
-    const Stack stack = processes.make_stack(::getpid(), 0, std::span(&address, 1));
-    CHECK(stack.end == End::unknown);
+    const unwind::Stack stack = processes.make_stack(::getpid(), 0, std::span(&address, 1));
+    CHECK(stack.end == unwind::End::unknown);
     REQUIRE(stack.frames.at(0).code);
     REQUIRE(stack.frames[0].code->module != nullptr);
     CHECK(stack.frames[0].code->module->is_program_start(stack.frames[0].code->address) ==
           expected);
   }
 }
+
+} // namespace uprobectl::saved

@@ -11,7 +11,8 @@
 #include <fcntl.h>
 #include <fstream>
 
-using namespace uprobectl;
+namespace uprobectl::saved {
+
 using test::bytes_written;
 using test::hand_made_chunk;
 using test::save_run;
@@ -22,56 +23,56 @@ using Catch::Matchers::Contains;
 namespace {
 
 // Writes what it receives as JSON, and remembers the rest.
-class JsonReplay final : public saved::RunReplay {
+class JsonReplay final : public RunReplay {
 public:
-  explicit JsonReplay(OutputBuffer& out) : json(make_json_formatter(out)) {}
-  Result<void> begin(const saved::RunHeader& asked) override {
+  explicit JsonReplay(output::OutputBuffer& out) : json(make_json_formatter(out)) {}
+  Result<void> begin(const RunHeader& asked) override {
     header = asked;
     return {};
   }
-  void write(const Record& record) override {
+  void write(const output::Record& record) override {
     record.visit([this](const auto& each) { take(each); });
   }
   void take(const auto& record) { json->write(record); }
-  void take(const Event& event) {
+  void take(const events::Event& event) {
     json->write(event);
     events.push_back(event);
     events.back().stack = nullptr; // borrowed
     events.back().caller = nullptr;
   }
-  void take(const LostRecord& record) {
+  void take(const output::LostRecord& record) {
     json->write(record);
     lost.push_back(std::to_string(record.count) + " " + std::string(record.reason) +
                    " before event " + std::to_string(events.size()));
   }
-  void take(const StackSample& stack) {
+  void take(const output::StackSample& stack) {
     std::string text;
-    for (const auto& frame : stack.stack->frames) text += display_frame(frame) + ";";
+    for (const auto& frame : stack.stack->frames) text += output::display_frame(frame) + ";";
     stacks.push_back(text + std::string(missing_frames_label(stack.completeness)) + " " +
                      std::to_string(stack.hits) + " " + unwind::explain_end(*stack.stack));
   }
-  void take(const MessageRecord& message) { messages.emplace_back(message.text); }
-  void take(const CallChange& change) {
-    if (change.kind == CallChange::Kind::opened)
+  void take(const output::MessageRecord& message) { messages.emplace_back(message.text); }
+  void take(const output::CallChange& change) {
+    if (change.kind == output::CallChange::Kind::opened)
       calls.push_back("opened " + std::to_string(change.call.id));
-    if (change.kind == CallChange::Kind::closed)
-      calls.push_back((change.end == CallEnd::lost ? "lost " : "closed ") +
+    if (change.kind == output::CallChange::Kind::closed)
+      calls.push_back((change.end == events::CallEnd::lost ? "lost " : "closed ") +
                       std::to_string(change.call.id));
   }
-  void take(const ProcessNameRecord& record) {
+  void take(const output::ProcessNameRecord& record) {
     names.push_back(std::to_string(record.pid) + " " + record.name);
   }
-  void take(const ClockRecord& record) { clocks.push_back(record); }
+  void take(const output::ClockRecord& record) { clocks.push_back(record); }
 
-  std::unique_ptr<Recorder> json;
-  saved::RunHeader header;
-  std::vector<Event> events;
+  std::unique_ptr<output::Recorder> json;
+  RunHeader header;
+  std::vector<events::Event> events;
   std::vector<std::string> lost;
   std::vector<std::string> stacks;
   std::vector<std::string> messages;
   std::vector<std::string> names;
   std::vector<std::string> calls;
-  std::vector<ClockRecord> clocks;
+  std::vector<output::ClockRecord> clocks;
 };
 
 struct Reading {
@@ -82,8 +83,8 @@ struct Reading {
   std::vector<std::string> messages;
   std::vector<std::string> names; // of processes
   std::vector<std::string> calls; // that begin and end
-  std::vector<ClockRecord> clocks;
-  saved::RunHeader header;
+  std::vector<output::ClockRecord> clocks;
+  RunHeader header;
   std::optional<Error> error;
   std::uint64_t whole_bytes = 0;
   bool has_ended = false;
@@ -94,9 +95,9 @@ struct Reading {
 Reading read_saved(std::string_view file, std::size_t step = 1 << 16) {
   Reading reading;
   reading.json = bytes_written([&](int fd) {
-    OutputBuffer out(fd);
+    output::OutputBuffer out(fd);
     JsonReplay replay(out);
-    saved::RunReader reader(replay);
+    RunReader reader(replay);
     for (std::size_t at = 0; at < file.size() && !reading.error; at += step) {
       const auto taken = reader.add(std::as_bytes(std::span(file.substr(at, step))));
       if (!taken) reading.error = taken.error();
@@ -136,8 +137,8 @@ constexpr std::string_view lost_three_json =
 
 TEST_CASE("the bytes of a saved run are those that its documentation describes") {
   const std::string made = save_run(
-      [](saved::RunWriter& writer) {
-        writer.write(LostRecord{.count = 3, .reason = "full", .since_ns = 7, .time_ns = 9});
+      [](RunWriter& writer) {
+        writer.write(output::LostRecord{.count = 3, .reason = "full", .since_ns = 7, .time_ns = 9});
         writer.end();
       },
       {.version = "9", .arch = Arch::x86_64, .command = "c"});
@@ -152,8 +153,8 @@ TEST_CASE("the bytes of a saved run are those that its documentation describes")
 }
 
 TEST_CASE("a saved run has the numbers of its spans") {
-  const std::string made = save_run([](saved::RunWriter& writer) {
-    writer.write(SpanSummaryRecord{.name = "heap", .begun = 300, .open = 2});
+  const std::string made = save_run([](RunWriter& writer) {
+    writer.write(output::SpanSummaryRecord{.name = "heap", .begun = 300, .open = 2});
     writer.end();
   });
   CHECK_THAT(made, Contains(hand_made_chunk(32, "\x0a\4heap\x08\254\2\x10\2"sv)));
@@ -162,8 +163,8 @@ TEST_CASE("a saved run has the numbers of its spans") {
 }
 
 TEST_CASE("a saved run has the names of processes") {
-  const std::string made = save_run([](saved::RunWriter& writer) {
-    writer.write(ProcessNameRecord{.pid = 300, .name = "ab"});
+  const std::string made = save_run([](RunWriter& writer) {
+    writer.write(output::ProcessNameRecord{.pid = 300, .name = "ab"});
     writer.end();
   });
   const std::string name = hand_made_chunk(21, "\x08\254\2\x0a\2ab"sv);
@@ -175,28 +176,28 @@ TEST_CASE("a saved run has the names of processes") {
 }
 
 TEST_CASE("a saved run has the clocks that its exports have") {
-  const std::string made = save_run([](saved::RunWriter& writer) {
-    writer.write(ClockRecord{.clocks = {.monotonic_ns = 1, .boottime_ns = 300, .realtime_ns = 3},
-                             .at_end = true});
+  const std::string made = save_run([](RunWriter& writer) {
+    writer.write(output::ClockRecord{
+        .clocks = {.monotonic_ns = 1, .boottime_ns = 300, .realtime_ns = 3}, .at_end = true});
     writer.end();
   });
   CHECK_THAT(made, Contains(hand_made_chunk(22, "\x0b\x08\1\x08\254\2\x08\3\0\x08\1"sv)));
-  const std::vector<ClockRecord> clocks = read_saved(made).clocks;
+  const std::vector<output::ClockRecord> clocks = read_saved(made).clocks;
   REQUIRE(clocks.size() == 1);
   CHECK(clocks[0].clocks.boottime_ns == 300);
   CHECK(clocks[0].at_end);
 }
 
 TEST_CASE("a call of a saved run whose end has another probe, or no hit, is damaged") {
-  const ProbePoint probed = saved_point();
-  CallChange opened{.kind = CallChange::Kind::opened,
-                    .call = {.id = 5, .parent = {}, .probe = 1, .point = &probed},
-                    .has_event = true};
-  CallChange closed{.kind = CallChange::Kind::closed, .call = opened.call};
-  Event entry;
+  const resolve::ProbePoint probed = saved_point();
+  output::CallChange opened{.kind = output::CallChange::Kind::opened,
+                            .call = {.id = 5, .parent = {}, .probe = 1, .point = &probed},
+                            .has_event = true};
+  output::CallChange closed{.kind = output::CallChange::Kind::closed, .call = opened.call};
+  events::Event entry;
   entry.point = &probed;
-  const auto error_of = [&](const CallChange& end) {
-    return read_saved(save_run([&](saved::RunWriter& writer) {
+  const auto error_of = [&](const output::CallChange& end) {
+    return read_saved(save_run([&](RunWriter& writer) {
              writer.write(opened);
              writer.write(entry);
              writer.write(end);
@@ -208,10 +209,10 @@ TEST_CASE("a call of a saved run whose end has another probe, or no hit, is dama
   REQUIRE(error_of(closed));
   CHECK_THAT(error_of(closed)->message, Contains("a chunk of kind 20 is invalid"));
 
-  Event record;
-  record.kind = EventKind::record;
-  record.record = std::make_shared<UserRecord>();
-  const auto error = read_saved(save_run([&](saved::RunWriter& writer) {
+  events::Event record;
+  record.kind = events::EventKind::record;
+  record.record = std::make_shared<events::UserRecord>();
+  const auto error = read_saved(save_run([&](RunWriter& writer) {
                        writer.write(opened);
                        writer.write(record);
                      })).error;
@@ -220,10 +221,10 @@ TEST_CASE("a call of a saved run whose end has another probe, or no hit, is dama
 }
 
 TEST_CASE("an event of a saved run that is kept still has its names when others were read") {
-  const ProbePoint probed = saved_point();
-  const std::string made = save_run([&](saved::RunWriter& writer) {
+  const resolve::ProbePoint probed = saved_point();
+  const std::string made = save_run([&](RunWriter& writer) {
     for (const std::string_view name : {"first", "other"}) {
-      Event event;
+      events::Event event;
       event.point = &probed;
       event.function = name;
       event.typed_arguments = {{.name = name, .type_name = name, .value = {std::int64_t{1}}}};
@@ -231,9 +232,9 @@ TEST_CASE("an event of a saved run that is kept still has its names when others 
     }
   });
   static_cast<void>(bytes_written([&](int fd) {
-    OutputBuffer out(fd);
+    output::OutputBuffer out(fd);
     JsonReplay replay(out);
-    saved::RunReader reader(replay);
+    RunReader reader(replay);
     for (const char& byte : made) REQUIRE(reader.add(std::as_bytes(std::span(&byte, 1))));
     REQUIRE(replay.events.size() == 2);
     CHECK(replay.events[0].function == "first");
@@ -244,41 +245,42 @@ TEST_CASE("an event of a saved run that is kept still has its names when others 
 }
 
 TEST_CASE("an event of a saved run has all that the run has shown of it") {
-  const ProbePoint probed = saved_point();
-  Event event;
+  const resolve::ProbePoint probed = saved_point();
+  events::Event event;
   event.time_ns = 1'000'000'007;
   event.pid = 42;
   event.tid = 43;
   event.cpu = 3;
   event.comm = "x\"y";
   event.point = &probed;
-  event.kind = EventKind::on_return;
+  event.kind = events::EventKind::on_return;
   event.typed_arguments = {
       {.name = "n", .type_name = "s32", .value = {std::int64_t{-5}}},
-      {.name = "s", .type_name = "str", .value = {Value::Cut{"ab\0c"s}}, .is_memory = true},
+      {.name = "s", .type_name = "str", .value = {values::Value::Cut{"ab\0c"s}}, .is_memory = true},
       {.name = "bad",
        .type_name = "str",
-       .value = {Value::Unreadable{"not resident"}},
+       .value = {values::Value::Unreadable{"not resident"}},
        .is_memory = true},
-      {.name = "b", .type_name = "buf", .value = {Value::Raw{{std::byte{7}}, true, true}}},
-      {.name = "f", .type_name = "x32", .value = {Value::Name{"O_RDWR", 2}}},
-      {.name = "x", .type_name = "x64", .value = {Value::Hex{16}}},
+      {.name = "b", .type_name = "buf", .value = {values::Value::Raw{{std::byte{7}}, true, true}}},
+      {.name = "f", .type_name = "x32", .value = {values::Value::Name{"O_RDWR", 2}}},
+      {.name = "x", .type_name = "x64", .value = {values::Value::Hex{16}}},
       {.name = "p",
        .type_name = "point",
-       .value = {Value::Struct{{"x", Value{std::int64_t{-1}}},
-                               {"y", Value{Value::Array{Value{1.5}}}}}}},
+       .value = {values::Value::Struct{
+           {"x", values::Value{std::int64_t{-1}}},
+           {"y", values::Value{values::Value::Array{values::Value{1.5}}}}}}},
       {.name = "err",
        .type_name = "error",
-       .value = {
-           Value::Dynamic{.type = "*errors.errorString",
-                          .words = {{"tab", {Value::Pointer{1}}}, {"data", {Value::Pointer{2}}}},
-                          .content = {{Value::Struct{{"s", {std::string("broken")}}}}}}}}};
-  event.left_by = ExitKind::return_instruction;
+       .value = {values::Value::Dynamic{
+           .type = "*errors.errorString",
+           .words = {{"tab", {values::Value::Pointer{1}}}, {"data", {values::Value::Pointer{2}}}},
+           .content = {{values::Value::Struct{{"s", {std::string("broken")}}}}}}}}};
+  event.left_by = events::ExitKind::return_instruction;
   event.return_value = 0xffffffffffffffff;
   event.return_errno = 0;
   event.latency_ns = 830;
   event.ns_pid = 7;
-  const std::string made = save_run([&](saved::RunWriter& writer) {
+  const std::string made = save_run([&](RunWriter& writer) {
     writer.write(event);
     writer.write(event);
   });
@@ -302,12 +304,12 @@ TEST_CASE("an event of a saved run has all that the run has shown of it") {
 }
 
 TEST_CASE("registers of a saved run have the names of the machine that was probed") {
-  const ProbePoint probed = saved_point();
-  Event event;
+  const resolve::ProbePoint probed = saved_point();
+  events::Event event;
   event.point = &probed;
   event.registers = {17, 18};
   const std::string made =
-      save_run([&](saved::RunWriter& writer) { writer.write(event); }, {.arch = Arch::arm64});
+      save_run([&](RunWriter& writer) { writer.write(event); }, {.arch = Arch::arm64});
   CHECK_THAT(read_saved(made).json, Contains(R"("registers":{"x0":"0x11","x1":"0x12"})"));
 }
 
@@ -331,13 +333,13 @@ TEST_CASE("stacks of a saved run have the names that the run found") {
   stack.frames[2] = {.pc = 0x10, .found_by = unwind::FoundBy::frame_data, .code = std::nullopt};
   stack.end = unwind::End::no_mapping;
   stack.address = 0x10;
-  const ProbePoint probed = saved_point();
-  Event event;
+  const resolve::ProbePoint probed = saved_point();
+  events::Event event;
   event.point = &probed;
   event.stack = &stack;
-  const std::string made = save_run([&](saved::RunWriter& writer) {
-    writer.write(
-        StackSample{.stack = &stack, .completeness = StackCompleteness::incomplete, .hits = 5});
+  const std::string made = save_run([&](RunWriter& writer) {
+    writer.write(output::StackSample{
+        .stack = &stack, .completeness = output::StackCompleteness::incomplete, .hits = 5});
     writer.write(event);
   });
   const Reading reading = read_saved(made);
@@ -582,13 +584,13 @@ TEST_CASE("values nested deeper than the limit are rejected") {
 TEST_CASE("everything that an output writes goes to its copy") {
   std::string shown;
   const std::string made = bytes_written([&](int fd) {
-    OutputBuffer out(fd);
-    saved::RunWriter writer(out, true, {});
+    output::OutputBuffer out(fd);
+    RunWriter writer(out, true, {});
     shown = bytes_written([&](int records) {
       const UniqueFd silent{::open("/dev/null", O_WRONLY | O_CLOEXEC)};
-      Output output(records, {.json = true, .messages = silent.get()});
+      output::Output output(records, {.json = true, .messages = silent.get()});
       output.add_recorder(writer);
-      output.write(LostRecord{.count = 3, .reason = "full", .since_ns = 7, .time_ns = 9});
+      output.write(output::LostRecord{.count = 3, .reason = "full", .since_ns = 7, .time_ns = 9});
       output.warn("careful");
       output.fail({ErrorKind::io, "no room"}, "f.so");
       output.announce("not for later");
@@ -604,15 +606,15 @@ TEST_CASE("everything that an output writes goes to its copy") {
 
 TEST_CASE("a copy that cannot be written is an error of the run") {
   const UniqueFd full{::open("/dev/full", O_WRONLY | O_CLOEXEC)};
-  OutputBuffer out(full.get());
-  saved::RunWriter writer(out, true, {});
+  output::OutputBuffer out(full.get());
+  RunWriter writer(out, true, {});
   const std::string json = bytes_written([&](int records) {
     const UniqueFd silent{::open("/dev/null", O_WRONLY | O_CLOEXEC)};
-    Output output(records, {.json = true, .messages = silent.get()});
+    output::Output output(records, {.json = true, .messages = silent.get()});
     output.add_recorder(writer);
     output.flush_recorders();
     output.flush_recorders();
-    output.write(LostRecord{.count = 3, .reason = "full", .since_ns = 7, .time_ns = 9});
+    output.write(output::LostRecord{.count = 3, .reason = "full", .since_ns = 7, .time_ns = 9});
     output.finish();
     CHECK(output.has_failed());
   });
@@ -628,20 +630,20 @@ TEST_CASE("a run whose file has no room goes on later, and says what is missing"
   const test::TemporaryFolder folder;
   const std::string path = folder.path / "run";
   const UniqueFd file{::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600)};
-  Event event;
-  auto record = std::make_shared<UserRecord>();
+  events::Event event;
+  auto record = std::make_shared<events::UserRecord>();
   record->map = "events";
   record->raw.resize(1000);
-  event.kind = EventKind::record;
+  event.kind = events::EventKind::record;
   event.record = std::move(record);
-  const auto warnings = [](saved::RunWriter& writer) {
+  const auto warnings = [](RunWriter& writer) {
     std::string all;
     for (const std::string& text : writer.take_warnings()) all += text + "\n";
     return all;
   };
   {
-    OutputBuffer out(file.get());
-    saved::RunWriter writer(out, true, {});
+    output::OutputBuffer out(file.get());
+    RunWriter writer(out, true, {});
     {
       const test::FileSizeLimit limit(100'000);
       for (int i = 0; i < 5000; ++i) writer.write(event);
@@ -649,9 +651,9 @@ TEST_CASE("a run whose file has no room goes on later, and says what is missing"
       CHECK(warnings(writer) == "the run cannot be saved for now: cannot write the output: file "
                                 "too large\n");
       for (int i = 0; i < 300; ++i) writer.write(event);
-      writer.write(LostRecord{.count = 3, .reason = "full", .since_ns = 7, .time_ns = 9});
-      writer.write(LostRecord{.count = 4, .reason = "full", .since_ns = 9, .time_ns = 11});
-      writer.write(CountRecord{.count = 5, .pid = {}, .comm = {}, .is_interval = true});
+      writer.write(output::LostRecord{.count = 3, .reason = "full", .since_ns = 7, .time_ns = 9});
+      writer.write(output::LostRecord{.count = 4, .reason = "full", .since_ns = 9, .time_ns = 11});
+      writer.write(output::CountRecord{.count = 5, .pid = {}, .comm = {}, .is_interval = true});
       REQUIRE(writer.flush());
       CHECK(warnings(writer).empty());
     }
@@ -683,26 +685,27 @@ TEST_CASE("a call that returns in a gap of a saved run is closed after the gap")
   const test::TemporaryFolder folder;
   const std::string path = folder.path / "run";
   const UniqueFd file{::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600)};
-  const ProbePoint probed = saved_point();
-  Event filler;
-  auto record = std::make_shared<UserRecord>();
+  const resolve::ProbePoint probed = saved_point();
+  events::Event filler;
+  auto record = std::make_shared<events::UserRecord>();
   record->map = "events";
   record->raw.resize(1000);
-  filler.kind = EventKind::record;
+  filler.kind = events::EventKind::record;
   filler.record = std::move(record);
   {
-    OutputBuffer out(file.get());
-    saved::RunWriter writer(out, true, {});
-    const auto change = [&](CallChange::Kind kind, std::uint64_t id) {
-      writer.write(CallChange{.kind = kind,
-                              .call = {.id = id, .parent = {}, .probe = 1, .point = &probed},
-                              .has_event = true});
-      Event hit;
+    output::OutputBuffer out(file.get());
+    RunWriter writer(out, true, {});
+    const auto change = [&](output::CallChange::Kind kind, std::uint64_t id) {
+      writer.write(
+          output::CallChange{.kind = kind,
+                             .call = {.id = id, .parent = {}, .probe = 1, .point = &probed},
+                             .has_event = true});
+      events::Event hit;
       hit.point = &probed;
       writer.write(hit);
     };
-    const auto open = [&](std::uint64_t id) { change(CallChange::Kind::opened, id); };
-    const auto close = [&](std::uint64_t id) { change(CallChange::Kind::closed, id); };
+    const auto open = [&](std::uint64_t id) { change(output::CallChange::Kind::opened, id); };
+    const auto close = [&](std::uint64_t id) { change(output::CallChange::Kind::closed, id); };
     for (const std::uint64_t id : {1, 2, 3}) open(id);
     {
       const test::FileSizeLimit limit(100'000);
@@ -737,16 +740,18 @@ TEST_CASE("a call that returns in a gap of a saved run is closed after the gap")
 }
 
 TEST_CASE("a call that has only one end in a saved run because of a gap is not damage") {
-  const ProbePoint probed = saved_point();
-  const CallChange closed{.kind = CallChange::Kind::closed,
-                          .call = {.id = 5, .parent = {}, .probe = 1, .point = &probed}};
+  const resolve::ProbePoint probed = saved_point();
+  const output::CallChange closed{.kind = output::CallChange::Kind::closed,
+                                  .call = {.id = 5, .parent = {}, .probe = 1, .point = &probed}};
   const auto saved = [&](std::string_view reason) {
-    return read_saved(save_run([&](saved::RunWriter& writer) {
-      writer.write(LostRecord{.count = 3, .reason = reason});
+    return read_saved(save_run([&](RunWriter& writer) {
+      writer.write(output::LostRecord{.count = 3, .reason = reason});
       writer.write(closed);
       writer.end();
     }));
   };
   CHECK(saved("ring buffer full").error);
-  CHECK_FALSE(saved(saved::gap_reason).error);
+  CHECK_FALSE(saved(gap_reason).error);
 }
+
+} // namespace uprobectl::saved

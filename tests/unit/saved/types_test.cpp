@@ -10,7 +10,8 @@
 #include <catch2/catch.hpp>
 #include <fstream>
 
-using namespace uprobectl;
+namespace uprobectl::saved {
+
 using test::bytes_written;
 using test::hand_made_chunk;
 using test::save_run;
@@ -21,64 +22,65 @@ using Catch::Matchers::Contains;
 namespace {
 
 // Keeps what is known of probes.
-class ProbedReplay final : public saved::RunReplay {
+class ProbedReplay final : public RunReplay {
 public:
-  Result<void> begin(const saved::RunHeader& /*header*/) override { return {}; }
-  void write(const Record& record) override {
-    if (const auto* const probe = record.find<ProbedRecord>()) probed.push_back(*probe);
-    if (const auto* const types = record.find<RecordTypesRecord>()) record_types.push_back(*types);
-    if (const auto* const event = record.find<Event>()) events.push_back(*event);
+  Result<void> begin(const RunHeader& /*header*/) override { return {}; }
+  void write(const output::Record& record) override {
+    if (const auto* const probe = record.find<output::ProbedRecord>()) probed.push_back(*probe);
+    if (const auto* const types = record.find<output::RecordTypesRecord>())
+      record_types.push_back(*types);
+    if (const auto* const event = record.find<events::Event>()) events.push_back(*event);
   }
 
-  std::vector<ProbedRecord> probed;
-  std::vector<RecordTypesRecord> record_types;
-  std::vector<Event> events;
+  std::vector<output::ProbedRecord> probed;
+  std::vector<output::RecordTypesRecord> record_types;
+  std::vector<events::Event> events;
 };
 
 struct ReadProbes {
-  std::vector<ProbedRecord> probed;
+  std::vector<output::ProbedRecord> probed;
   std::optional<Error> error;
 };
 
 ReadProbes read_probes(std::string_view file) {
   ProbedReplay replay;
-  saved::RunReader reader(replay);
+  RunReader reader(replay);
   ReadProbes reading;
   if (auto taken = reader.add(std::as_bytes(std::span(file))); !taken)
     reading.error = taken.error();
   reading.probed = std::move(replay.probed);
-  for (ProbedRecord& each : reading.probed) each.point = nullptr; // the reader had it
+  for (output::ProbedRecord& each : reading.probed) each.point = nullptr; // the reader had it
   return reading;
 }
 
 } // namespace
 
 TEST_CASE("a saved run has the types of values, and each enumeration once") {
-  const ProbePoint first = saved_point();
-  const ProbePoint second = saved_point();
-  const auto color = std::make_shared<Enumeration>(
-      Enumeration{.name = "Color", .enumerators = {{.name = "crimson", .value = -1}}});
-  const ValueType member{
+  const resolve::ProbePoint first = saved_point();
+  const resolve::ProbePoint second = saved_point();
+  const auto color = std::make_shared<values::Enumeration>(
+      values::Enumeration{.name = "Color", .enumerators = {{.name = "crimson", .value = -1}}});
+  const values::ValueType member{
       .name = "Color", .bits = 8, .is_signed = true, .enumeration = color, .member_name = "shade"};
-  const PointDescription description{
+  const events::PointDescription description{
       .pairs_calls = true,
       .values = {{.name = "item",
-                  .type = {.use = ValueUse::none, .name = "Item", .members = {member}},
+                  .type = {.use = values::ValueUse::none, .name = "Item", .members = {member}},
                   .source = "arg1"}},
       .hidden = {"tid"}};
-  const std::string made = save_run([&](saved::RunWriter& writer) {
-    writer.write(ProbedRecord{.point = &first, .probe = 4, .description = description});
-    writer.write(ProbedRecord{.point = &second, .probe = 5, .description = description});
+  const std::string made = save_run([&](RunWriter& writer) {
+    writer.write(output::ProbedRecord{.point = &first, .probe = 4, .description = description});
+    writer.write(output::ProbedRecord{.point = &second, .probe = 5, .description = description});
   });
   CHECK(made.find("crimson") == made.rfind("crimson"));
-  const std::vector<ProbedRecord> probed = read_probes(made).probed;
+  const std::vector<output::ProbedRecord> probed = read_probes(made).probed;
   REQUIRE(probed.size() == 2);
   CHECK(probed[0].probe == 4);
   CHECK(probed[1].description.pairs_calls);
   CHECK(probed[1].description.hidden == std::vector<std::string>{"tid"});
-  const PointValue& value = probed[1].description.values.at(0);
+  const values::PointValue& value = probed[1].description.values.at(0);
   CHECK(value.source == "arg1");
-  const ValueType& read = value.type.members.at(0);
+  const values::ValueType& read = value.type.members.at(0);
   CHECK(read.member_name == "shade");
   CHECK(read.bits == 8);
   CHECK(read.is_signed);
@@ -88,9 +90,9 @@ TEST_CASE("a saved run has the types of values, and each enumeration once") {
 }
 
 TEST_CASE("an enumeration of a saved run that no type has had is damaged") {
-  const ProbePoint probed = saved_point();
-  const std::string begin = save_run([&](saved::RunWriter& writer) {
-    Event event;
+  const resolve::ProbePoint probed = saved_point();
+  const std::string begin = save_run([&](RunWriter& writer) {
+    events::Event event;
     event.point = &probed;
     writer.write(event);
   });
@@ -109,10 +111,11 @@ TEST_CASE("an enumeration of a saved run that no type has had is damaged") {
 }
 
 TEST_CASE("a description of a saved run whose probe has a number that no run gives is damaged") {
-  const ProbePoint probed = saved_point();
+  const resolve::ProbePoint probed = saved_point();
   const auto error_of = [&](std::uint32_t number) {
-    return read_probes(save_run([&](saved::RunWriter& writer) {
-             writer.write(ProbedRecord{.point = &probed, .probe = number, .description = {}});
+    return read_probes(save_run([&](RunWriter& writer) {
+             writer.write(
+                 output::ProbedRecord{.point = &probed, .probe = number, .description = {}});
            }))
         .error;
   };
@@ -123,52 +126,56 @@ TEST_CASE("a description of a saved run whose probe has a number that no run giv
 }
 
 TEST_CASE("a saved run has the types of records of a user's program, and what was sent") {
-  const auto step = std::make_shared<Enumeration>(
-      Enumeration{.name = "step", .enumerators = {{.name = "CRIMSON", .value = 3}}});
-  const ValueType member{.name = "step", .bits = 32, .enumeration = step, .member_name = "step"};
-  const auto type = std::make_shared<const ValueType>(
-      ValueType{.use = ValueUse::none, .name = "call", .members = {member}});
-  const auto make_event = [&](std::shared_ptr<const ValueType> known) {
-    auto record = std::make_shared<UserRecord>();
+  const auto step = std::make_shared<values::Enumeration>(
+      values::Enumeration{.name = "step", .enumerators = {{.name = "CRIMSON", .value = 3}}});
+  const values::ValueType member{
+      .name = "step", .bits = 32, .enumeration = step, .member_name = "step"};
+  const auto type = std::make_shared<const values::ValueType>(
+      values::ValueType{.use = values::ValueUse::none, .name = "call", .members = {member}});
+  const auto make_event = [&](std::shared_ptr<const values::ValueType> known) {
+    auto record = std::make_shared<events::UserRecord>();
     record->map = "sent";
-    record->value = Value{Value::Struct{{"step", {Value::Hex{3}}}}};
-    if (known) record->sent = Value{Value::Struct{{"step", {Value::Name{"CRIMSON", 3}}}}};
+    record->value = values::Value{values::Value::Struct{{"step", {values::Value::Hex{3}}}}};
+    if (known)
+      record->sent =
+          values::Value{values::Value::Struct{{"step", {values::Value::Name{"CRIMSON", 3}}}}};
     record->value_type = std::move(known);
-    Event event;
-    event.kind = EventKind::record;
+    events::Event event;
+    event.kind = events::EventKind::record;
     event.record = std::move(record);
     return event;
   };
-  const std::string made = save_run([&](saved::RunWriter& writer) {
-    writer.write(RecordTypesRecord{.types = {*type}});
+  const std::string made = save_run([&](RunWriter& writer) {
+    writer.write(output::RecordTypesRecord{.types = {*type}});
     for (int i = 0; i < 2; ++i) writer.write(make_event(type));
     writer.write(make_event(nullptr));
   });
   ProbedReplay replay;
-  saved::RunReader reader(replay);
+  RunReader reader(replay);
   REQUIRE(reader.add(std::as_bytes(std::span(made))));
   REQUIRE(replay.record_types.size() == 1);
   CHECK(replay.record_types[0].types.at(0).members.at(0).bits == 32);
   REQUIRE(replay.events.size() == 3);
-  const UserRecord& second = *replay.events[1].record;
+  const events::UserRecord& second = *replay.events[1].record;
   REQUIRE(second.value_type);
   CHECK(second.value_type == replay.events[0].record->value_type);
   CHECK(second.value_type->members.at(0).enumeration->enumerators.at(0).name == "CRIMSON");
   REQUIRE(second.sent);
-  CHECK(number_of(std::get<Value::Struct>(second.sent->value).at(0).value) == 3);
+  CHECK(number_of(std::get<values::Value::Struct>(second.sent->value).at(0).value) == 3);
   CHECK_FALSE(replay.events[2].record->value_type);
   CHECK_FALSE(replay.events[2].record->sent);
 }
 
 TEST_CASE("a record of a saved run whose type is not in it is damaged") {
   const auto save_records = [](int count) {
-    return save_run([&](saved::RunWriter& writer) {
-      auto record = std::make_shared<UserRecord>();
+    return save_run([&](RunWriter& writer) {
+      auto record = std::make_shared<events::UserRecord>();
       record->map = "sent";
-      record->value = Value{std::int64_t{1}};
-      record->value_type = std::make_shared<const ValueType>(ValueType{.name = "long"});
-      Event event;
-      event.kind = EventKind::record;
+      record->value = values::Value{std::int64_t{1}};
+      record->value_type =
+          std::make_shared<const values::ValueType>(values::ValueType{.name = "long"});
+      events::Event event;
+      event.kind = events::EventKind::record;
       event.record = std::move(record);
       for (int i = 0; i < count; ++i) writer.write(event);
     });
@@ -181,13 +188,13 @@ TEST_CASE("a record of a saved run whose type is not in it is damaged") {
 }
 
 TEST_CASE("report says of a run without types that --if needs them, and counts its values") {
-  const ProbePoint probed = saved_point();
+  const resolve::ProbePoint probed = saved_point();
   const test::TemporaryFolder folder;
   const std::string path = folder.path / "run.uprobes";
-  std::ofstream(path, std::ios::binary) << save_run([&](saved::RunWriter& writer) {
-    writer.write(AttachedRecord{.mechanism = "multi", .probes = 1, .program = "builtin"});
+  std::ofstream(path, std::ios::binary) << save_run([&](RunWriter& writer) {
+    writer.write(output::AttachedRecord{.mechanism = "multi", .probes = 1, .program = "builtin"});
     for (const std::int64_t number : {5, 6, 5}) {
-      Event event;
+      events::Event event;
       event.point = &probed;
       event.has_arguments = true;
       event.typed_arguments = {{.name = "n", .type_name = "int", .value = {number}}};
@@ -195,18 +202,18 @@ TEST_CASE("report says of a run without types that --if needs them, and counts i
     }
     writer.end();
   });
-  const auto report = [&](const ReportRequest& request) {
+  const auto report = [&](const trace::ReportRequest& request) {
     std::optional<Error> error;
     const std::string rows = bytes_written([&](int fd) {
-      Output output(fd, {.json = true, .level = OutputOptions::Level::quiet});
+      output::Output output(fd, {.json = true, .level = output::OutputOptions::Level::quiet});
       if (const auto reported = report_saved_run(request, output); !reported)
         error = reported.error();
       output.buffer().flush();
     });
     return std::pair(rows, error);
   };
-  ReportRequest request{.path = path};
-  request.filter = parse_filter("n == 5").value();
+  trace::ReportRequest request{.path = path};
+  request.filter = events::parse_filter("n == 5").value();
   const auto [rows, error] = report(request);
   CHECK(rows.empty());
   REQUIRE(error);
@@ -215,9 +222,11 @@ TEST_CASE("report says of a run without types that --if needs them, and counts i
 
   request = {.path = path};
   request.totals.aggregates.counts = true;
-  request.totals.groups = parse_groups("n", {}).value();
+  request.totals.groups = events::parse_groups("n", {}).value();
   const auto [counted, problem] = report(request);
   CHECK_FALSE(problem);
   CHECK_THAT(counted, Contains(R"("count":2,)"));
   CHECK_THAT(counted, Contains(R"("value":5,)"));
 }
+
+} // namespace uprobectl::saved

@@ -104,14 +104,15 @@ OpenLibrary::OpenLibrary(const std::string& bytes) : OpenLibrary(bytes, "libf.so
 
 OpenLibrary::OpenLibrary(const std::string& bytes, const std::string& name,
                          const std::string& entry) {
-  auto target = Target::open(folder_.put(name, bytes) + entry);
+  auto target = resolve::Target::open(folder_.put(name, bytes) + entry);
   INFO((target ? "" : target.error().message));
   REQUIRE(target);
   target_.emplace(std::move(*target));
 }
 
-ProbePoint OpenLibrary::point(std::string_view function, const ResolveOptions& options) const {
-  const auto spec = parse_function(function);
+resolve::ProbePoint OpenLibrary::point(std::string_view function,
+                                       const resolve::ResolveOptions& options) const {
+  const auto spec = resolve::parse_function(function);
   REQUIRE(spec);
   const auto points = target_->resolve(*spec, options);
   INFO((points ? "" : points.error().message));
@@ -119,8 +120,8 @@ ProbePoint OpenLibrary::point(std::string_view function, const ResolveOptions& o
   return points->front();
 }
 
-FunctionReader OpenLibrary::reader() const {
-  auto reader = FunctionReader::open(point("vaddr:0x10000").binary);
+resolve::FunctionReader OpenLibrary::reader() const {
+  auto reader = resolve::FunctionReader::open(point("vaddr:0x10000").binary);
   INFO((reader ? "" : reader.error().message));
   REQUIRE(reader);
   return std::move(*reader);
@@ -150,7 +151,7 @@ std::string OpenLibrary::tail_calls(std::string_view function) const {
   for (const auto& call : found->tail_calls)
     text += fmt::format(
         "{}{:#x}{} {}{}", text.empty() ? "" : ", ", call.offset.value,
-        call.condition.test != JumpCondition::Test::always || call.source ? " perhaps" : "",
+        call.condition.test != insn::JumpCondition::Test::always || call.source ? " perhaps" : "",
         call.callee.value_or("?"),
         call.returns ? fmt::format(" returns +{}{}", call.returns->raises_stack,
                                    call.returns->stores ? " stores" : "")

@@ -31,8 +31,9 @@ public:
   // entry: the path inside it ("!/lib/libf.so") for an archive.
   OpenLibrary(const std::string& bytes, const std::string& name, const std::string& entry);
 
-  ProbePoint point(std::string_view function, const ResolveOptions& options = {}) const;
-  FunctionReader reader() const;
+  resolve::ProbePoint point(std::string_view function,
+                            const resolve::ResolveOptions& options = {}) const;
+  resolve::FunctionReader reader() const;
   // Offsets in the file, "0x1008 0x1082"; or the error's code and reason.
   std::string returns(std::string_view function) const;
   // "0x1009 g, 0x1013 ?, 0x1015 perhaps h"
@@ -40,7 +41,7 @@ public:
 
 private:
   Folder folder_;
-  std::optional<Target> target_;
+  std::optional<resolve::Target> target_;
 };
 
 } // namespace uprobectl::test

@@ -9,15 +9,15 @@ namespace uprobectl {
 // One thread whose clock ticks by 10 ns with each hit.
 class Thread {
 public:
-  Thread(CallTree& tree, std::uint32_t tid, std::uint32_t pid = 1) : tree_(tree) {
+  Thread(events::CallTree& tree, std::uint32_t tid, std::uint32_t pid = 1) : tree_(tree) {
     event_.pid = pid;
     event_.tid = tid;
   }
   Thread& enter(char probe, std::uint64_t stack_pointer) {
-    return hit(EventKind::entry, probe, stack_pointer);
+    return hit(events::EventKind::entry, probe, stack_pointer);
   }
   Thread& leave(char probe, std::uint64_t stack_pointer) {
-    return hit(EventKind::on_return, probe, stack_pointer);
+    return hit(events::EventKind::on_return, probe, stack_pointer);
   }
   Thread& lose(std::uint64_t records) {
     event_.lost_before += records;
@@ -29,7 +29,7 @@ public:
     return *this;
   }
   // The same by cause.
-  Thread& waited(const WaitCauses& causes) {
+  Thread& waited(const events::WaitCauses& causes) {
     event_.waited_causes_ns = causes;
     return waited(causes[WAIT_PREEMPTED] + causes[WAIT_SLEPT] + causes[WAIT_BLOCKED]);
   }
@@ -41,7 +41,7 @@ public:
   }
 
 private:
-  Thread& hit(EventKind kind, char probe, std::uint64_t stack_pointer) {
+  Thread& hit(events::EventKind kind, char probe, std::uint64_t stack_pointer) {
     event_.kind = kind;
     event_.probe = static_cast<std::uint32_t>(probe - 'a');
     event_.stack_pointer = stack_pointer;
@@ -51,8 +51,8 @@ private:
   }
 
   static inline std::uint64_t clock = 0;
-  CallTree& tree_;
-  Event event_;
+  events::CallTree& tree_;
+  events::Event event_;
 };
 
 } // namespace uprobectl

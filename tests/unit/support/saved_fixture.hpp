@@ -24,22 +24,23 @@ inline std::string bytes_written(const std::function<void(int)>& write) {
 inline std::string save_run(const std::function<void(saved::RunWriter&)>& use,
                             const saved::RunHeader& header = {}) {
   return bytes_written([&](int fd) {
-    OutputBuffer out(fd);
+    output::OutputBuffer out(fd);
     saved::RunWriter writer(out, true, header);
     use(writer);
   });
 }
 
 // ns::f() of f.so.
-inline ProbePoint saved_point() {
-  ProbePoint point;
-  point.binary = std::make_shared<const ProbedBinary>(ProbedBinary{.target = "f.so",
-                                                                   .path = {"f.so", std::nullopt},
-                                                                   .file = nullptr,
-                                                                   .real_path = "/a/f.so",
-                                                                   .entry_data = {},
-                                                                   .machine = elf::Machine(62),
-                                                                   .build_id = "abcd"});
+inline resolve::ProbePoint saved_point() {
+  resolve::ProbePoint point;
+  point.binary = std::make_shared<const resolve::ProbedBinary>(
+      resolve::ProbedBinary{.target = "f.so",
+                            .path = {"f.so", std::nullopt},
+                            .file = nullptr,
+                            .real_path = "/a/f.so",
+                            .entry_data = {},
+                            .machine = elf::Machine(62),
+                            .build_id = "abcd"});
   point.request = "f";
   point.offset = {0x2010};
   point.image_offset = {0x2010};

@@ -59,7 +59,7 @@ Process::Process(std::string_view more_maps) {
   const std::string maps = "5500001000-5500002000 r-xp 00001000 00:00 0 /x/lib.so\n"
                            "7ffff00000-7ffff10000 rw-p 00000000 00:00 0 [stack]\n" +
                            std::string(more_maps);
-  space.emplace(parse_all_maps(maps), cache, files);
+  space.emplace(process::parse_all_maps(maps), cache, files);
 }
 
 void Process::stack(std::uint64_t address, std::vector<std::uint64_t> content) {

@@ -15,7 +15,7 @@ public:
   void add(std::string path, std::string bytes) {
     files_[std::move(path)] = std::make_shared<const std::string>(std::move(bytes));
   }
-  Result<unwind::MappedObject> open(const Mapping& mapping) override {
+  Result<unwind::MappedObject> open(const process::Mapping& mapping) override {
     ++opened;
     const auto file = files_.find(mapping.path);
     if (file == files_.end()) return fail(ErrorKind::not_found, "no such file");

@@ -5,8 +5,8 @@
 
 #include <string>
 
-using namespace uprobectl;
-using symbolize::JavaClassName;
+namespace uprobectl::symbolize {
+
 using symbolize::read_java_classes;
 using symbolize::read_java_frame;
 
@@ -14,8 +14,8 @@ namespace {
 
 using Texts = std::vector<std::string>;
 
-Texts names_of(std::string_view line) {
-  Texts texts;
+art::Texts names_of(std::string_view line) {
+  art::Texts texts;
   for (const JavaClassName& each : read_java_classes(line)) texts.emplace_back(each.name);
   return texts;
 }
@@ -75,19 +75,19 @@ TEST_CASE("other lines are not frames of Java") {
 }
 
 TEST_CASE("an exception stands at the start, behind a colon or the name of a thread") {
-  CHECK(names_of("a.b: no coins") == Texts{"a.b"});
-  CHECK(names_of("a.b") == Texts{"a.b"});
-  CHECK(names_of("Caused by: a.b: no coins: never") == Texts{"a.b"});
-  CHECK(names_of("Exception in thread \"main\" a.b.c: x") == Texts{"a.b.c"});
+  CHECK(names_of("a.b: no coins") == art::Texts{"a.b"});
+  CHECK(names_of("a.b") == art::Texts{"a.b"});
+  CHECK(names_of("Caused by: a.b: no coins: never") == art::Texts{"a.b"});
+  CHECK(names_of("Exception in thread \"main\" a.b.c: x") == art::Texts{"a.b.c"});
   CHECK(names_of("E AndroidRuntime: java.lang.RuntimeException: Unable to start {x.y}: a.b: x") ==
-        Texts{"java.lang.RuntimeException", "a.b"});
+        art::Texts{"java.lang.RuntimeException", "a.b"});
   CHECK(names_of("nothing of that kind here").empty());
 }
 
 TEST_CASE("a word without dots is a class only where an exception stands") {
-  CHECK(names_of("Caused by: a: x") == Texts{"a"});
-  CHECK(names_of("E AndroidRuntime: a: x") == Texts{"a"});
-  CHECK(names_of("a: x") == Texts{"a"});
+  CHECK(names_of("Caused by: a: x") == art::Texts{"a"});
+  CHECK(names_of("E AndroidRuntime: a: x") == art::Texts{"a"});
+  CHECK(names_of("a: x") == art::Texts{"a"});
   CHECK(names_of("E Shop: status: a: x").empty());
 }
 
@@ -97,9 +97,9 @@ TEST_CASE("classes of monitors and circular references are read") {
   CHECK(locked.front().name == "a.b$c");
   CHECK(locked.front().column == 27);
   CHECK_FALSE(locked.front().is_thrown);
-  CHECK(names_of("  - waiting to lock <0x0a1b2c3d> (a a.b) held by thread 5") == Texts{"a.b"});
+  CHECK(names_of("  - waiting to lock <0x0a1b2c3d> (a a.b) held by thread 5") == art::Texts{"a.b"});
   CHECK(names_of("\t[CIRCULAR REFERENCE: a.b: x]").empty());
-  CHECK(names_of("\t[CIRCULAR REFERENCE: a.b]") == Texts{"a.b"});
+  CHECK(names_of("\t[CIRCULAR REFERENCE: a.b]") == art::Texts{"a.b"});
 }
 
 TEST_CASE("a line has at most 16 names of classes") {
@@ -108,3 +108,5 @@ TEST_CASE("a line has at most 16 names of classes") {
   CHECK(read_java_classes(line).size() == 16);
   CHECK(read_java_classes(std::string(60000, ':')).empty());
 }
+
+} // namespace uprobectl::symbolize

@@ -9,8 +9,8 @@
 #include <catch2/catch.hpp>
 #include <sys/resource.h>
 
-using namespace uprobectl;
-using namespace uprobectl::symbolize;
+namespace uprobectl::symbolize {
+
 using namespace uprobectl::test;
 
 namespace {
@@ -26,7 +26,7 @@ using Indexes = std::vector<std::size_t>;
 // Opens the files at their paths.
 class FilesHere final : public FileSource {
 public:
-  Result<MappedObject> open(const Mapping& mapping) override {
+  Result<MappedObject> open(const process::Mapping& mapping) override {
     auto file = MappedFile::open(mapping.path);
     if (!file) return fail(std::move(file).error());
     const auto owner = std::make_shared<const MappedFile>(std::move(*file));
@@ -34,8 +34,8 @@ public:
   }
 };
 
-Mapping whole_file(const std::string& path) {
-  Mapping mapping;
+process::Mapping whole_file(const std::string& path) {
+  process::Mapping mapping;
   mapping.start = 0x10000;
   mapping.end = 0x20000;
   mapping.executable = mapping.readable = true;
@@ -88,7 +88,7 @@ TEST_CASE("deleted files that no process maps are closed, but kept frames keep t
   for (int i = 0; i < 40; ++i) {
     const std::string path = folder + "/" + std::to_string(i);
     std::filesystem::copy_file("/bin/true", path);
-    const Mapping mapping = whole_file(path);
+    const process::Mapping mapping = whole_file(path);
     Module* const module = cache.module_at(mapping, FileOffset{0x1000}, {}, files);
     REQUIRE(module->image() != nullptr);
     if (i == 0) {
@@ -139,13 +139,13 @@ TEST_CASE("at the limit of descriptors files are closed for new ones") {
     paths.push_back(folder + "/" + std::to_string(i));
     std::filesystem::copy_file("/bin/true", paths.back());
   }
-  std::vector<Mapping> mappings;
+  std::vector<process::Mapping> mappings;
   for (const std::string& path : paths) mappings.push_back(whole_file(path));
   ModuleCache cache;
   FilesHere files;
   REQUIRE(::setrlimit(RLIMIT_NOFILE, &few) == 0);
   std::size_t rooms = 0;
-  for (const Mapping& mapping : mappings) {
+  for (const process::Mapping& mapping : mappings) {
     if (cache.module_at(mapping, FileOffset{0x1000}, {}, files)->image() != nullptr) continue;
     if (!cache.lacks_descriptors()) break;
     ++rooms;
@@ -158,3 +158,5 @@ TEST_CASE("at the limit of descriptors files are closed for new ones") {
   CHECK(has_names);
   std::filesystem::remove_all(folder);
 }
+
+} // namespace uprobectl::symbolize

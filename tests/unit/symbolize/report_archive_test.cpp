@@ -4,10 +4,10 @@
 
 #include "symbolize/report_archive.hpp"
 
-using namespace uprobectl;
+namespace uprobectl::symbolize {
 
 TEST_CASE("of the text of dumpstate the logs and the traces of processes are selected") {
-  symbolize::ReportSections sections;
+  ReportSections sections;
   CHECK_FALSE(sections.selects("Build fingerprint: 'google/x'"));
   CHECK_FALSE(sections.selects("------ MEMORY INFO (/proc/meminfo) ------"));
   CHECK_FALSE(sections.selects("MemTotal: 1"));
@@ -21,3 +21,5 @@ TEST_CASE("of the text of dumpstate the logs and the traces of processes are sel
   CHECK(sections.selects("------ VM TRACES AT LAST ANR (/data/anr/anr_x: 2026-11-25) ------"));
   CHECK_FALSE(sections.selects("  native: #00 pc 01  /a"));
 }
+
+} // namespace uprobectl::symbolize

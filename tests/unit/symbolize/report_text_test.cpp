@@ -5,9 +5,8 @@
 
 #include "symbolize/report_text.hpp"
 
-using namespace uprobectl;
-using symbolize::ReportedFrame;
-using symbolize::ReportReader;
+namespace uprobectl::symbolize {
+
 using Origin = ReportedFrame::Origin;
 
 namespace {
@@ -195,7 +194,7 @@ TEST_CASE("other lines have no frame") {
         "x#00 pc 12  /a", "#1 0x12 (/a+0x)", "#1 0x12 /a+0x1)", "#1 0x12 (+0x1)",
         "  abc def (/etc/passwd)", "#18446744073709551616 pc 12  /a"})
     CHECK_FALSE(read_frame(line));
-  CHECK_FALSE(read_frame(std::string(symbolize::max_report_line, ' ') + "#00 pc 12  /a"));
+  CHECK_FALSE(read_frame(std::string(max_report_line, ' ') + "#00 pc 12  /a"));
 }
 
 TEST_CASE("frames have the version of Android of the fingerprint above them") {
@@ -213,3 +212,5 @@ TEST_CASE("frames have the version of Android of the fingerprint above them") {
   CHECK_FALSE(reader.read("Build fingerprint: 'a/b/c:Baklava/B/2:user/keys'")); // a preview
   CHECK_FALSE(reader.read(frame)->android_version);
 }
+
+} // namespace uprobectl::symbolize

@@ -10,7 +10,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-using namespace uprobectl;
+namespace uprobectl::symbolize {
+
 using namespace uprobectl::test;
 
 // Exported to the symbol table under a unique name.
@@ -24,11 +25,11 @@ namespace {
 std::uint64_t address_of_here() { return reinterpret_cast<std::uint64_t>(&symbolize_test_here); }
 
 // The point in this very program.
-ProbePoint here() {
-  const auto target = Target::open("/proc/self/exe");
+resolve::ProbePoint here() {
+  const auto target = resolve::Target::open("/proc/self/exe");
   REQUIRE(target);
   const std::string name = "symbolize_test_here";
-  auto points = target->resolve(*parse_function(name));
+  auto points = target->resolve(*resolve::parse_function(name));
   REQUIRE(points);
   return std::move(points->front());
 }
@@ -41,15 +42,15 @@ std::string text_of(const std::optional<std::string>& symbol, bool is_plt_entry,
          (offset == 0 ? std::string() : fmt::format("+{:#x}", offset));
 }
 
-std::string by_resolve(const Target& target, std::uint64_t address) {
+std::string by_resolve(const resolve::Target& target, std::uint64_t address) {
   const std::string text = fmt::format("vaddr:{:#x}", address);
-  const auto points = target.resolve(*parse_function(text), {.unsafe = true});
+  const auto points = target.resolve(*resolve::parse_function(text), {.unsafe = true});
   REQUIRE(points);
-  const ProbePoint& point = points->front();
-  return text_of(point.symbol, point.kind == SymbolKind::plt, point.symbol_offset);
+  const resolve::ProbePoint& point = points->front();
+  return text_of(point.symbol, point.kind == symbols::SymbolKind::plt, point.symbol_offset);
 }
 
-std::string by_frame(symbolize::Module& module, std::uint64_t address) {
+std::string by_frame(Module& module, std::uint64_t address) {
   const auto frame = module.frame({address});
   if (!frame->function) return "-";
   return text_of(frame->function->symbol, frame->function->is_plt_entry, frame->function->offset);
@@ -58,9 +59,9 @@ std::string by_frame(symbolize::Module& module, std::uint64_t address) {
 // Compares both results for each address, twice, because an index may give the second one.
 void check_names(const std::string& path, const std::map<std::uint64_t, std::string>& expected,
                  const std::vector<std::string>& debug_paths = {}, FileOffset begin = {}) {
-  const auto target = Target::open(path, {.debug_paths = debug_paths});
+  const auto target = resolve::Target::open(path, {.debug_paths = debug_paths});
   REQUIRE(target);
-  symbolize::ModuleCache cache({.paths = debug_paths});
+  ModuleCache cache({.paths = debug_paths});
   const auto file = std::make_shared<const MappedFile>(*MappedFile::open(path));
   const elf::Segment* code = nullptr;
   for (const elf::Segment& segment : target->image()->segments())
@@ -159,9 +160,9 @@ TEST_CASE("a number and a frame are named alike: methods of OAT files") {
     for (const auto& row : read_table(sample.list))
       if (row.at(0) != "-") methods[row.at(0)].push_back(row.at(1));
     REQUIRE_FALSE(methods.empty());
-    const auto target = Target::open(sample.oat);
+    const auto target = resolve::Target::open(sample.oat);
     REQUIRE(target);
-    symbolize::ModuleCache cache;
+    ModuleCache cache;
     const auto file = std::make_shared<const MappedFile>(*MappedFile::open(sample.oat));
     for (const auto& [offset, signatures] : methods) {
       const FileOffset at{std::stoull(offset, nullptr, 16)};
@@ -194,7 +195,7 @@ TEST_CASE("frames of the kernel's walk are named by their files, callers by thei
   CHECK(stack.frames[1].symbolized()->function->offset == 3);
 #endif
   CHECK_FALSE(stack.frames[2].code);
-  CHECK(display_frame(stack.frames[2]) == "0x10");
+  CHECK(output::display_frame(stack.frames[2]) == "0x10");
 }
 
 TEST_CASE("frames in memory that is not a file are named by that") {
@@ -213,14 +214,14 @@ TEST_CASE("frames in memory that is not a file are named by that") {
   REQUIRE(stack.frames.size() == 2);
   // Neighbours without a name are one mapping.
   CHECK_THAT(std::string(stack.frames[0].code->mapping), Catch::StartsWith("[anon 0x"));
-  CHECK_THAT(display_frame(stack.frames[1]), Catch::EndsWith(" (/memfd:jit-cache)"));
+  CHECK_THAT(output::display_frame(stack.frames[1]), Catch::EndsWith(" (/memfd:jit-cache)"));
   ::munmap(memory, size);
   ::munmap(compiled, size);
 }
 
 TEST_CASE("addresses of the probed file are symbolized without mappings") {
   unwind::LiveProcesses processes({});
-  const ProbePoint point = here();
+  const resolve::ProbePoint point = here();
   const std::uint64_t anywhere = 0x7f0000000000 + point.address.value;
   const std::uint64_t addresses[] = {anywhere, anywhere + 4, 0x10};
   const unwind::ProbedInstruction known{.pc = anywhere,
@@ -246,3 +247,5 @@ TEST_CASE("a frame is a function, a file and an address in it, as far as they ar
   symbolize::append_module_offset(text, "/x/FILE", std::nullopt, {0x4000}, {0x66c});
   CHECK(text == "(FILE@0x4000+0x66c)");
 }
+
+} // namespace uprobectl::symbolize

@@ -4,7 +4,8 @@
 
 #include <catch2/catch.hpp>
 
-using namespace uprobectl;
+namespace uprobectl::symbols {
+
 using namespace uprobectl::test;
 
 namespace {
@@ -113,3 +114,5 @@ TEST_CASE("no .gnu_debugdata, or one without symbols, is not an event") {
     CHECK(report.warnings.empty());
   }
 }
+
+} // namespace uprobectl::symbols

@@ -3,7 +3,7 @@
 
 #include <catch2/catch.hpp>
 
-using namespace uprobectl;
+namespace uprobectl::symbols {
 
 TEST_CASE("C++ and Rust names are given as people write them") {
   CHECK(demangle("_ZN2ns3Foo3barEi") == "ns::Foo::bar(int)");
@@ -112,3 +112,5 @@ TEST_CASE("names that nest deeper than the stack stay as they are") {
   CHECK_FALSE(demangle("_RY" + std::string(60000, 'S')));
   CHECK_FALSE(demangle("_Z" + std::string(100000, '1')));
 }
+
+} // namespace uprobectl::symbols

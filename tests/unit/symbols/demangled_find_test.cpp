@@ -4,7 +4,8 @@
 
 #include <catch2/catch.hpp>
 
-using namespace uprobectl;
+namespace uprobectl::symbols {
+
 using namespace uprobectl::test;
 
 namespace {
@@ -77,3 +78,5 @@ TEST_CASE("suggestions reach into qualified names") {
   CHECK(nearest_names(image, "hiden") == std::vector<std::string>{"(anonymous namespace)::hidden"});
   CHECK(nearest_names(image, "core::fmt::wrote") == std::vector<std::string>{"core::fmt::write"});
 }
+
+} // namespace uprobectl::symbols

@@ -3,7 +3,7 @@
 
 #include <catch2/catch.hpp>
 
-using namespace uprobectl;
+namespace uprobectl::symbols {
 
 namespace {
 
@@ -55,3 +55,5 @@ TEST_CASE("names of thousands of bytes are demangled in a long list, too") {
     REQUIRE((names.next() == identifier + "()"));
   }
 }
+
+} // namespace uprobectl::symbols

@@ -5,7 +5,8 @@
 
 #include <catch2/catch.hpp>
 
-using namespace uprobectl;
+namespace uprobectl::symbols {
+
 using namespace uprobectl::test;
 
 namespace {
@@ -115,3 +116,5 @@ TEST_CASE("names that were announced are found as others are") {
     CHECK(find_by_name(image, "not_there")->empty());
   }
 }
+
+} // namespace uprobectl::symbols

@@ -5,7 +5,8 @@
 #include <catch2/catch.hpp>
 #include <map>
 
-using namespace uprobectl;
+namespace uprobectl::symbols {
+
 using namespace uprobectl::test;
 
 namespace {
@@ -137,3 +138,5 @@ Symbols:
   REQUIRE(mark->size() == 1);
   CHECK(symbol_kind(mark->front()) == SymbolKind::object);
 }
+
+} // namespace uprobectl::symbols

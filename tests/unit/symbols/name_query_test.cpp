@@ -6,7 +6,7 @@
 #include <bit>
 #include <catch2/catch.hpp>
 
-using namespace uprobectl;
+namespace uprobectl::symbols {
 
 namespace {
 
@@ -397,3 +397,5 @@ TEST_CASE("deep and long names end") {
   CHECK_FALSE(is_name("f(" + std::string(20000, '&') + ")"));
   CHECK_FALSE(is_name("<<<<<<<<" + std::string(5000, '<')));
 }
+
+} // namespace uprobectl::symbols

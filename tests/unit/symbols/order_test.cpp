@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 
-using namespace uprobectl;
+namespace uprobectl::symbols {
 
 namespace {
 
@@ -75,3 +75,5 @@ TEST_CASE("a function is listed before a label of the same name and address") {
   CHECK(text({label, function}) == "f@:symtab");
   CHECK(text({function, label}) == "f@:symtab");
 }
+
+} // namespace uprobectl::symbols

@@ -6,7 +6,7 @@
 #include <thread>
 #include <vector>
 
-using namespace uprobectl;
+namespace uprobectl::symbols {
 
 TEST_CASE("each part of shared work is done once and before the call returns") {
   const unsigned parts = GENERATE(1, 2, 3, 8);
@@ -30,3 +30,5 @@ TEST_CASE("short lists of names are not worth a thread, no list is worth more th
   CHECK(thread_count_for(4096) >= 1);
   CHECK(thread_count_for(100'000'000) <= 4);
 }
+
+} // namespace uprobectl::symbols

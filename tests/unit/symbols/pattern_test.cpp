@@ -3,7 +3,7 @@
 
 #include <catch2/catch.hpp>
 
-using namespace uprobectl;
+namespace uprobectl::symbols {
 
 TEST_CASE("a pattern matches the whole name") {
   CHECK(matches_pattern("re*ad?", "re_thread1"));
@@ -58,3 +58,5 @@ TEST_CASE("suggestions use the pattern without its wildcards") {
   CHECK(without_wildcards("[ab]cd") == "abcd");
   CHECK(without_wildcards("malloc") == "malloc");
 }
+
+} // namespace uprobectl::symbols

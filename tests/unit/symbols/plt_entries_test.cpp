@@ -5,7 +5,8 @@
 #include <catch2/catch.hpp>
 #include <sstream>
 
-using namespace uprobectl;
+namespace uprobectl::symbols {
+
 using namespace uprobectl::test;
 
 namespace {
@@ -62,3 +63,5 @@ TEST_CASE("relocation tables that lie outside the file have no slots") {
   CHECK(entries(patched(bytes, jmprel_value + 16, 23, 8)).empty()); // DT_PLTRELSZ: no whole entry
   CHECK(entries(patched(bytes, jmprel_value + 16, UINT64_MAX, 8)) == "ext@10008 ");
 }
+
+} // namespace uprobectl::symbols

@@ -6,7 +6,7 @@
 
 #include <sstream>
 
-using namespace uprobectl;
+namespace uprobectl::symbols {
 
 namespace {
 
@@ -116,3 +116,5 @@ TEST_CASE("PLTs of other machines are not guessed at") {
   CHECK_FALSE(has_plt_decoder(riscv));
   CHECK(stubs(riscv, 0x1010, from_hex("ff 25 ea 2f 00 00 68 00 00 00 00")).empty());
 }
+
+} // namespace uprobectl::symbols

@@ -5,7 +5,8 @@
 
 #include <catch2/catch.hpp>
 
-using namespace uprobectl;
+namespace uprobectl::symbols {
+
 using namespace uprobectl::test;
 
 namespace {
@@ -240,3 +241,5 @@ TEST_CASE("aliases are the other names of an address, each once") {
   const auto symbols = list_symbols(parse_image(versioned), {});
   CHECK(symbols->aliases({0x201040}, "same").empty());
 }
+
+} // namespace uprobectl::symbols

@@ -4,7 +4,8 @@
 
 #include <catch2/catch.hpp>
 
-using namespace uprobectl;
+namespace uprobectl::symbols {
+
 using namespace uprobectl::test;
 
 namespace {
@@ -147,3 +148,5 @@ Symbols:
   REQUIRE(symbol_at(image, {0x100c}));
   CHECK(symbol_at(image, {0x100c})->symbol.name == "inner");
 }
+
+} // namespace uprobectl::symbols

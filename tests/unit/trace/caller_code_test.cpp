@@ -3,7 +3,7 @@
 
 #include <catch2/catch.hpp>
 
-using namespace uprobectl;
+namespace uprobectl::trace {
 
 namespace {
 
@@ -66,3 +66,5 @@ TEST_CASE("memory of the kernel is not in a caller map") {
   REQUIRE(map);
   CHECK(map->boundaries[1] == ~record_u64{0});
 }
+
+} // namespace uprobectl::trace

@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-using namespace uprobectl;
+namespace uprobectl::trace {
 
 namespace {
 
@@ -36,7 +36,7 @@ struct UtcZone {
 
 // Clocks that go on as a test says.
 struct Clocks {
-  ClockReading now{
+  output::ClockReading now{
       .monotonic_ns = 100 * second, .boottime_ns = 100 * second, .realtime_ns = evening};
   void pass(std::uint64_t time_ns) {
     now.monotonic_ns += time_ns;
@@ -50,10 +50,10 @@ struct Clocks {
   void set(std::int64_t by_ns) { now.realtime_ns += static_cast<std::uint64_t>(by_ns); }
 };
 
-std::string written(const std::function<void(OutputBuffer&)>& write) {
+std::string written(const std::function<void(output::OutputBuffer&)>& write) {
   const UniqueFd file{memfd_create("clock-watch-test", MFD_CLOEXEC)};
   {
-    OutputBuffer out(file.get());
+    output::OutputBuffer out(file.get());
     write(out);
   }
   std::string text(1 << 16, '\0');
@@ -62,12 +62,12 @@ std::string written(const std::function<void(OutputBuffer&)>& write) {
   return text;
 }
 
-Event event_at(std::uint64_t time_ns) {
-  auto record = std::make_shared<UserRecord>();
+events::Event event_at(std::uint64_t time_ns) {
+  auto record = std::make_shared<events::UserRecord>();
   record->map = "m";
   record->raw.resize(1);
-  Event event;
-  event.kind = EventKind::record;
+  events::Event event;
+  event.kind = events::EventKind::record;
   event.time_ns = time_ns;
   event.pid = 7;
   event.tid = 8;
@@ -75,13 +75,13 @@ Event event_at(std::uint64_t time_ns) {
   return event;
 }
 
-AttachedRecord attached_at(const ClockReading& clocks) {
+output::AttachedRecord attached_at(const output::ClockReading& clocks) {
   return {.mechanism = "multi", .probes = 1, .program = "p", .clocks = clocks};
 }
 
 // Returns the output of the text formatter after the run has begun.
-std::string text_of(const std::function<void(Recorder& text, Clocks& clocks)>& write) {
-  return written([&](OutputBuffer& out) {
+std::string text_of(const std::function<void(output::Recorder& text, Clocks& clocks)>& write) {
+  return written([&](output::OutputBuffer& out) {
     const auto text = make_text_formatter(out, {});
     Clocks clocks;
     text->write(attached_at(clocks.now));
@@ -161,14 +161,14 @@ TEST_CASE("a jump is described with both times") {
 
 TEST_CASE("TIME follows a clock that is set, for the events after that") {
   const UtcZone utc;
-  CHECK(text_of([](Recorder& text, Clocks& clocks) {
+  CHECK(text_of([](output::Recorder& text, Clocks& clocks) {
           const std::uint64_t start = clocks.now.monotonic_ns;
           text.write(event_at(start + second));
           clocks.pass(3 * second);
           clocks.set(-static_cast<std::int64_t>(2 * hour));
-          text.write(
-              ClockRecord{.clocks = clocks.now,
-                          .jump = ClockJump{.realtime_ns = -static_cast<std::int64_t>(2 * hour)}});
+          text.write(output::ClockRecord{
+              .clocks = clocks.now,
+              .jump = output::ClockJump{.realtime_ns = -static_cast<std::int64_t>(2 * hour)}});
           text.write(event_at(start + 2 * second)); // waited in a buffer
           text.write(event_at(start + 4 * second));
         }) == "23:00:01.000000\t7\t8\t-\tm\t00\n"
@@ -180,17 +180,17 @@ TEST_CASE("TIME follows a clock that is set, for the events after that") {
 
 TEST_CASE("small changes of the clock are followed silently") {
   const UtcZone utc;
-  CHECK(text_of([](Recorder& text, Clocks& clocks) {
+  CHECK(text_of([](output::Recorder& text, Clocks& clocks) {
           clocks.pass(10 * second);
           clocks.set(5'000'000);
-          text.write(ClockRecord{.clocks = clocks.now});
+          text.write(output::ClockRecord{.clocks = clocks.now});
           text.write(event_at(clocks.now.monotonic_ns));
         }) == "23:00:10.005000\t7\t8\t-\tm\t00\n");
 }
 
 TEST_CASE("the date is shown when the day changes") {
   const UtcZone utc;
-  CHECK(text_of([](Recorder& text, Clocks& clocks) {
+  CHECK(text_of([](output::Recorder& text, Clocks& clocks) {
           const std::uint64_t start = clocks.now.monotonic_ns;
           text.write(event_at(start + hour - second));
           text.write(event_at(start + hour));
@@ -205,29 +205,29 @@ TEST_CASE("the date is shown when the day changes") {
 
 TEST_CASE("a line says where events are missing") {
   const UtcZone utc;
-  CHECK(text_of([](Recorder& text, Clocks& clocks) {
+  CHECK(text_of([](output::Recorder& text, Clocks& clocks) {
           const std::uint64_t start = clocks.now.monotonic_ns;
           text.write(event_at(start + second));
           // Known while earlier events still wait in the buffer.
-          text.write(LostRecord{.count = 20,
-                                .reason = "ring buffer full",
-                                .since_ns = start + 3 * second,
-                                .time_ns = start + 4 * second});
-          text.write(LostRecord{.count = 2,
-                                .reason = "ring buffer full",
-                                .since_ns = start + 4 * second,
-                                .time_ns = start + 5 * second});
+          text.write(output::LostRecord{.count = 20,
+                                        .reason = "ring buffer full",
+                                        .since_ns = start + 3 * second,
+                                        .time_ns = start + 4 * second});
+          text.write(output::LostRecord{.count = 2,
+                                        .reason = "ring buffer full",
+                                        .since_ns = start + 4 * second,
+                                        .time_ns = start + 5 * second});
           text.write(event_at(start + 2 * second));
           text.write(event_at(start + 6 * second));
-          text.write(LostRecord{.count = 1,
-                                .reason = "record could not be decoded",
-                                .since_ns = start + 6 * second,
-                                .time_ns = start + 7 * second});
-          text.write(LostRecord{.count = 100,
-                                .reason = "beyond --max-events",
-                                .since_ns = start + 6 * second,
-                                .time_ns = start + 7 * second});
-          text.write(SummaryRecord());
+          text.write(output::LostRecord{.count = 1,
+                                        .reason = "record could not be decoded",
+                                        .since_ns = start + 6 * second,
+                                        .time_ns = start + 7 * second});
+          text.write(output::LostRecord{.count = 100,
+                                        .reason = "beyond --max-events",
+                                        .since_ns = start + 6 * second,
+                                        .time_ns = start + 7 * second});
+          text.write(output::SummaryRecord());
         }) == "23:00:01.000000\t7\t8\t-\tm\t00\n"
               "23:00:02.000000\t7\t8\t-\tm\t00\n"
               "23:00:03.000000\t-\t-\t-\t<lost>\t22 events: ring buffer full\n"
@@ -236,15 +236,16 @@ TEST_CASE("a line says where events are missing") {
 }
 
 TEST_CASE("what an interval lacks is said below a table of counts, not before one") {
-  ProbePoint probed;
-  probed.binary = std::make_shared<ProbedBinary>();
+  resolve::ProbePoint probed;
+  probed.binary = std::make_shared<resolve::ProbedBinary>();
   probed.request = "f";
   probed.symbol = "f";
   const auto count = [&](std::uint64_t hits) {
-    return CountRecord{.point = &probed, .count = hits, .pid = {}, .comm = {}, .is_interval = true};
+    return output::CountRecord{
+        .point = &probed, .count = hits, .pid = {}, .comm = {}, .is_interval = true};
   };
-  const LostRecord lost{.count = 3, .reason = "ring buffer full"};
-  CHECK(text_of([&](Recorder& text, Clocks&) {
+  const output::LostRecord lost{.count = 3, .reason = "ring buffer full"};
+  CHECK(text_of([&](output::Recorder& text, Clocks&) {
           text.write(count(5));
           text.flush_rows();
           text.write(lost);
@@ -252,7 +253,7 @@ TEST_CASE("what an interval lacks is said below a table of counts, not before on
           text.write(count(7));
           text.flush_rows();
           text.write(lost);
-          text.write(SummaryRecord());
+          text.write(output::SummaryRecord());
         }) == "5\tf\n"
               "7\tf\n"
               "3\t<lost>\tring buffer full\n"
@@ -260,19 +261,19 @@ TEST_CASE("what an interval lacks is said below a table of counts, not before on
 }
 
 TEST_CASE("JSON has the clocks where they went on differently, and no others") {
-  std::string text = written([](OutputBuffer& out) {
+  std::string text = written([](output::OutputBuffer& out) {
     const auto json = make_json_formatter(out);
     Clocks clocks;
     json->write(attached_at(clocks.now));
     clocks.pass(second);
-    json->write(ClockRecord{.clocks = clocks.now});
+    json->write(output::ClockRecord{.clocks = clocks.now});
     clocks.set(2'000'000);
-    json->write(ClockRecord{.clocks = clocks.now});
-    json->write(ClockRecord{.clocks = clocks.now});
+    json->write(output::ClockRecord{.clocks = clocks.now});
+    json->write(output::ClockRecord{.clocks = clocks.now});
     clocks.suspend(second);
-    json->write(ClockRecord{
+    json->write(output::ClockRecord{
         .clocks = clocks.now,
-        .jump = ClockJump{.realtime_ns = 1'000'000'000, .suspended_ns = 1'000'000'000}});
+        .jump = output::ClockJump{.realtime_ns = 1'000'000'000, .suspended_ns = 1'000'000'000}});
   });
   text.erase(0, text.find('\n') + 1); // the `attached` record
   CHECK(
@@ -282,3 +283,5 @@ TEST_CASE("JSON has the clocks where they went on differently, and no others") {
       R"({"type":"clocks","clocks":{"monotonic":101000000000,"boottime":102000000000,"realtime":1795820402002000000},"jump_ns":1000000000,"suspended_ns":1000000000})"
       "\n");
 }
+
+} // namespace uprobectl::trace

@@ -7,7 +7,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-using namespace uprobectl;
+namespace uprobectl::trace {
 
 namespace {
 
@@ -29,9 +29,9 @@ struct TextPipe {
 };
 
 Probes probes_of_f() {
-  auto binary = std::make_shared<ProbedBinary>();
+  auto binary = std::make_shared<resolve::ProbedBinary>();
   binary->path = {.file = "f.so", .entry = {}};
-  ProbePoint point;
+  resolve::ProbePoint point;
   point.binary = binary;
   point.symbol = "f";
   point.offset = FileOffset{0x3010};
@@ -53,9 +53,9 @@ struct Counting {
   }
 
   void hit(const std::vector<std::uint64_t>& pcs,
-           StackCompleteness completeness = StackCompleteness::complete) {
-    Event event;
-    event.kind = EventKind::entry;
+           output::StackCompleteness completeness = output::StackCompleteness::complete) {
+    events::Event event;
+    event.kind = events::EventKind::entry;
     event.point = &probes[0].point;
     const unwind::Stack stack = stack_of(pcs);
     event.stack = &stack;
@@ -70,19 +70,19 @@ struct Counting {
 
   Probes probes = probes_of_f();
   TotalsSpec asked{.aggregates = {.counts = true, .top = 2}, .by_stack = true, .by_arrival = true};
-  EventValues values;
+  events::EventValues values;
   TextPipe messages;
   TextPipe records;
-  Output output{records.writer.get(), {.messages = messages.writer.get()}};
+  output::Output output{records.writer.get(), {.messages = messages.writer.get()}};
   EventTotals totals{asked, values, [](pid_t) { return std::nullopt; }};
 };
 
-Event record_of(std::string map, std::int64_t number) {
-  auto record = std::make_shared<UserRecord>();
+events::Event record_of(std::string map, std::int64_t number) {
+  auto record = std::make_shared<events::UserRecord>();
   record->map = std::move(map);
-  record->value = Value{Value::Struct{{"number", {number}}}};
-  Event event;
-  event.kind = EventKind::record;
+  record->value = values::Value{values::Value::Struct{{"number", {number}}}};
+  events::Event event;
+  event.kind = events::EventKind::record;
   event.record = std::move(record);
   return event;
 }
@@ -113,26 +113,26 @@ TEST_CASE("stacks beyond 65536 different ones are counted as one, with one warni
 
 TEST_CASE("incomplete stacks are counted separately with a placeholder") {
   Counting counting;
-  counting.hit({0x10}, StackCompleteness::truncated);
-  counting.hit({0x10}, StackCompleteness::truncated);
+  counting.hit({0x10}, output::StackCompleteness::truncated);
+  counting.hit({0x10}, output::StackCompleteness::truncated);
   counting.hit({0x10});
   CHECK(counting.tell() == "2\tf\t0x10 < [truncated]\n1\tf\t0x10\n");
-  counting.hit({0x10}, StackCompleteness::incomplete);
+  counting.hit({0x10}, output::StackCompleteness::incomplete);
   CHECK(counting.tell() == "1\tf\t0x10 < [incomplete]\n");
 }
 
 TEST_CASE("records are counted by their maps, and by values and stacks") {
   Counting counting;
   TotalsSpec asked{.aggregates = {.counts = true}, .by_arrival = true};
-  asked.groups.measured = *parse_summed_value("number");
+  asked.groups.measured = *events::parse_summed_value("number");
   const auto tell = [&](const char* by) {
-    if (by != nullptr) asked.groups.by = parse_groups(by, {}).value().by;
+    if (by != nullptr) asked.groups.by = events::parse_groups(by, {}).value().by;
     EventTotals totals(asked, counting.values, nullptr);
     const unwind::Stack stack = stack_of({0x10, 0x20});
     for (const std::int64_t number : {5, -7, 5}) {
-      Event event = record_of("sent", number);
+      events::Event event = record_of("sent", number);
       if (number > 0) event.stack = &stack;
-      totals.add(event, StackCompleteness::truncated);
+      totals.add(event, output::StackCompleteness::truncated);
     }
     totals.add(record_of("other", 1));
     CHECK(totals.end_interval(1, counting.output));
@@ -148,7 +148,7 @@ TEST_CASE("records are counted by their maps, and by values and stacks") {
 TEST_CASE("numbers of records have one histogram for each map") {
   Counting counting;
   const TotalsSpec asked{.aggregates = {.histograms = true},
-                         .measured = *parse_summed_value("number"),
+                         .measured = *events::parse_summed_value("number"),
                          .by_arrival = true};
   EventTotals totals(asked, counting.values, nullptr);
   for (const std::int64_t number : {5, -7, 6}) totals.add(record_of("sent", number));
@@ -167,11 +167,11 @@ TEST_CASE("spans are counted and measured by their names") {
   totals.add_point(counting.probes[0].point, 0);
   for (const auto& [name, latency_ns] :
        {std::pair("wait", 1), std::pair("hold", 3), std::pair("wait", 2)}) {
-    Event event;
-    event.kind = EventKind::entry;
+    events::Event event;
+    event.kind = events::EventKind::entry;
     event.point = &counting.probes[0].point;
     event.latency_ns = latency_ns;
-    event.span = std::make_shared<Span>(Span{.name = name});
+    event.span = std::make_shared<events::Span>(events::Span{.name = name});
     totals.add(event);
   }
   CHECK(totals.end_interval(1, counting.output));
@@ -188,10 +188,10 @@ TEST_CASE("values above the limit are not counted, and the number of their hits 
   const TextPipe records;
   const TextPipe messages;
   {
-    Output output(records.writer.get(), {.messages = messages.writer.get()});
+    output::Output output(records.writer.get(), {.messages = messages.writer.get()});
     GroupRows rows(2);
     for (const std::int64_t size : {1, 2, 3, 1, 4}) {
-      ArgumentValue value;
+      events::ArgumentValue value;
       value.name = "size";
       value.value = {size};
       rows.add({.point = &probes[0].point, .values = {value}, .sums = {.count = 10}});
@@ -202,3 +202,5 @@ TEST_CASE("values above the limit are not counted, and the number of their hits 
   CHECK(messages.text() == "uprobectl: warning: more than 2 different values: 20 hits with others "
                            "are not counted\n");
 }
+
+} // namespace uprobectl::trace

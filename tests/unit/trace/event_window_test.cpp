@@ -4,7 +4,8 @@
 #include <catch2/catch.hpp>
 #include <fmt/format.h>
 
-using namespace uprobectl;
+namespace uprobectl::trace {
+
 using namespace std::chrono_literals;
 
 namespace {
@@ -26,17 +27,17 @@ struct Window {
   std::string until = "ret<0";
   std::string written;
   std::vector<bool> incomplete; // by trigger
-  EventWindow window{spec,
-                     [this](const Event& event) { add(fmt::format("{}", event.time_ns / ms)); },
-                     [this](const TriggerRecord& trigger) {
-                       CHECK(trigger.until == "ret<0");
-                       add(fmt::format("<{}", trigger.before));
-                       incomplete.push_back(trigger.is_incomplete);
-                     }};
+  EventWindow window{
+      spec, [this](const events::Event& event) { add(fmt::format("{}", event.time_ns / ms)); },
+      [this](const output::TriggerRecord& trigger) {
+        CHECK(trigger.until == "ret<0");
+        add(fmt::format("<{}", trigger.before));
+        incomplete.push_back(trigger.is_incomplete);
+      }};
 
 private:
   void take_one(std::uint64_t time_ms, const std::string* trigger, bool is_only_trigger) {
-    Event event;
+    events::Event event;
     event.time_ns = time_ms * ms;
     event.trigger = trigger;
     event.is_only_trigger = is_only_trigger;
@@ -122,8 +123,8 @@ TEST_CASE("events that are read late belong to the window of their time") {
 
 TEST_CASE("what does not fit into the memory of a window is counted, and its triggers say so") {
   SECTION("by time") {
-    Window run(
-        {.time = 100ms, .max_bytes = 3 * sizeof(Event)}); // one or two, with what they borrow
+    Window run({.time = 100ms,
+                .max_bytes = 3 * sizeof(events::Event)}); // one or two, with what they borrow
     run.take({1000, 1001, 1002, 1003});
     run.trigger(1004);
     run.take({5000});
@@ -136,7 +137,7 @@ TEST_CASE("what does not fit into the memory of a window is counted, and its tri
     CHECK(run.written.ends_with("5000 <1 5001"));
   }
   SECTION("by number") {
-    Window run({.events = 4, .max_bytes = 3 * sizeof(Event)});
+    Window run({.events = 4, .max_bytes = 3 * sizeof(events::Event)});
     run.take({1, 2, 3, 4});
     run.trigger(5);
     run.take({6, 7, 8, 9}); // passed on at once
@@ -148,10 +149,10 @@ TEST_CASE("what does not fit into the memory of a window is counted, and its tri
   }
   SECTION("large values count") {
     Window run({.time = 1s, .max_bytes = 64U << 10U});
-    Event event;
+    events::Event event;
     event.time_ns = 1000 * ms;
-    event.typed_arguments.emplace(
-        {ArgumentValue{.name = "text", .value = Value{std::string(40U << 10U, 'x')}}});
+    event.typed_arguments.emplace({events::ArgumentValue{
+        .name = "text", .value = values::Value{std::string(40U << 10U, 'x')}}});
     run.window.take(event);
     CHECK(run.window.totals().no_room == 0);
     run.window.take(event);
@@ -164,7 +165,7 @@ TEST_CASE("a kept event has its stack and its caller when it is passed on") {
   std::string seen;
   EventWindow window(
       spec,
-      [&](const Event& event) {
+      [&](const events::Event& event) {
         if (event.stack == nullptr) return;
         REQUIRE(event.sample != nullptr);
         REQUIRE(event.caller != nullptr);
@@ -174,15 +175,15 @@ TEST_CASE("a kept event has its stack and its caller when it is passed on") {
         for (const auto& [pc, found_by, depth, location, jit] : event.stack->frames)
           seen += fmt::format("{:#x} {};", pc, location->mapping);
       },
-      [](const TriggerRecord&) {});
+      [](const output::TriggerRecord&) {});
   {
     // All of it is gone when the trigger is hit.
     const std::string name = "[anon:jit]";
     unwind::Stack stack;
     stack.frames.resize(2, {0x10, {}, 0, unwind::ModuleAddress(nullptr, {}, {}, name)});
     stack.frames[1].pc = 0x20;
-    const StackSample sample{.stack = &stack, .hits = 7};
-    Event event;
+    const output::StackSample sample{.stack = &stack, .hits = 7};
+    events::Event event;
     event.time_ns = 1;
     event.stack = &stack;
     event.sample = &sample;
@@ -190,9 +191,11 @@ TEST_CASE("a kept event has its stack and its caller when it is passed on") {
     window.take(event);
   }
   const std::string until = "f";
-  Event trigger;
+  events::Event trigger;
   trigger.time_ns = 2;
   trigger.trigger = &until;
   window.take(trigger);
   CHECK(seen == "0x10 [anon:jit];0x20 [anon:jit];");
 }
+
+} // namespace uprobectl::trace

@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-using namespace uprobectl;
+namespace uprobectl::trace {
 
 // Exported to the symbol table under a unique name.
 extern "C" [[gnu::noinline]] long hit_stacks_here(long n) {
@@ -34,29 +34,29 @@ private:
   UniqueFd fd_;
 };
 
-CapturedStack walked(std::size_t frames) {
-  CapturedStack captured;
+events::CapturedStack walked(std::size_t frames) {
+  events::CapturedStack captured;
   captured.frames.assign(frames, 0x1000);
   return captured;
 }
 
 std::uint64_t here() { return reinterpret_cast<std::uint64_t>(&hit_stacks_here); }
 
-Event own_event() {
-  Event event;
+events::Event own_event() {
+  events::Event event;
   event.pid = static_cast<std::uint32_t>(::getpid());
   event.time_ns = 1;
   return event;
 }
 
-std::unique_ptr<Exports> open_exports(std::span<const ExportRequest> requests) {
-  auto exports = *Exports::open(requests, this_machine());
-  exports->begin({.title = {}, .start = ClockReading::now(), .sends_stacks = true});
+std::unique_ptr<output::Exports> open_exports(std::span<const output::ExportRequest> requests) {
+  auto exports = *output::Exports::open(requests, this_machine());
+  exports->begin({.title = {}, .start = output::ClockReading::now(), .sends_stacks = true});
   return exports;
 }
 
-std::string write_folded(Exports& exports, const std::string& path) {
-  REQUIRE(exports.finish({.summary = {}, .time = ClockReading::now()}).empty());
+std::string write_folded(output::Exports& exports, const std::string& path) {
+  REQUIRE(exports.finish({.summary = {}, .time = output::ClockReading::now()}).empty());
   std::ostringstream text;
   text << std::ifstream(path).rdbuf();
   return text.str();
@@ -67,16 +67,16 @@ struct Run {
   explicit Run(const AttachRequest& asked) : request(asked) {}
   std::string explain() {
     const Messages messages;
-    Output output(-1, {.messages = messages.fd()});
+    output::Output output(-1, {.messages = messages.fd()});
     report_stacks(stacks.totals(), request.capture, request.stacks, output);
     return messages.text();
   }
   std::string folded() { return write_folded(*exports, request.exports.front().path); }
 
   AttachRequest request;
-  std::unique_ptr<Exports> exports = open_exports(request.exports);
+  std::unique_ptr<output::Exports> exports = open_exports(request.exports);
   Messages nothing;
-  Output quiet{-1, {.messages = nothing.fd(), .level = Output::Level::quiet}};
+  output::Output quiet{-1, {.messages = nothing.fd(), .level = output::Output::Level::quiet}};
   HitStacks stacks{request.capture,
                    request.stacks,
                    request.probes.target_options,
@@ -89,9 +89,9 @@ struct Run {
 constexpr std::uint64_t copied_from = 0x7ffd00000000;
 
 // At the entry of a function, whose return address lies so far above the copy's beginning.
-CapturedStack copied(std::span<const std::byte> bytes, std::uint64_t missing_at) {
-  CapturedStack captured;
-  for (const std::string_view name : register_names())
+events::CapturedStack copied(std::span<const std::byte> bytes, std::uint64_t missing_at) {
+  events::CapturedStack captured;
+  for (const std::string_view name : events::register_names())
     captured.registers.push_back(name == "rip"   ? here()
                                  : name == "rsp" ? copied_from + missing_at
                                                  : 0);
@@ -106,14 +106,14 @@ CapturedStack copied(std::span<const std::byte> bytes, std::uint64_t missing_at)
 
 TEST_CASE("stacks with as many frames as the kernel walks are counted as cut off, and reported") {
   const Messages messages;
-  Output quiet(-1, {.messages = messages.fd(), .level = Output::Level::quiet});
+  output::Output quiet(-1, {.messages = messages.fd(), .level = output::Output::Level::quiet});
   AttachRequest request;
-  request.capture.stack = StackWalk::frame_pointers;
+  request.capture.stack = events::StackWalk::frame_pointers;
   const auto exports = open_exports({});
   HitStacks stacks(request.capture, request.stacks, request.probes.target_options,
                    {.include_others = true, .running = [] { return std::vector<pid_t>(); }},
                    *exports, quiet);
-  Event event;
+  events::Event event;
   event.pid = static_cast<std::uint32_t>(::getpid());
   event.time_ns = 1;
   CHECK(stacks.find(event, walked(126))->frames.size() == 126);
@@ -122,7 +122,7 @@ TEST_CASE("stacks with as many frames as the kernel walks are counted as cut off
   CHECK(stacks.find(event, walked(128))->frames.size() == 128); // with the direct caller
   CHECK(stacks.totals().truncated == 2);
   CHECK(stacks.totals().failed == 0);
-  Output output(-1, {.messages = messages.fd()});
+  output::Output output(-1, {.messages = messages.fd()});
   report_stacks(stacks.totals(), request.capture, request.stacks, output);
   CHECK(messages.text() == "uprobectl: warning: 2 of 3 stacks truncated: the kernel walks at most "
                            "127 frames (--stack unwinds more)\n");
@@ -130,14 +130,14 @@ TEST_CASE("stacks with as many frames as the kernel walks are counted as cut off
 
 TEST_CASE("of stacks that are copied the report names the size that would help") {
   AttachRequest request;
-  request.capture.stack = StackWalk::frame_data;
+  request.capture.stack = events::StackWalk::frame_data;
   const StackTotals totals{.all = 3, .truncated = 1};
   for (const auto& [size, expected] :
        {std::pair(16384U, "16384 bytes that are copied (--stack-size 32768 copies more)"),
         std::pair(65528U, "65528 bytes that are copied (the maximum)")}) {
     const Messages messages;
     request.capture.stack_bytes = size;
-    Output output(-1, {.messages = messages.fd()});
+    output::Output output(-1, {.messages = messages.fd()});
     report_stacks(totals, request.capture, request.stacks, output);
     CHECK(
         messages.text() ==
@@ -147,7 +147,7 @@ TEST_CASE("of stacks that are copied the report names the size that would help")
 
 TEST_CASE("hits that the kernel has counted without their stack are reported") {
   const Messages messages;
-  Output output(-1, {.messages = messages.fd()});
+  output::Output output(-1, {.messages = messages.fd()});
   report_without_stack(0, false, output);
   CHECK(messages.text().empty());
   report_without_stack(3, false, output);
@@ -158,7 +158,7 @@ TEST_CASE("hits that the kernel has counted without their stack are reported") {
 
 TEST_CASE("lost mapping records warn that names may be wrong") {
   const Messages messages;
-  Output output(-1, {.messages = messages.fd()});
+  output::Output output(-1, {.messages = messages.fd()});
   report_stacks({.all = 1, .lost_mappings = 2}, {}, {}, output);
   CHECK(messages.text() == "uprobectl: warning: 2 mapping records lost: frames may have no names "
                            "or outdated ones\n");
@@ -167,22 +167,22 @@ TEST_CASE("lost mapping records warn that names may be wrong") {
 TEST_CASE("folded lines of incomplete stacks have a placeholder frame") {
   const std::string folder = test::temporary_folder();
   AttachRequest request;
-  request.exports = {{folder + "/folded", ExportFormat::folded}};
+  request.exports = {{folder + "/folded", output::ExportFormat::folded}};
 
   SECTION("walked by the kernel") {
-    request.capture.stack = StackWalk::frame_pointers;
+    request.capture.stack = events::StackWalk::frame_pointers;
     Run run(request);
     run.stacks.find(own_event(), walked(1));
-    CHECK(run.stacks.completeness() == StackCompleteness::complete);
+    CHECK(run.stacks.completeness() == output::StackCompleteness::complete);
     run.stacks.find(own_event(), walked(127));
-    CHECK(run.stacks.completeness() == StackCompleteness::truncated);
+    CHECK(run.stacks.completeness() == output::StackCompleteness::truncated);
     std::string deep = "[truncated]";
     for (int i = 0; i < 127; ++i) deep += ";[unknown]";
     CHECK(run.folded() == deep + " 1\n[unknown] 1\n");
   }
 #if defined(__x86_64__)
   SECTION("unwound") {
-    request.capture.stack = StackWalk::frame_data;
+    request.capture.stack = events::StackWalk::frame_data;
     Run run(request);
     const std::vector<std::byte> bytes(16384);
     run.stacks.find(own_event(), copied(bytes, 16384));
@@ -197,7 +197,7 @@ TEST_CASE("folded lines of incomplete stacks have a placeholder frame") {
 #if defined(__x86_64__)
 TEST_CASE("a stack counts as truncated only if a larger copy would help") {
   AttachRequest request;
-  request.capture.stack = StackWalk::frame_data;
+  request.capture.stack = events::StackWalk::frame_data;
   const std::vector<std::byte> bytes(65528);
   const auto completeness = [&](std::uint32_t size, std::uint64_t missing_at) {
     request.capture.stack_bytes = size;
@@ -205,19 +205,20 @@ TEST_CASE("a stack counts as truncated only if a larger copy would help") {
     run.stacks.find(own_event(), copied(std::span(bytes).first(size), missing_at));
     return run.stacks.completeness();
   };
-  CHECK(completeness(16384, 16384) == StackCompleteness::truncated);
-  CHECK(completeness(16384, 65520) == StackCompleteness::truncated);
-  CHECK(completeness(16384, 65528) == StackCompleteness::incomplete);
-  CHECK(completeness(16384, 0x10000000) == StackCompleteness::incomplete);
-  CHECK(completeness(16384, static_cast<std::uint64_t>(-64)) == StackCompleteness::incomplete);
+  CHECK(completeness(16384, 16384) == output::StackCompleteness::truncated);
+  CHECK(completeness(16384, 65520) == output::StackCompleteness::truncated);
+  CHECK(completeness(16384, 65528) == output::StackCompleteness::incomplete);
+  CHECK(completeness(16384, 0x10000000) == output::StackCompleteness::incomplete);
+  CHECK(completeness(16384, static_cast<std::uint64_t>(-64)) ==
+        output::StackCompleteness::incomplete);
   // Nothing larger can be copied, but the stack is as long all the same.
-  CHECK(completeness(65528, 65528) == StackCompleteness::truncated);
-  CHECK(completeness(65528, 131056) == StackCompleteness::incomplete);
+  CHECK(completeness(65528, 65528) == output::StackCompleteness::truncated);
+  CHECK(completeness(65528, 131056) == output::StackCompleteness::incomplete);
 }
 
 TEST_CASE("no larger --stack-size is suggested for a stack that continues elsewhere") {
   AttachRequest request;
-  request.capture.stack = StackWalk::frame_data;
+  request.capture.stack = events::StackWalk::frame_data;
   const std::vector<std::byte> bytes(16384);
   Run run(request);
   run.stacks.find(own_event(), copied(bytes, static_cast<std::uint64_t>(-64)));
@@ -231,7 +232,7 @@ TEST_CASE("no larger --stack-size is suggested for a stack that continues elsewh
 TEST_CASE("a folder for stacks is readable by its owner only") {
   const std::string folder = test::temporary_folder();
   AttachRequest request;
-  request.capture.stack = StackWalk::frame_data;
+  request.capture.stack = events::StackWalk::frame_data;
   request.stacks.save_dir = folder + "/kept";
   Run run(request);
   run.stacks.find(own_event(), copied({}, 0));
@@ -244,10 +245,10 @@ TEST_CASE("a folder for stacks is readable by its owner only") {
 
 TEST_CASE("a caller that frame pointers miss is known at the first byte of a function") {
   AttachRequest request;
-  request.capture.stack = StackWalk::frame_pointers;
+  request.capture.stack = events::StackWalk::frame_pointers;
   Run run(request);
   const auto pcs = [&](std::uint64_t pc, std::vector<std::uint64_t> callers) {
-    CapturedStack captured;
+    events::CapturedStack captured;
     captured.frames = std::move(callers);
     captured.frames.insert(captured.frames.begin(), pc);
     captured.caller_at_entry = 0x2000;
@@ -263,11 +264,12 @@ TEST_CASE("a caller that frame pointers miss is known at the first byte of a fun
 }
 
 TEST_CASE("a stack that the kernel walked for a program has the caller as a call leaves it") {
-  SenderContext from;
+  bpf::SenderContext from;
   from.registers_abi = 2; // of 64-bit code
   from.walked = true;
   from.addresses = {0x1111, 0x2222};
-  for (std::size_t i = 0; i < register_names().size(); ++i) from.registers.push_back(0x7700 + i);
+  for (std::size_t i = 0; i < events::register_names().size(); ++i)
+    from.registers.push_back(0x7700 + i);
   constexpr std::array<std::uint64_t, 1> word = {0x3333};
   from.stack = std::as_bytes(std::span(word));
   const auto captured = make_captured_stack(from);
@@ -287,7 +289,8 @@ TEST_CASE("a stack that the kernel walked for a program has the caller as a call
 
 TEST_CASE("stacks counted in the kernel are folded with names of memory and placeholders") {
   const std::string folder = test::temporary_folder();
-  const std::vector<ExportRequest> requests = {{folder + "/folded", ExportFormat::folded}};
+  const std::vector<output::ExportRequest> requests = {
+      {folder + "/folded", output::ExportFormat::folded}};
   const auto exports = open_exports(requests);
   const auto in_memory = [](std::string_view mapping) {
     return unwind::ModuleAddress(nullptr, {}, {}, mapping);
@@ -296,9 +299,11 @@ TEST_CASE("stacks counted in the kernel are folded with names of memory and plac
   stack.frames = {{.pc = 0x10, .code = in_memory("[anon:dalvik-jit-code-cache]")},
                   {.pc = 0x20, .code = in_memory("/memfd:jit-cache")},
                   {.pc = 0x30, .code = {}}};
-  exports->write(
-      StackSample{.stack = &stack, .completeness = StackCompleteness::truncated, .hits = 4});
+  exports->write(output::StackSample{
+      .stack = &stack, .completeness = output::StackCompleteness::truncated, .hits = 4});
   CHECK(write_folded(*exports, requests.front().path) ==
         "[truncated];[unknown];[/memfd:jit-cache];[anon:dalvik-jit-code-cache] 4\n");
   std::filesystem::remove_all(folder);
 }
+
+} // namespace uprobectl::trace

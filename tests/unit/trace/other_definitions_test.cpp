@@ -7,15 +7,16 @@
 
 #include <catch2/catch.hpp>
 
-using namespace uprobectl;
+namespace uprobectl::trace {
+
 using namespace uprobectl::test;
 
 namespace {
 
 Probe probe_of(const std::string& path, const std::string& function) {
-  const auto target = Target::open(path);
+  const auto target = resolve::Target::open(path);
   REQUIRE(target);
-  const auto spec = parse_function(function);
+  const auto spec = resolve::parse_function(function);
   REQUIRE(spec);
   auto points = target->resolve(*spec);
   REQUIRE(points);
@@ -40,15 +41,17 @@ TEST_CASE("a library of the process that defines the function, too, is a reason 
   CHECK(exported.facts.other_definition.ends_with(" maps another 'f', too: " + chosen.path));
   CHECK(local.facts.other_definition.empty());
 
-  MappingSurvey survey;
+  process::MappingSurvey survey;
   survey.executable = {::getpid()};
   CHECK(diagnose(survey, self, exported.facts).ends_with("; " + exported.facts.other_definition));
   std::filesystem::remove_all(folder);
 }
 
 TEST_CASE("a breakpoint that is missing is the reason for no hit, not that nothing was called") {
-  MappingSurvey survey;
+  process::MappingSurvey survey;
   survey.executable = {::getpid()};
   CHECK(diagnose(survey, {}, {.without_breakpoint = "process 7 maps its code shared"}) ==
         "process 7 maps its code shared");
 }
+
+} // namespace uprobectl::trace

@@ -3,7 +3,8 @@
 
 #include <catch2/catch.hpp>
 
-using namespace uprobectl;
+namespace uprobectl::trace {
+
 using namespace std::chrono_literals;
 
 namespace {
@@ -39,3 +40,5 @@ TEST_CASE("what is not urgent is not asked again for 100 ms") {
   CHECK(look.is_due(start + 200ms, true));
   CHECK(look.is_due(start + 1s, false));
 }
+
+} // namespace uprobectl::trace

@@ -3,7 +3,8 @@
 
 #include <catch2/catch.hpp>
 
-using namespace uprobectl;
+namespace uprobectl::trace {
+
 using namespace std::chrono_literals;
 
 namespace {
@@ -24,3 +25,5 @@ TEST_CASE("attaching in less than two seconds is not announced, unless it become
   CHECK_FALSE(time.estimate(500, start + 1s));
   CHECK(time.estimate(600, start + 1500ms) == 2500ms);
 }
+
+} // namespace uprobectl::trace

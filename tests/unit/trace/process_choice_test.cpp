@@ -6,7 +6,8 @@
 #include <catch2/catch.hpp>
 #include <unistd.h>
 
-using namespace uprobectl;
+namespace uprobectl::trace {
+
 using namespace std::chrono_literals;
 
 TEST_CASE("cgroup2 is found among the mounts, wherever it is") {
@@ -38,7 +39,7 @@ TEST_CASE("a folder that is not a control group is refused as such") {
 }
 
 TEST_CASE("filtered hits have a reason") {
-  CaptureSpec inspection;
+  events::CaptureSpec inspection;
   CHECK(explain_hidden_hits({}, inspection).empty());
   CHECK(explain_hidden_hits({.entries = 1, .excluded = 4}, inspection).empty());
   CHECK(explain_hidden_hits({.excluded = 4}, inspection) ==
@@ -94,20 +95,20 @@ TEST_CASE("a request whose parts contradict each other is refused") {
   request.probes.target_options.app = "com.foo";
   CHECK(check_request(request));
   request = {};
-  request.exports = {{"stacks", ExportFormat::folded, "--folded"}};
+  request.exports = {{"stacks", output::ExportFormat::folded, "--folded"}};
   CHECK(wrong(request) == "--folded needs --stack or --graph");
-  request.capture.stack = StackWalk::frame_pointers;
+  request.capture.stack = events::StackWalk::frame_pointers;
   CHECK(check_request(request));
   request.exports = {};
   request.stacks.save_dir = "folder";
   CHECK(wrong(request) == "--keep-stacks needs --stack=dwarf");
-  request.capture.stack = StackWalk::frame_data;
+  request.capture.stack = events::StackWalk::frame_data;
   request.aggregates.histograms = true;
   CHECK(check_request(request));
   request.stacks.save_dir.reset();
   CHECK(wrong(request).starts_with("--stack has no effect with --histogram"));
   request = {};
-  request.capture.measured = *parse_summed_value("ret");
+  request.capture.measured = *events::parse_summed_value("ret");
   CHECK(check_request(request));
   request.probes.static_probes = true;
   CHECK(wrong(request) == "a static probe has no return value");
@@ -154,3 +155,5 @@ TEST_CASE("the start line says which processes are probed") {
   CHECK(start_line(request, {.probes = 1}, 0) ==
         "probing 1 function in all processes until ctrl-c");
 }
+
+} // namespace uprobectl::trace

@@ -13,13 +13,14 @@
 #include <filesystem>
 #include <sys/wait.h>
 
-using namespace uprobectl;
+namespace uprobectl::trace {
+
 using namespace uprobectl::test;
 
 namespace {
 
-std::optional<Mapping> replaced(std::string_view maps, std::size_t number) {
-  const std::vector<Mapping> mappings = parse_all_maps(maps);
+std::optional<process::Mapping> replaced(std::string_view maps, std::size_t number) {
+  const std::vector<process::Mapping> mappings = process::parse_all_maps(maps);
   REQUIRE(number < mappings.size());
   return find_replaced_code(mappings, number);
 }
@@ -38,12 +39,12 @@ struct MappedCode {
     REQUIRE(::mprotect(mapped.start, 8192, PROT_READ | PROT_EXEC) == 0);
   }
 
-  CodeSurvey look(CodeState expected) const {
-    const std::array<ProbedFile, 1> files = {ProbedFile{
+  process::CodeSurvey look(process::CodeState expected) const {
+    const std::array<process::ProbedFile, 1> files = {process::ProbedFile{
         .real_path = mapped.path, .identity = identity_of(mapped.path), .offset = {0x1010}}};
-    const std::array<ProbedCode, 1> code = {
-        ProbedCode{.instruction = as_bytes("AAAAA"), .breakpoint = as_bytes("\xcc")}};
-    MappingSurveyor surveyor(files, code, expected);
+    const std::array<process::ProbedCode, 1> code = {
+        process::ProbedCode{.instruction = as_bytes("AAAAA"), .breakpoint = as_bytes("\xcc")}};
+    process::MappingSurveyor surveyor(files, code, expected);
     surveyor.add(::getpid());
     return surveyor.take_code();
   }
@@ -53,9 +54,9 @@ struct MappedCode {
 };
 
 std::string describe(Arch arch, std::string_view bytes) {
-  const std::vector<Mapping> mappings =
-      parse_all_maps("5000-6000 r-xp 00000000 00:00 0 \n"
-                     "6000-7000 r-xp 00000000 08:01 7                  /lib/libhook.so\n");
+  const std::vector<process::Mapping> mappings =
+      process::parse_all_maps("5000-6000 r-xp 00000000 00:00 0 \n"
+                              "6000-7000 r-xp 00000000 08:01 7                  /lib/libhook.so\n");
   return describe_code(arch, as_bytes(bytes), 0x1000, mappings, nullptr);
 }
 
@@ -121,44 +122,45 @@ TEST_CASE("other anonymous memory is not taken for code of a file") {
 
 TEST_CASE("the memory of a process is compared with the instruction of the file") {
   const MappedCode code;
-  CHECK(code.look(CodeState::intact).findings[0].empty());
-  const CodeSurvey without = code.look(CodeState::breakpoint);
+  CHECK(code.look(process::CodeState::intact).findings[0].empty());
+  const process::CodeSurvey without = code.look(process::CodeState::breakpoint);
   REQUIRE(without.findings[0].size() == 1);
-  CHECK(without.findings[0][0].state == CodeState::intact);
+  CHECK(without.findings[0][0].state == process::CodeState::intact);
   CHECK(without.findings[0][0].pid == ::getpid());
   CHECK(without.findings[0][0].address == code.mapped.address() + 0x1010);
   CHECK(without.findings[0][0].takes_breakpoints);
 
   code.write("\xcc");
-  CHECK(code.look(CodeState::breakpoint).findings[0].empty());
-  REQUIRE(code.look(CodeState::intact).findings[0].size() == 1);
-  CHECK(code.look(CodeState::intact).findings[0][0].state == CodeState::breakpoint);
+  CHECK(code.look(process::CodeState::breakpoint).findings[0].empty());
+  REQUIRE(code.look(process::CodeState::intact).findings[0].size() == 1);
+  CHECK(code.look(process::CodeState::intact).findings[0][0].state ==
+        process::CodeState::breakpoint);
 
   // A jump over the first byte, a change behind a breakpoint, one behind the instruction.
   code.write("\xe9");
-  REQUIRE(code.look(CodeState::intact).findings[0].size() == 1);
-  CHECK(code.look(CodeState::intact).findings[0][0].state == CodeState::changed);
+  REQUIRE(code.look(process::CodeState::intact).findings[0].size() == 1);
+  CHECK(code.look(process::CodeState::intact).findings[0][0].state == process::CodeState::changed);
   CHECK(
-      code.look(CodeState::intact).findings[0][0].found ==
+      code.look(process::CodeState::intact).findings[0][0].found ==
       std::vector{std::byte{0xe9}, std::byte{'A'}, std::byte{'A'}, std::byte{'A'}, std::byte{'A'}});
   code.write("\xcc\x41\x41\x41\x42");
-  CHECK(code.look(CodeState::intact).findings[0][0].state == CodeState::changed);
+  CHECK(code.look(process::CodeState::intact).findings[0][0].state == process::CodeState::changed);
   code.write("AAAAAB");
-  CHECK(code.look(CodeState::intact).findings[0].empty());
+  CHECK(code.look(process::CodeState::intact).findings[0].empty());
 }
 
 TEST_CASE("mappings without breakpoints are recognized by their kind") {
   const MappedCode code;
-  CHECK(code.look(CodeState::intact).is_probeable[0]);
-  CHECK(code.look(CodeState::intact).unprobeable[0].empty());
+  CHECK(code.look(process::CodeState::intact).is_probeable[0]);
+  CHECK(code.look(process::CodeState::intact).unprobeable[0].empty());
   // The first page has no probe.
   REQUIRE(::mprotect(code.mapped.start, 4096, PROT_READ | PROT_WRITE | PROT_EXEC) == 0);
-  CHECK(code.look(CodeState::intact).unprobeable[0].empty());
+  CHECK(code.look(process::CodeState::intact).unprobeable[0].empty());
   REQUIRE(::mprotect(code.mapped.start, 8192, PROT_READ | PROT_WRITE | PROT_EXEC) == 0);
-  const CodeSurvey writable = code.look(CodeState::breakpoint);
+  const process::CodeSurvey writable = code.look(process::CodeState::breakpoint);
   CHECK_FALSE(writable.is_probeable[0]);
   CHECK(writable.unprobeable[0] ==
-        std::vector{UnprobeableMapping{::getpid(), MappingObstacle::writable}});
+        std::vector{process::UnprobeableMapping{::getpid(), process::MappingObstacle::writable}});
   REQUIRE(writable.findings[0].size() == 1);
   CHECK_FALSE(writable.findings[0][0].takes_breakpoints);
 
@@ -167,11 +169,11 @@ TEST_CASE("mappings without breakpoints are recognized by their kind") {
   void* const shared = ::mmap(nullptr, 4096, PROT_READ | PROT_EXEC, MAP_SHARED, fd, 4096);
   ::close(fd);
   REQUIRE(shared != MAP_FAILED);
-  const CodeSurvey both = code.look(CodeState::intact);
+  const process::CodeSurvey both = code.look(process::CodeState::intact);
   ::munmap(shared, 4096);
   CHECK(both.is_probeable[0]);
   CHECK(both.unprobeable[0] ==
-        std::vector{UnprobeableMapping{::getpid(), MappingObstacle::shared}});
+        std::vector{process::UnprobeableMapping{::getpid(), process::MappingObstacle::shared}});
 }
 
 TEST_CASE("code that is not the file's is described by where it leads") {
@@ -198,9 +200,11 @@ TEST_CASE("the signal that has ended a process is known from its pidfd, where th
     ::pause();
     ::_exit(0);
   }
-  const UniqueFd pidfd = open_pidfd(child);
-  CHECK_FALSE(read_end_signal(pidfd.get()));
+  const UniqueFd pidfd = process::open_pidfd(child);
+  CHECK_FALSE(process::read_end_signal(pidfd.get()));
   ::kill(child, SIGKILL);
   REQUIRE(::waitpid(child, nullptr, 0) == child);
-  if (const auto signal = read_end_signal(pidfd.get())) CHECK(*signal == SIGKILL);
+  if (const auto signal = process::read_end_signal(pidfd.get())) CHECK(*signal == SIGKILL);
 }
+
+} // namespace uprobectl::trace

@@ -4,17 +4,17 @@
 
 #include <catch2/catch.hpp>
 
-using namespace uprobectl;
+namespace uprobectl::trace {
 
 namespace {
 
-ObjectProgram pinned(std::string_view name, std::string_view section) {
-  ObjectProgram program = classify_section(name, section);
+bpf::ObjectProgram pinned(std::string_view name, std::string_view section) {
+  bpf::ObjectProgram program = bpf::classify_section(name, section);
   program.pin = "/sys/fs/bpf/x/" + std::string(name);
   return program;
 }
 
-AttachRequest request_for(std::vector<TargetedFunction> functions) {
+AttachRequest request_for(std::vector<resolve::TargetedFunction> functions) {
   AttachRequest request;
   request.program.emplace();
   request.program->pinned = true;
@@ -26,7 +26,7 @@ AttachRequest request_for(std::vector<TargetedFunction> functions) {
 } // namespace
 
 TEST_CASE("a program that is chosen by its pin goes to the FUNCTIONs of the command line") {
-  const ObjectProgram program = pinned("at_open", "uprobe/libc.so.6:open");
+  const bpf::ObjectProgram program = pinned("at_open", "uprobe/libc.so.6:open");
   const auto request = request_for({{.target = "app", .function = "work"}});
   const auto located = locate_programs(
       std::vector<ProgramOfObject>{
@@ -35,13 +35,13 @@ TEST_CASE("a program that is chosen by its pin goes to the FUNCTIONs of the comm
   REQUIRE(located);
   REQUIRE(located->placed.size() == 1);
   CHECK(located->placed.front().functions ==
-        std::vector<TargetedFunction>{{.target = "app", .function = "work"}});
+        std::vector<resolve::TargetedFunction>{{.target = "app", .function = "work"}});
 }
 
 TEST_CASE("a program whose pin has gone is left out, or an error if it is chosen") {
-  ObjectProgram gone = pinned("gone", "uprobe");
+  bpf::ObjectProgram gone = pinned("gone", "uprobe");
   gone.load_problem = "its pin has gone";
-  const ObjectProgram there = pinned("there", "uretprobe");
+  const bpf::ObjectProgram there = pinned("there", "uretprobe");
   const std::vector<ProgramOfObject> programs = {{.program = &gone, .path = "/sys/fs/bpf/x"},
                                                  {.program = &there, .path = "/sys/fs/bpf/x"}};
   auto request = request_for({{.target = "app", .function = "work"}});
@@ -61,7 +61,7 @@ TEST_CASE("a program whose pin has gone is left out, or an error if it is chosen
 }
 
 TEST_CASE("a pinned program that is not located cannot get another section") {
-  const ObjectProgram program = pinned("begin", "uprobe");
+  const bpf::ObjectProgram program = pinned("begin", "uprobe");
   auto request = request_for({});
   request.probes.target.clear();
   request.program->paths = {"/sys/fs/bpf/x", "/sys/fs/bpf/y"};
@@ -77,9 +77,9 @@ TEST_CASE("a pinned program that is not located cannot get another section") {
 }
 
 TEST_CASE("what was loaded for kprobe_multi links is never attached to a function of a process") {
-  const ObjectProgram multi = pinned("multi", "kprobe.multi/vfs_*");
-  const ObjectProgram plain = pinned("plain", "kprobe/vfs_read");
-  for (const ObjectProgram* const program : {&multi, &plain}) {
+  const bpf::ObjectProgram multi = pinned("multi", "kprobe.multi/vfs_*");
+  const bpf::ObjectProgram plain = pinned("plain", "kprobe/vfs_read");
+  for (const bpf::ObjectProgram* const program : {&multi, &plain}) {
     auto request = request_for({});
     request.program->choices = {{.name = program->name, .location = "work"}};
     const auto located = locate_programs(
@@ -94,3 +94,5 @@ TEST_CASE("what was loaded for kprobe_multi links is never attached to a functio
           "attached: it was loaded for kprobe_multi links");
   }
 }
+
+} // namespace uprobectl::trace

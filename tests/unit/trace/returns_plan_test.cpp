@@ -4,7 +4,7 @@
 #include "trace/binary_cache.hpp"
 #include <catch2/catch.hpp>
 
-using namespace uprobectl;
+namespace uprobectl::trace {
 
 namespace {
 
@@ -13,20 +13,20 @@ ResolvedProbes unreadable(const std::string& path, bool is_method,
                           std::string request = "void com.foo.Bar.baz()") {
   auto file = MappedFile::open("/etc/passwd"); // no ELF file
   REQUIRE(file);
-  ProbedBinary binary{.target = path,
-                      .path = {.file = path, .entry = std::nullopt},
-                      .file = std::make_shared<const MappedFile>(std::move(*file)),
-                      .real_path = path,
-                      .entry_data = {},
-                      .machine = {},
-                      .build_id = std::nullopt};
-  ProbePoint point;
-  point.binary = std::make_shared<const ProbedBinary>(std::move(binary));
+  resolve::ProbedBinary binary{.target = path,
+                               .path = {.file = path, .entry = std::nullopt},
+                               .file = std::make_shared<const MappedFile>(std::move(*file)),
+                               .real_path = path,
+                               .entry_data = {},
+                               .machine = {},
+                               .build_id = std::nullopt};
+  resolve::ProbePoint point;
+  point.binary = std::make_shared<const resolve::ProbedBinary>(std::move(binary));
   point.request = std::move(request);
   point.offset = FileOffset{0x1000};
   if (is_method)
-    point.java =
-        std::make_shared<const JavaMethod>(JavaMethod{.return_type = "void", .parameters = {}});
+    point.java = std::make_shared<const resolve::JavaMethod>(
+        resolve::JavaMethod{.return_type = "void", .parameters = {}});
   PlannedSite site;
   site.on_return = true;
   ResolvedProbes resolved;
@@ -38,8 +38,8 @@ ResolvedProbes planned(ResolvedProbes resolved, ReturnAt return_at) {
   ProbeSelection selection;
   selection.return_at = return_at;
   BinaryCache binaries({});
-  Output output(-1, {.messages = -1});
-  plan_returns(selection, CaptureSpec(), true, {}, binaries, resolved, output);
+  output::Output output(-1, {.messages = -1});
+  plan_returns(selection, events::CaptureSpec(), true, {}, binaries, resolved, output);
   return resolved;
 }
 
@@ -62,7 +62,7 @@ TEST_CASE("a function whose exits are not found gets no uretprobe instead") {
     const ResolvedProbes native = planned(unreadable("/data/app/libf.so", false), return_at);
     CHECK(native.failures.size() == 1);
     CHECK(native.probes.empty());
-    CHECK_FALSE(trampoline_notice(native, Mechanism::perf, true));
+    CHECK_FALSE(trampoline_notice(native, probe::Mechanism::perf, true));
   }
 }
 
@@ -73,18 +73,18 @@ TEST_CASE("uretprobes are used on request, with a warning") {
   REQUIRE(asked.probes.size() == 1);
   REQUIRE(asked.probes[0].sites.size() == 1);
   CHECK_FALSE(asked.probes[0].sites.front().exit);
-  const auto notice = trampoline_notice(asked, Mechanism::perf, true);
+  const auto notice = trampoline_notice(asked, probe::Mechanism::perf, true);
   REQUIRE(notice);
   CHECK_THAT(*notice, !Catch::Contains("nested"));
   // The kernel does not report such returns (kernel/events/uprobes.c, prepare_uretprobe).
-  CHECK_THAT(*trampoline_notice(asked, Mechanism::perf, false),
+  CHECK_THAT(*trampoline_notice(asked, probe::Mechanism::perf, false),
              Catch::StartsWith(*notice) &&
                  Catch::Contains("calls nested deeper than 64 are missed and not counted"));
   ResolvedProbes of_section = unreadable("/data/app/libf.so", false);
   of_section.probes[0].sites.front().by_uretprobe = true;
-  CHECK(trampoline_notice(planned(of_section, ReturnAt::automatic), Mechanism::multi, true));
+  CHECK(trampoline_notice(planned(of_section, ReturnAt::automatic), probe::Mechanism::multi, true));
   CHECK(planned(of_section, ReturnAt::exits).probes.empty());
-  CHECK(trampoline_notice(ResolvedProbes(), Mechanism::session, true));
+  CHECK(trampoline_notice(ResolvedProbes(), probe::Mechanism::session, true));
 }
 
 TEST_CASE("a pattern without a function that can be probed is an error") {
@@ -98,29 +98,30 @@ TEST_CASE("a pattern without a function that can be probed is an error") {
 TEST_CASE("equal exit rules are stored once") {
   const elf::Machine x86_64(62);
   const elf::Machine arm64(183);
-  FunctionReturns function;
+  resolve::FunctionReturns function;
   function.code = {{VirtualAddress{0x1000}, 0x40}, {VirtualAddress{0x800}, 0x10}};
   ExitRules rules;
-  const auto rule_of = [&](const FunctionReturns::TailCall& call, const elf::Machine& machine) {
+  const auto rule_of = [&](const resolve::FunctionReturns::TailCall& call,
+                           const elf::Machine& machine) {
     const auto number = rules.find_or_add(call, function, machine);
     REQUIRE(number);
     return *number;
   };
-  FunctionReturns::TailCall call{.offset = {0x10}, .address = {0x1010}, .callee = {}};
+  resolve::FunctionReturns::TailCall call{.offset = {0x10}, .address = {0x1010}, .callee = {}};
   const auto always = rule_of(call, x86_64);
   CHECK(always != ExitRules::return_rule);
-  call.condition = {.test = JumpCondition::Test::flags, .code = 5};
+  call.condition = {.test = insn::JumpCondition::Test::flags, .code = 5};
   const auto flags = rule_of(call, x86_64);
   call.address = VirtualAddress{0x1020};
   CHECK(rule_of(call, x86_64) == flags);
-  call.condition = {.test = JumpCondition::Test::bit_set, .code = 40, .tested = 1, .size = 8};
+  call.condition = {.test = insn::JumpCondition::Test::bit_set, .code = 40, .tested = 1, .size = 8};
   const auto bit = rule_of(call, arm64);
   call.condition = {};
-  call.source = JumpSource{.in_memory = true,
-                           .base = std::uint8_t{2},
-                           .index = std::uint8_t{0},
-                           .scale = 8,
-                           .displacement = -16};
+  call.source = insn::JumpSource{.in_memory = true,
+                                 .base = std::uint8_t{2},
+                                 .index = std::uint8_t{0},
+                                 .scale = 8,
+                                 .displacement = -16};
   const auto outside = rule_of(call, x86_64);
   function.code.resize(MAX_CODE_RANGES + 1);
   CHECK_FALSE(rules.find_or_add(call, function, x86_64));
@@ -154,10 +155,12 @@ TEST_CASE("functions whose returns nobody has asked for are probed at their entr
   ProbeSelection selection;
   selection.returns_are_optional = true;
   BinaryCache binaries({});
-  Output output(-1, {.messages = -1});
-  CHECK_FALSE(plan_returns(selection, CaptureSpec(), true, {}, binaries, resolved, output));
+  output::Output output(-1, {.messages = -1});
+  CHECK_FALSE(plan_returns(selection, events::CaptureSpec(), true, {}, binaries, resolved, output));
   CHECK(resolved.failures.empty());
   REQUIRE(resolved.probes.size() == 1);
   REQUIRE(resolved.probes[0].sites.size() == 1);
   CHECK_FALSE(resolved.probes[0].sites[0].on_return);
 }
+
+} // namespace uprobectl::trace

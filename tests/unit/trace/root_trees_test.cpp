@@ -8,7 +8,7 @@
 #include <catch2/catch.hpp>
 #include <fmt/format.h>
 
-using namespace uprobectl;
+namespace uprobectl::trace {
 
 namespace {
 
@@ -17,17 +17,18 @@ constexpr std::uint64_t other_stack = 0x7ffb00100000; // of another thread
 using Strings = std::vector<std::string>;
 
 // What is shown: names in the order in which calls open, with their durations where they close.
-class Shown final : public CallVisitor {
+class Shown final : public events::CallVisitor {
 public:
   Strings all;
   std::size_t open = 0;
 
-  void opened(const OpenCall& call, const Event& entry) override {
+  void opened(const events::OpenCall& call, const events::Event& entry) override {
     all.push_back(fmt::format("{} {}{}", call.depth, letter(call), entry.comm));
     ++open;
   }
-  void closed(const OpenCall& call, CallEnd end, std::uint64_t end_ns, const Event* exit) override {
-    CHECK((exit != nullptr) == (end == CallEnd::returned));
+  void closed(const events::OpenCall& call, events::CallEnd end, std::uint64_t end_ns,
+              const events::Event* exit) override {
+    CHECK((exit != nullptr) == (end == events::CallEnd::returned));
     all.push_back(fmt::format("{} }}{} {}-{}", call.depth, letter(call), duration_of(call, end_ns),
                               call.children_ns));
     if (exit != nullptr) CHECK(exit->stack_pointer == call.stack_pointer);
@@ -35,12 +36,12 @@ public:
   }
 
 private:
-  static char letter(const OpenCall& call) { return static_cast<char>('a' + call.probe); }
+  static char letter(const events::OpenCall& call) { return static_cast<char>('a' + call.probe); }
 };
 
 struct Run {
-  CallTree tree;
-  CallFilter filter;
+  events::CallTree tree;
+  events::CallFilter filter;
   RootTrees trees;
   Shown shown;
 
@@ -84,29 +85,30 @@ TEST_CASE("a tree is shown whole when its root has returned late enough") {
 
 TEST_CASE("calls of a tree that was kept have their times on a CPU") {
   Run run(30);
-  CallReport report;
+  events::CallReport report;
   run.trees.add(report);
   Thread thread(run.tree, 1);
-  thread.waited(WaitCauses{0, 60, 40}).enter('a', stack).enter('b', stack - 64);
-  thread.waited(WaitCauses{0, 62, 45}).leave('b', stack - 64);
-  thread.waited(WaitCauses{0, 63, 46}).leave('a', stack);
-  const auto functions = report.functions(ReportColumn::total);
+  thread.waited(events::WaitCauses{0, 60, 40}).enter('a', stack).enter('b', stack - 64);
+  thread.waited(events::WaitCauses{0, 62, 45}).leave('b', stack - 64);
+  thread.waited(events::WaitCauses{0, 63, 46}).leave('a', stack);
+  const auto functions = report.functions(events::ReportColumn::total);
   REQUIRE(functions.size() == 2);
   CHECK(functions[0].on_cpu_ns == 21);
   CHECK(functions[0].self_on_cpu_ns == 18);
-  CHECK(functions[0].caused_ns == WaitCauses{0, 3, 6});
+  CHECK(functions[0].caused_ns == events::WaitCauses{0, 3, 6});
   CHECK(functions[1].on_cpu_ns == 3);
-  CHECK(functions[1].caused_ns == WaitCauses{0, 2, 5});
+  CHECK(functions[1].caused_ns == events::WaitCauses{0, 2, 5});
 }
 
 TEST_CASE("the condition gets the entry and the return of the root") {
   int asked = 0;
-  Run run(0, [&](const Event& entry, const Event* exit, std::optional<std::uint64_t> latency_ns) {
+  Run run(0, [&](const events::Event& entry, const events::Event* exit,
+                 std::optional<std::uint64_t> latency_ns) {
     ++asked;
-    CHECK(entry.kind == EventKind::entry);
+    CHECK(entry.kind == events::EventKind::entry);
     CHECK(entry.probe == 0);
     REQUIRE(exit != nullptr);
-    CHECK(exit->kind == EventKind::on_return);
+    CHECK(exit->kind == events::EventKind::on_return);
     return latency_ns == 30 ? RootTrees::Decision::holds : RootTrees::Decision::fails;
   });
   Thread one(run.tree, 1);
@@ -162,7 +164,7 @@ TEST_CASE("a root without a return is decided if its duration is known") {
     CHECK(run.totals() == "0 shown, 1 dropped, 1 unknown, 0 cut, 0 calls");
   }
   SECTION("the condition needs a return") {
-    Run run(0, [](const Event&, const Event* exit, std::optional<std::uint64_t>) {
+    Run run(0, [](const events::Event&, const events::Event* exit, std::optional<std::uint64_t>) {
       return exit != nullptr ? RootTrees::Decision::holds : RootTrees::Decision::undecided;
     });
     Thread one(run.tree, 1);
@@ -238,9 +240,9 @@ TEST_CASE("of the largest trees only the root is kept if too much waits") {
 
 TEST_CASE("what waits is whole when it is shown") {
   RootTrees trees(std::chrono::nanoseconds(1));
-  struct Check final : CallVisitor {
+  struct Check final : events::CallVisitor {
     int seen = 0;
-    void opened(const OpenCall&, const Event& entry) override {
+    void opened(const events::OpenCall&, const events::Event& entry) override {
       ++seen;
       CHECK(entry.comm == "worker");
       CHECK(entry.cpu == 3);
@@ -250,35 +252,38 @@ TEST_CASE("what waits is whole when it is shown") {
       CHECK(entry.typed_arguments->front().name == "path");
       CHECK(std::get<std::string>(entry.typed_arguments->front().value.value) == "/etc");
     }
-    void closed(const OpenCall& call, CallEnd, std::uint64_t, const Event* exit) override {
+    void closed(const events::OpenCall& call, events::CallEnd, std::uint64_t,
+                const events::Event* exit) override {
       ++seen;
       CHECK(call.pid == 7);
       CHECK(call.waiting_ns == 6);
-      CHECK(call.caused_ns == WaitCauses{1, 2, 3});
+      CHECK(call.caused_ns == events::WaitCauses{1, 2, 3});
       CHECK(call.children_on_cpu_ns == 4);
       REQUIRE(exit != nullptr);
       CHECK(exit->return_value == 42);
-      CHECK(exit->left_by == ExitKind::return_instruction);
+      CHECK(exit->left_by == events::ExitKind::return_instruction);
     }
   } check;
   trees.add(check);
-  OpenCall call{.id = 5, .pid = 7, .tid = 8, .probe = 1, .begin_ns = 10};
+  events::OpenCall call{.id = 5, .pid = 7, .tid = 8, .probe = 1, .begin_ns = 10};
   {
-    Event entry{.time_ns = 10, .pid = 7, .tid = 8, .cpu = 3, .comm = "worker", .probe = 1};
+    events::Event entry{.time_ns = 10, .pid = 7, .tid = 8, .cpu = 3, .comm = "worker", .probe = 1};
     const std::string function = "serve"; // events borrow it
     entry.function = function;
     const std::string name = "path";
     entry.typed_arguments.emplace().push_back({.name = name, .value = {std::string("/etc")}});
     trees.opened(call, entry);
   }
-  const Event exit{.time_ns = 20,
-                   .probe = 1,
-                   .kind = EventKind::on_return,
-                   .left_by = ExitKind::return_instruction,
-                   .return_value = 42};
+  const events::Event exit{.time_ns = 20,
+                           .probe = 1,
+                           .kind = events::EventKind::on_return,
+                           .left_by = events::ExitKind::return_instruction,
+                           .return_value = 42};
   call.waiting_ns = 6; // known when it is closed
-  call.caused_ns = WaitCauses{1, 2, 3};
+  call.caused_ns = events::WaitCauses{1, 2, 3};
   call.children_on_cpu_ns = 4;
-  trees.closed(call, CallEnd::returned, 20, &exit);
+  trees.closed(call, events::CallEnd::returned, 20, &exit);
   CHECK(check.seen == 2);
 }
+
+} // namespace uprobectl::trace

@@ -11,7 +11,8 @@
 #include <thread>
 #include <unistd.h>
 
-using namespace uprobectl;
+namespace uprobectl::trace {
+
 using namespace std::chrono_literals;
 
 namespace {
@@ -20,10 +21,10 @@ namespace {
 class FakeSource final : public EventSource {
 public:
   explicit FakeSource(std::uint64_t waiting) : waiting_(waiting) {
-    auto record = std::make_shared<UserRecord>();
+    auto record = std::make_shared<events::UserRecord>();
     record->map = "events";
     record->raw.resize(200);
-    event_.kind = EventKind::record;
+    event_.kind = events::EventKind::record;
     event_.record = std::move(record);
   }
 
@@ -61,7 +62,7 @@ private:
   std::uint64_t unsubmitted_ = 0;
   int drains_until_given_up_ = 3;
   bool is_given_up_ = false;
-  Event event_;
+  events::Event event_;
 };
 
 // Never end.
@@ -115,7 +116,7 @@ Ended end_of(std::uint64_t sent, Reader how, std::optional<std::uint64_t> max_ev
   Ended ended;
   std::string text;
   {
-    Output output(write_end.get(), {.json = true, .messages = -1});
+    output::Output output(write_end.get(), {.json = true, .messages = -1});
     output.buffer().disable_auto_flush();
     NoProcesses processes;
     RunLoop loop(source, processes, *signals, output, {.max_events = max_events});
@@ -191,7 +192,7 @@ TEST_CASE("records that a full disk rejects are lost") {
   REQUIRE(signals);
   const UniqueFd full{::open("/dev/full", O_WRONLY | O_CLOEXEC)};
   FakeSource source(1000);
-  Output output(full.get(), {.json = true, .messages = -1});
+  output::Output output(full.get(), {.json = true, .messages = -1});
   output.buffer().disable_auto_flush();
   NoProcesses processes;
   RunLoop loop(source, processes, *signals, output, {});
@@ -215,7 +216,7 @@ TEST_CASE("a run goes on while its disk is full, and writes all when there is ro
     UniqueFd file{::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600)};
     const UniqueFd messages{::open(said.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600)};
     FakeSource source(1000);
-    Output output(std::move(file), {.json = true, .messages = messages.get()});
+    output::Output output(std::move(file), {.json = true, .messages = messages.get()});
     output.buffer().disable_auto_flush();
     NoProcesses processes;
     RunLoop loop(source, processes, *signals, output, {.duration = 60s});
@@ -247,7 +248,7 @@ TEST_CASE("SIGUSR1 opens the output again, and ends nothing") {
   REQUIRE(signals);
   {
     FakeSource source(10);
-    Output output(open(), {.json = true, .messages = -1});
+    output::Output output(open(), {.json = true, .messages = -1});
     output.set_reopening(open);
     output.buffer().disable_auto_flush();
     NoProcesses processes;
@@ -302,7 +303,7 @@ TEST_CASE("a run warns of losses while it goes on") {
   const UniqueFd messages{::open(said.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600)};
   FakeSource source(3);
   source.lose(4);
-  Output output(null.get(), {.json = true, .messages = messages.get()});
+  output::Output output(null.get(), {.json = true, .messages = messages.get()});
   NoProcesses processes;
   RunLoop loop(source, processes, *signals, output, {.max_events = 3});
   loop.run(std::chrono::steady_clock::now());
@@ -318,7 +319,7 @@ TEST_CASE("a run names the functions whose calls are left without a return while
   const UniqueFd messages{::open(said.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600)};
   FakeSource source(3);
   source.leave(2);
-  Output output(null.get(), {.json = true, .messages = messages.get()});
+  output::Output output(null.get(), {.json = true, .messages = messages.get()});
   NoProcesses processes;
   RunLoop loop(source, processes, *signals, output, {.max_events = 3});
   loop.explain_losses({.list_unreturned = [&] { return source.list_unreturned(); }});
@@ -337,7 +338,7 @@ TEST_CASE("a loss has the time in which it happened") {
   std::uint64_t after_ns = 0;
   {
     UniqueFd file{::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600)};
-    Output output(std::move(file), {.json = true, .messages = -1});
+    output::Output output(std::move(file), {.json = true, .messages = -1});
     NoProcesses processes;
     RunLoop loop(source, processes, *signals, output, {.duration = 200ms});
     bool has_lost = false;
@@ -366,7 +367,7 @@ TEST_CASE("losses are reported once, by reason") {
   const UniqueFd null{::open("/dev/null", O_WRONLY | O_CLOEXEC)};
   FakeSource source(3);
   source.lose(4);
-  Output output(null.get(), {.json = true, .messages = -1});
+  output::Output output(null.get(), {.json = true, .messages = -1});
   NoProcesses processes;
   RunLoop loop(source, processes, *signals, output, {.max_events = 1});
   loop.finish();
@@ -382,7 +383,7 @@ TEST_CASE("a record that is never submitted is counted as lost, and the run fail
   const UniqueFd null{::open("/dev/null", O_WRONLY | O_CLOEXEC)};
   FakeSource source(5);
   source.reserve(1);
-  Output output(null.get(), {.json = true, .messages = -1});
+  output::Output output(null.get(), {.json = true, .messages = -1});
   NoProcesses processes;
   RunLoop loop(source, processes, *signals, output, {});
   loop.finish();
@@ -392,3 +393,5 @@ TEST_CASE("a record that is never submitted is counted as lost, and the run fail
   CHECK(loop.totals().losses[0].count == 1);
   CHECK(output.has_failed());
 }
+
+} // namespace uprobectl::trace

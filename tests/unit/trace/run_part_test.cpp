@@ -3,7 +3,7 @@
 
 #include <catch2/catch.hpp>
 
-using namespace uprobectl;
+namespace uprobectl::trace {
 
 namespace {
 
@@ -13,7 +13,7 @@ public:
   NotedPart(std::string name, std::vector<std::string>& calls, bool takes = true)
       : name_(std::move(name)), calls_(calls), takes_(takes) {}
 
-  bool take(Bytes /*record*/, Event& event) override {
+  bool take(Bytes /*record*/, events::Event& event) override {
     note("take");
     event.pid = event.pid * 10 + static_cast<std::uint32_t>(name_.size());
     return takes_;
@@ -42,7 +42,7 @@ TEST_CASE("parts of a run take an event in their order until one keeps it from t
   parts.add<NotedPart>("a", calls);
   parts.add(std::make_unique<NotedPart>("bb", calls, false));
   parts.add<NotedPart>("ccc", calls);
-  Event event;
+  events::Event event;
   parts.take({}, event);
   CHECK(calls == std::vector<std::string>{"a take", "bb take"});
   CHECK(event.pid == 12);
@@ -76,3 +76,5 @@ TEST_CASE("parts of a run add their losses and results to those before") {
   parts.each(&RunPart::finish, results);
   CHECK(results.without_stack == 3);
 }
+
+} // namespace uprobectl::trace

@@ -5,7 +5,8 @@
 #include <catch2/catch.hpp>
 #include <unistd.h>
 
-using namespace uprobectl;
+namespace uprobectl::trace {
+
 using namespace std::chrono_literals;
 
 TEST_CASE("durations are written in the largest unit that says them shortly") {
@@ -53,7 +54,7 @@ TEST_CASE("an unhit probe is explained by the strongest fact of the mappings") {
   CHECK(diagnose({}, some) == "none of the processes maps this file executable");
   const pid_t self[] = {::getpid()};
   CHECK_THAT(diagnose({}, self), Catch::EndsWith(") does not map this file executable"));
-  MappingSurvey survey{
+  process::MappingSurvey survey{
       .executable = {}, .other_inode = {unused_pid}, .other_mount_namespace = {}, .unreadable = 0};
   CHECK(diagnose(survey, {}) ==
         "process 2147483646 maps another file that had this path: it was replaced, with -p, name "
@@ -71,7 +72,7 @@ TEST_CASE("unreadable processes are counted if no process maps the file") {
 }
 
 TEST_CASE("processes that map the replacing file are reported") {
-  const MappingSurvey survey{
+  const process::MappingSurvey survey{
       .executable = {}, .other_inode = {4194304}, .other_mount_namespace = {}, .unreadable = 0};
   CHECK(diagnose(survey, {}, {.change = FileChange::replaced}) ==
         "process 4194304 maps the new file at this path: the probed file was replaced, run the "
@@ -82,10 +83,12 @@ TEST_CASE("processes that map the replacing file are reported") {
 }
 
 TEST_CASE("results of earlier surveys are kept") {
-  std::vector<MappingSurvey> now(1);
-  const MappingSurvey earlier[] = {
+  std::vector<process::MappingSurvey> now(1);
+  const process::MappingSurvey earlier[] = {
       {.executable = {7}, .other_inode = {}, .other_mount_namespace = {}, .unreadable = 0}};
   add_earlier_surveys(now, earlier);
   add_earlier_surveys(now, earlier);
   CHECK(now[0].executable == std::vector<pid_t>{7});
 }
+
+} // namespace uprobectl::trace

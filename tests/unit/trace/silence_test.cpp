@@ -8,7 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-using namespace uprobectl;
+namespace uprobectl::trace {
 
 namespace {
 
@@ -16,33 +16,34 @@ constexpr pid_t first = 0x7ffffffe; // beyond every pid there can be, so without
 constexpr pid_t second = 0x7ffffffd;
 
 // A probe in the running program itself.
-ProbePoint own_point(std::string real_path) {
+resolve::ProbePoint own_point(std::string real_path) {
   auto file = MappedFile::open("/proc/self/exe");
   REQUIRE(file);
-  ProbedBinary binary{.target = real_path,
-                      .path = {.file = real_path, .entry = std::nullopt},
-                      .file = std::make_shared<const MappedFile>(std::move(*file)),
-                      .real_path = real_path,
-                      .entry_data = {},
-                      .machine = {},
-                      .build_id = std::nullopt};
-  ProbePoint point;
-  point.binary = std::make_shared<const ProbedBinary>(std::move(binary));
+  resolve::ProbedBinary binary{.target = real_path,
+                               .path = {.file = real_path, .entry = std::nullopt},
+                               .file = std::make_shared<const MappedFile>(std::move(*file)),
+                               .real_path = real_path,
+                               .entry_data = {},
+                               .machine = {},
+                               .build_id = std::nullopt};
+  resolve::ProbePoint point;
+  point.binary = std::make_shared<const resolve::ProbedBinary>(std::move(binary));
   point.offset = FileOffset{0};
   return point;
 }
 
-Probes probes_at(std::vector<ProbePoint> points) {
+Probes probes_at(std::vector<resolve::ProbePoint> points) {
   Probes probes;
-  for (ProbePoint& point : points) probes.add(std::move(point));
+  for (resolve::ProbePoint& point : points) probes.add(std::move(point));
   return probes;
 }
 
-std::string warnings_of(std::span<const Probe> probes, std::span<const MappingSurvey> surveys) {
+std::string warnings_of(std::span<const Probe> probes,
+                        std::span<const process::MappingSurvey> surveys) {
   int ends[2] = {};
   REQUIRE(pipe2(ends, O_CLOEXEC | O_NONBLOCK) == 0);
   {
-    Output output(-1, {.messages = ends[1]});
+    output::Output output(-1, {.messages = ends[1]});
     warn_about_shared_libraries(probes, surveys, output);
   }
   char text[4096];
@@ -52,8 +53,8 @@ std::string warnings_of(std::span<const Probe> probes, std::span<const MappingSu
   return {text, size > 0 ? static_cast<std::size_t>(size) : 0};
 }
 
-MappingSurvey mapped_by(std::vector<pid_t> pids) {
-  MappingSurvey survey;
+process::MappingSurvey mapped_by(std::vector<pid_t> pids) {
+  process::MappingSurvey survey;
   survey.executable = std::move(pids);
   return survey;
 }
@@ -67,7 +68,7 @@ std::vector<pid_t> nobodies(int count) {
 } // namespace
 
 TEST_CASE("another file in a mount namespace is distinguished from a file that was replaced") {
-  MappingSurvey survey;
+  process::MappingSurvey survey;
   survey.other_inode = {second, first};
   survey.other_mount_namespace = {second};
   CHECK(diagnose(survey, {}) ==
@@ -82,7 +83,7 @@ TEST_CASE("another file in a mount namespace is distinguished from a file that w
 }
 
 TEST_CASE("another copy of the file is named where it may be the one that was meant") {
-  MappingSurvey survey;
+  process::MappingSurvey survey;
   survey.other_copies = {{.pid = first, .path = "/opt/lib/libfoo.so"},
                          {.pid = second, .path = "/srv/lib/libfoo.so"}};
   CHECK(diagnose(survey, {}) ==
@@ -98,7 +99,7 @@ TEST_CASE("another copy of the file is named where it may be the one that was me
 }
 
 TEST_CASE("descendants that map the file are a reason to follow them") {
-  MappingSurvey survey;
+  process::MappingSurvey survey;
   survey.executable = {first};
   const pid_t asked[] = {first};
   CHECK(diagnose(survey, asked, {.children = {::getpid()}})
@@ -120,7 +121,7 @@ TEST_CASE("a hit of another function shows that the file was mapped") {
 }
 
 TEST_CASE("a function that is inlined may run without being called") {
-  MappingSurvey survey;
+  process::MappingSurvey survey;
   survey.executable = {first};
   CHECK(diagnose(survey, {}, {.inlined = 3}) ==
         "mapped by process 2147483646, but not called while it was probed; it is inlined at 3 "
@@ -144,11 +145,11 @@ TEST_CASE("children that map a probed file are found, but for those that are pro
   REQUIRE(read(ready[0], &byte, 1) == 1);
   // The page that this function is in, as this program's own mappings have it.
   const auto here = reinterpret_cast<std::uintptr_t>(&nobodies);
-  const auto mappings = read_mappings(getpid());
+  const auto mappings = process::read_mappings(getpid());
   REQUIRE(mappings);
   Probes found;
   for (int i = 0; i < 2; ++i) found.add(own_point("/proc/self/exe"));
-  for (const Mapping& mapping : *mappings)
+  for (const process::Mapping& mapping : *mappings)
     if (mapping.start <= here && here < mapping.end) found[0].point.offset = mapping.offset;
   found[1].point.offset = FileOffset{std::uint64_t{1} << 40}; // nobody's
   Probes left = found;
@@ -170,8 +171,8 @@ TEST_CASE("children that map a probed file are found, but for those that are pro
 TEST_CASE("a library that ten processes map is warned of once, with their number") {
   const Probes probes = probes_at(
       {own_point("/lib/libfoo.so.1"), own_point("/lib/libfoo.so.1"), own_point("/lib/libbar.so")});
-  const MappingSurvey surveys[] = {mapped_by(nobodies(9)), mapped_by(nobodies(10)),
-                                   mapped_by(nobodies(9))};
+  const process::MappingSurvey surveys[] = {mapped_by(nobodies(9)), mapped_by(nobodies(10)),
+                                            mapped_by(nobodies(9))};
   CHECK(warnings_of(probes, surveys) ==
         "uprobectl: warning: libfoo.so.1 is mapped by 10 processes: every call in any of them "
         "stops at the probes; restrict with -p, --app, --uid or --cgroup\n");
@@ -181,8 +182,10 @@ TEST_CASE("processes that run the file are not counted among those that map it a
   const Probes probes = probes_at({own_point("/usr/bin/program")});
   std::vector<pid_t> pids = nobodies(9);
   pids.push_back(getpid()); // which runs it
-  MappingSurvey surveys[] = {mapped_by(pids)};
+  process::MappingSurvey surveys[] = {mapped_by(pids)};
   CHECK(warnings_of(probes, surveys).empty());
   surveys[0].executable.push_back(first - 9);
   CHECK(warnings_of(probes, surveys).find(" is mapped by 10 processes") != std::string::npos);
 }
+
+} // namespace uprobectl::trace

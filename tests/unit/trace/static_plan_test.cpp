@@ -9,16 +9,18 @@
 #include <cstring>
 #include <limits>
 
-using namespace uprobectl;
+namespace uprobectl::trace {
 
 namespace {
 
-using Kind = StaticArgument::Kind;
+using Kind = usdt::StaticArgument::Kind;
 
 // Registers by the number that the program knows them by, on any machine.
-std::string register_at(std::size_t number) { return std::string(register_names()[number]); }
+std::string register_at(std::size_t number) {
+  return std::string(events::register_names()[number]);
+}
 
-StaticArgument in_register(std::size_t number, std::uint32_t size, bool is_signed) {
+usdt::StaticArgument in_register(std::size_t number, std::uint32_t size, bool is_signed) {
   return {.raw = "register",
           .kind = Kind::in_register,
           .size = size,
@@ -26,7 +28,7 @@ StaticArgument in_register(std::size_t number, std::uint32_t size, bool is_signe
           .base = register_at(number)};
 }
 
-StaticArgument in_memory(std::size_t number, std::int64_t displacement) {
+usdt::StaticArgument in_memory(std::size_t number, std::int64_t displacement) {
   return {.raw = "memory",
           .kind = Kind::in_memory,
           .size = 8,
@@ -34,15 +36,15 @@ StaticArgument in_memory(std::size_t number, std::int64_t displacement) {
           .displacement = displacement};
 }
 
-ProbePoint point_with(std::vector<StaticArgument> arguments, std::uint64_t address = 0x1000,
-                      std::string raw = "…") {
-  ProbePoint point;
-  auto binary = std::make_shared<ProbedBinary>();
+resolve::ProbePoint point_with(std::vector<usdt::StaticArgument> arguments,
+                               std::uint64_t address = 0x1000, std::string raw = "…") {
+  resolve::ProbePoint point;
+  auto binary = std::make_shared<resolve::ProbedBinary>();
   binary->file = nullptr;
   point.binary = binary;
   point.request = point.symbol.emplace("shop:order");
   point.address.value = address;
-  auto probe = std::make_shared<StaticProbe>();
+  auto probe = std::make_shared<usdt::StaticProbe>();
   probe->provider = "shop";
   probe->name = "order";
   probe->raw_arguments = std::move(raw);
@@ -52,29 +54,30 @@ ProbePoint point_with(std::vector<StaticArgument> arguments, std::uint64_t addre
   return point;
 }
 
-Result<CapturePlan> static_plan_of(const CaptureSpec& inspection,
-                                   std::span<const ProbePoint> points) {
-  return CapturePlan::make(inspection, capture_points(points));
+Result<events::CapturePlan> static_plan_of(const events::CaptureSpec& inspection,
+                                           std::span<const resolve::ProbePoint> points) {
+  return events::CapturePlan::make(inspection, capture_points(points));
 }
 
-CaptureSpec asking_for(const char* list) {
-  CaptureSpec inspection;
-  inspection.arguments.push_back(*parse_arguments(list));
+events::CaptureSpec asking_for(const char* list) {
+  events::CaptureSpec inspection;
+  inspection.arguments.push_back(*events::parse_arguments(list));
   return inspection;
 }
 
-ProbePoint point_of(const std::string& name) {
-  ProbePoint point = point_with({});
+resolve::ProbePoint point_of(const std::string& name) {
+  resolve::ProbePoint point = point_with({});
   auto file = MappedFile::open("/etc/passwd");
   REQUIRE(file);
-  auto binary = std::make_shared<ProbedBinary>();
+  auto binary = std::make_shared<resolve::ProbedBinary>();
   binary->file = std::make_shared<const MappedFile>(std::move(*file));
   point.binary = std::move(binary);
   point.symbol = name;
   return point;
 }
 
-std::string error_of(const CaptureSpec& inspection, std::vector<ProbePoint> points) {
+std::string error_of(const events::CaptureSpec& inspection,
+                     std::vector<resolve::ProbePoint> points) {
   const auto plan = static_plan_of(inspection, points);
   return plan ? "no error" : plan.error().message;
 }
@@ -82,15 +85,15 @@ std::string error_of(const CaptureSpec& inspection, std::vector<ProbePoint> poin
 } // namespace
 
 TEST_CASE("an argument of a static probe is read where its note says, and no wider") {
-  StaticArgument high = in_register(2, 1, false);
+  usdt::StaticArgument high = in_register(2, 1, false);
   high.shift = 8;
-  StaticArgument constant{.raw = "$-7", .kind = Kind::constant, .size = 4, .is_signed = true};
+  usdt::StaticArgument constant{.raw = "$-7", .kind = Kind::constant, .size = 4, .is_signed = true};
   constant.constant = static_cast<std::uint64_t>(-7);
-  StaticArgument row = in_memory(3, 16);
+  usdt::StaticArgument row = in_memory(3, 16);
   row.index = register_at(5);
   row.scale = 4;
-  row.index_part = StaticArgument::IndexPart::signed_low_word;
-  const std::vector<ProbePoint> points = {
+  row.index_part = usdt::StaticArgument::IndexPart::signed_low_word;
+  const std::vector<resolve::ProbePoint> points = {
       point_with({in_register(4, 4, true), high, constant, in_memory(6, -24), row})};
   const auto plan = static_plan_of({}, points);
   REQUIRE(plan);
@@ -107,7 +110,7 @@ TEST_CASE("an argument of a static probe is read where its note says, and no wid
 }
 
 TEST_CASE("a number of fewer bytes than an address in memory is not followed") {
-  StaticArgument half = in_memory(3, 16);
+  usdt::StaticArgument half = in_memory(3, 16);
   half.size = 4;
   CHECK(error_of(asking_for("x:u32@arg0+8"), {point_with({half})}) ==
         "shop:order: arg0: what its 4 bytes in memory point to cannot be read");
@@ -115,9 +118,9 @@ TEST_CASE("a number of fewer bytes than an address in memory is not followed") {
 }
 
 TEST_CASE("the offset from an address wraps around as the address does") {
-  StaticArgument last{.raw = "$0x7fffffffffffffff", .kind = Kind::constant, .size = 8};
+  usdt::StaticArgument last{.raw = "$0x7fffffffffffffff", .kind = Kind::constant, .size = 8};
   last.constant = 0x7fffffffffffffff;
-  const std::vector<ProbePoint> points = {point_with({last})};
+  const std::vector<resolve::ProbePoint> points = {point_with({last})};
   const auto plan = static_plan_of(asking_for("x:u32@arg0+1"), points);
   REQUIRE(plan);
   const reading& made = plan->plans().front().readings[0];
@@ -126,12 +129,12 @@ TEST_CASE("the offset from an address wraps around as the address does") {
 }
 
 TEST_CASE("what a symbol names is as far from the probe as in the file") {
-  StaticArgument variable{.raw = "last(%rip)", .kind = Kind::in_memory, .size = 4};
+  usdt::StaticArgument variable{.raw = "last(%rip)", .kind = Kind::in_memory, .size = 4};
   variable.address = VirtualAddress{0x4010};
-  StaticArgument address{.raw = "$last", .kind = Kind::constant, .size = 8};
+  usdt::StaticArgument address{.raw = "$last", .kind = Kind::constant, .size = 8};
   address.address = VirtualAddress{0x0ff0};
-  const std::vector<ProbePoint> points = {point_with({variable, address}, 0x1000),
-                                          point_with({variable, address}, 0x2000)};
+  const std::vector<resolve::ProbePoint> points = {point_with({variable, address}, 0x1000),
+                                                   point_with({variable, address}, 0x2000)};
   const auto plan = static_plan_of({}, points);
   REQUIRE(plan);
   REQUIRE(plan->plans().size() == 2); // the same text, and yet other distances
@@ -143,16 +146,17 @@ TEST_CASE("what a symbol names is as far from the probe as in the file") {
 }
 
 TEST_CASE("locations whose arguments are at the same locations share a plan") {
-  const std::vector<ProbePoint> points = {point_with({in_register(1, 8, false)}, 0x1000, "8@a"),
-                                          point_with({in_register(1, 8, false)}, 0x2000, "8@a"),
-                                          point_with({in_register(2, 8, false)}, 0x3000, "8@b")};
+  const std::vector<resolve::ProbePoint> points = {
+      point_with({in_register(1, 8, false)}, 0x1000, "8@a"),
+      point_with({in_register(1, 8, false)}, 0x2000, "8@a"),
+      point_with({in_register(2, 8, false)}, 0x3000, "8@b")};
   const auto plan = static_plan_of({}, points);
   REQUIRE(plan);
   CHECK(plans_of(*plan, 3) == std::vector<std::uint32_t>{0, 0, 1});
 }
 
 TEST_CASE("a number in --args gives an argument another type and leaves the others") {
-  const std::vector<ProbePoint> points = {
+  const std::vector<resolve::ProbePoint> points = {
       point_with({in_register(1, 4, true), in_register(2, 8, false)})};
   const auto plan = static_plan_of(asking_for("1:str"), points);
   REQUIRE(plan);
@@ -168,7 +172,7 @@ TEST_CASE("a number in --args gives an argument another type and leaves the othe
 }
 
 TEST_CASE("an argument called argN is that of the note, a register what it holds at the probe") {
-  const std::vector<ProbePoint> points = {
+  const std::vector<resolve::ProbePoint> points = {
       point_with({in_register(1, 4, true), in_register(2, 8, false)})};
   const auto plan = static_plan_of(asking_for("arg1:u64"), points);
   REQUIRE(plan);
@@ -184,15 +188,16 @@ TEST_CASE("an argument called argN is that of the note, a register what it holds
 }
 
 TEST_CASE("of several static probes not every one needs to have the argument that is typed") {
-  const std::vector<ProbePoint> points = {point_with({in_register(1, 8, false)}, 0x1000, "8@a"),
-                                          point_with({}, 0x2000, "")};
+  const std::vector<resolve::ProbePoint> points = {
+      point_with({in_register(1, 8, false)}, 0x1000, "8@a"), point_with({}, 0x2000, "")};
   const auto plan = static_plan_of(asking_for("0:str"), points);
   REQUIRE(plan);
   CHECK(plan->plans()[1].reading_count == 0);
 }
 
 TEST_CASE("names in --args are all that is shown, memory behind an argument included") {
-  const std::vector<ProbePoint> points = {point_with({in_register(1, 4, true), in_memory(2, 8)})};
+  const std::vector<resolve::ProbePoint> points = {
+      point_with({in_register(1, 4, true), in_memory(2, 8)})};
   const auto plan = static_plan_of(asking_for("price:u32@arg1+12"), points);
   REQUIRE(plan);
   const capture_plan& made_plan = plan->plans().front();
@@ -202,9 +207,9 @@ TEST_CASE("names in --args are all that is shown, memory behind an argument incl
 }
 
 TEST_CASE("an argument out of reach is an error of its own, the others are shown") {
-  StaticArgument vector{.raw = "8f@%xmm0", .kind = Kind::out_of_reach, .size = 8};
+  usdt::StaticArgument vector{.raw = "8f@%xmm0", .kind = Kind::out_of_reach, .size = 8};
   vector.problem = "a vector register";
-  const std::vector<ProbePoint> points = {point_with({vector, in_register(1, 8, true)})};
+  const std::vector<resolve::ProbePoint> points = {point_with({vector, in_register(1, 8, true)})};
   const auto plan = static_plan_of({}, points);
   REQUIRE(plan);
   const capture_plan& made_plan = plan->plans().front();
@@ -217,26 +222,26 @@ TEST_CASE("an argument out of reach is an error of its own, the others are shown
   std::memcpy(record.data() + sizeof(probe_record), &read, sizeof(read));
   const auto event = plan->decode(record);
   REQUIRE(event);
-  CHECK(event->kind == EventKind::static_probe);
+  CHECK(event->kind == events::EventKind::static_probe);
   REQUIRE(event->typed_arguments->size() == 2);
   CHECK(unread_part(event->typed_arguments->at(0).value) == "8f@%xmm0: a vector register");
   CHECK(number_of(event->typed_arguments->at(1).value) == 42);
   CHECK(event->typed_arguments->at(1).type_name == "s64");
 
-  CaptureSpec condition;
-  condition.filter = *parse_filter("arg0==1");
+  events::CaptureSpec condition;
+  condition.filter = *events::parse_filter("arg0==1");
   CHECK(
       error_of(condition, points) ==
       "shop:order: --if 'arg0==1': arg0 (8f@%xmm0): a vector register, at character 1, before 'arg0==1'");
 }
 
 TEST_CASE("a buffer whose length is not to be had here is an error, the others are shown") {
-  const CaptureSpec asked = asking_for("0:buf[arg1],1:u32");
-  StaticArgument vector{.raw = "4@%xmm0", .kind = Kind::out_of_reach, .size = 4};
+  const events::CaptureSpec asked = asking_for("0:buf[arg1],1:u32");
+  usdt::StaticArgument vector{.raw = "4@%xmm0", .kind = Kind::out_of_reach, .size = 4};
   vector.problem = "a vector register";
-  StaticArgument weight = in_memory(2, 8);
+  usdt::StaticArgument weight = in_memory(2, 8);
   weight.is_float = true;
-  const std::vector<ProbePoint> points = {
+  const std::vector<resolve::ProbePoint> points = {
       point_with({in_register(1, 8, false), in_register(2, 4, false)}, 0x1000, "8@a 4@b"),
       point_with({in_register(1, 8, false)}, 0x2000, "8@a"),
       point_with({in_register(1, 8, false), vector}, 0x3000, "8@a 4@x"),
@@ -254,55 +259,55 @@ TEST_CASE("a buffer whose length is not to be had here is an error, the others a
 }
 
 TEST_CASE("a floating-point number in a general register is read") {
-  StaticArgument weight = in_register(1, 8, false);
+  usdt::StaticArgument weight = in_register(1, 8, false);
   weight.is_float = true;
-  CHECK(unreadable_reason(weight).empty());
+  CHECK(events::unreadable_reason(weight).empty());
 }
 
 TEST_CASE("memory of a size that no number has is read as bytes, and not compared") {
-  StaticArgument pair = in_memory(2, -24);
+  usdt::StaticArgument pair = in_memory(2, -24);
   pair.size = 16;
-  CHECK(unreadable_reason(pair).empty());
-  StaticArgument in_two = in_register(1, 16, false);
-  CHECK(unreadable_reason(in_two) == "unsupported size of 16 bytes");
-  StaticArgument indexed = pair;
+  CHECK(events::unreadable_reason(pair).empty());
+  usdt::StaticArgument in_two = in_register(1, 16, false);
+  CHECK(events::unreadable_reason(in_two) == "unsupported size of 16 bytes");
+  usdt::StaticArgument indexed = pair;
   indexed.index = register_at(3);
-  CHECK(unreadable_reason(indexed) == "unsupported size of 16 bytes");
-  const std::vector<ProbePoint> points = {point_with({pair})};
-  CaptureSpec condition;
-  condition.filter = *parse_filter("arg0>1");
+  CHECK(events::unreadable_reason(indexed) == "unsupported size of 16 bytes");
+  const std::vector<resolve::ProbePoint> points = {point_with({pair})};
+  events::CaptureSpec condition;
+  condition.filter = *events::parse_filter("arg0>1");
   CHECK(error_of(condition, points) ==
         "shop:order: --if 'arg0>1': it is a buffer: compare it with hex\"DIGITS\", at character 6, "
         "before '1'");
-  condition.filter = *parse_filter("arg0 == hex\"00112233445566778899aabbccddeeff\"");
+  condition.filter = *events::parse_filter("arg0 == hex\"00112233445566778899aabbccddeeff\"");
   CHECK(error_of(condition, points) == "no error");
-  condition.filter = *parse_filter("arg0 == hex\"00\"");
+  condition.filter = *events::parse_filter("arg0 == hex\"00\"");
   CHECK(error_of(condition, points).find("the buffer has 16 bytes, not 1") != std::string::npos);
 }
 
 TEST_CASE("floating-point arguments in memory are compared, and not measured") {
-  StaticArgument weight = in_memory(2, 8);
+  usdt::StaticArgument weight = in_memory(2, 8);
   weight.is_float = true;
-  const std::vector<ProbePoint> points = {point_with({weight, in_register(1, 4, false)})};
-  CaptureSpec condition;
-  condition.filter = *parse_filter("arg0>1");
+  const std::vector<resolve::ProbePoint> points = {point_with({weight, in_register(1, 4, false)})};
+  events::CaptureSpec condition;
+  condition.filter = *events::parse_filter("arg0>1");
   const auto plan = static_plan_of(condition, points);
   REQUIRE(plan);
   const filter_term& term = plan->filters().filters.at(0).terms[0];
   CHECK(term.float_size == term.value.size);
   CHECK((term.is_signed == 1 && term.value.is_signed == 1));
   CHECK((plan->settings().filter_features & FILTERS_FLOATS) != 0);
-  CaptureSpec measured;
-  measured.measured = *parse_summed_value("arg0");
+  events::CaptureSpec measured;
+  measured.measured = *events::parse_summed_value("arg0");
   CHECK(error_of(measured, points) ==
         "shop:order: --measure: 'arg0': only integers can be measured");
 }
 
 TEST_CASE("a condition takes sign and size from the note, whatever else is shown") {
-  const std::vector<ProbePoint> points = {
+  const std::vector<resolve::ProbePoint> points = {
       point_with({in_register(1, 4, false), in_register(2, 4, true)})};
-  CaptureSpec inspection = asking_for("b:s32@arg1");
-  inspection.filter = *parse_filter("arg0<5");
+  events::CaptureSpec inspection = asking_for("b:s32@arg1");
+  inspection.filter = *events::parse_filter("arg0<5");
   const auto plan = static_plan_of(inspection, points);
   REQUIRE(plan);
   const filter_term& made = plan->filters().filters.front().terms[0];
@@ -310,25 +315,26 @@ TEST_CASE("a condition takes sign and size from the note, whatever else is shown
 }
 
 TEST_CASE("an argument without a size is as wide as what it is in") {
-  StaticArgument half = in_register(1, 0, false);
+  usdt::StaticArgument half = in_register(1, 0, false);
   half.size.reset();
   half.width = 2;
-  const std::vector<ProbePoint> points = {point_with({half})};
+  const std::vector<resolve::ProbePoint> points = {point_with({half})};
   const auto plan = static_plan_of({}, points);
   REQUIRE(plan);
   CHECK(plan->plans().front().readings[0].size == 2);
 }
 
 TEST_CASE("locations with the same text and other numbers do not share a plan") {
-  std::vector<ProbePoint> points = {point_with({in_memory(1, 8)}, 0x1000, "4@x@GOTOFF(%ebx)"),
-                                    point_with({in_memory(1, 24)}, 0x1000, "4@x@GOTOFF(%ebx)")};
+  std::vector<resolve::ProbePoint> points = {
+      point_with({in_memory(1, 8)}, 0x1000, "4@x@GOTOFF(%ebx)"),
+      point_with({in_memory(1, 24)}, 0x1000, "4@x@GOTOFF(%ebx)")};
   const auto plan = static_plan_of({}, points);
   REQUIRE(plan);
   CHECK(plans_of(*plan, 2) == std::vector<std::uint32_t>{0, 1});
 }
 
 TEST_CASE("a static probe without arguments shows none, and returns nothing") {
-  const std::vector<ProbePoint> points = {point_with({}, 0x1000, "")};
+  const std::vector<resolve::ProbePoint> points = {point_with({}, 0x1000, "")};
   const auto plan = static_plan_of({}, points);
   REQUIRE(plan);
   const std::vector<std::byte> record(plan->settings().record_size);
@@ -336,19 +342,20 @@ TEST_CASE("a static probe without arguments shows none, and returns nothing") {
   REQUIRE(event);
   REQUIRE(event->typed_arguments);
   CHECK(event->typed_arguments->empty());
-  CaptureSpec returns;
-  returns.filter = *parse_filter("ret<0");
+  events::CaptureSpec returns;
+  returns.filter = *events::parse_filter("ret<0");
   CHECK(
       error_of(returns, points) ==
       "shop:order: --if 'ret<0': a static probe has no return value, at character 1, before 'ret<0'");
 }
 
 TEST_CASE("numbers of two histograms are one") {
-  Histogram sum;
-  add(sum, Histogram{});
+  bpf::Histogram sum;
+  events::add(sum, bpf::Histogram{});
   CHECK(sum.count == 0);
-  add(sum, {.count = 2, .total = 5, .min = 2, .max = 3, .buckets = {0, 0, 1, 1}});
-  add(sum, {.count = 1, .negative = 1, .total = 7, .min = -7, .max = -7, .buckets = {0, 0, 0, 0}});
+  events::add(sum, {.count = 2, .total = 5, .min = 2, .max = 3, .buckets = {0, 0, 1, 1}});
+  events::add(
+      sum, {.count = 1, .negative = 1, .total = 7, .min = -7, .max = -7, .buckets = {0, 0, 0, 0}});
   CHECK((sum.count == 3 && sum.negative == 1 && sum.total == 12));
   CHECK((sum.min == -7 && sum.max == 3));
   CHECK(sum.buckets == std::vector<std::uint64_t>{0, 0, 1, 1});
@@ -385,3 +392,5 @@ TEST_CASE("probes that are left keep their order, sites and static probe") {
   CHECK((probes[2].number == 2 && probes[2].first == 0));
   CHECK(probes[2].sites.front().program == 4);
 }
+
+} // namespace uprobectl::trace

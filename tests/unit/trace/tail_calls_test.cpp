@@ -5,7 +5,8 @@
 #include <catch2/catch.hpp>
 #include <fmt/format.h>
 
-using namespace uprobectl;
+namespace uprobectl::trace {
+
 using namespace uprobectl::test;
 
 namespace {
@@ -45,7 +46,7 @@ CodeLibrary arm64_chain() {
 std::string followed(const OpenLibrary& library, std::string_view function) {
   BinaryCache binaries({});
   TailCallFollower follower(binaries, {}, {});
-  const ProbePoint point = library.point(function);
+  const resolve::ProbePoint point = library.point(function);
   const auto own = binaries.of(point).returns(point);
   REQUIRE(own);
   const FollowedCalls calls = follower.follow(point, *own);
@@ -85,3 +86,5 @@ TEST_CASE("arm64: conditional branches to functions are followed, too") {
   CHECK(followed(library, "a") == "0x1014 return 0x1020 return");
   CHECK(followed(library, "b") == "0x1020 return");
 }
+
+} // namespace uprobectl::trace

@@ -5,8 +5,8 @@
 #include <fmt/format.h>
 #include <zlib.h>
 
-using namespace uprobectl;
-using namespace uprobectl::unwind;
+namespace uprobectl::unwind {
+
 using namespace uprobectl::test;
 
 namespace {
@@ -348,3 +348,5 @@ TEST_CASE("a .debug_frame that cannot be inflated is ignored") {
   CHECK(end_with(".zdebug_frame", "", frames) == End::no_unwind_data);
   CHECK(end_with(".zdebug_frame", "", "ZLIB\1") == End::no_unwind_data);
 }
+
+} // namespace uprobectl::unwind

@@ -3,8 +3,7 @@
 
 #include <catch2/catch.hpp>
 
-using namespace uprobectl;
-using namespace uprobectl::unwind;
+namespace uprobectl::unwind {
 
 namespace {
 
@@ -111,3 +110,5 @@ TEST_CASE("a tag above the address does not matter") {
   CHECK_FALSE(tagged.read(0x7001));
   CHECK_FALSE(tagged.read(0x6fff));
 }
+
+} // namespace uprobectl::unwind

@@ -3,8 +3,8 @@
 
 #include <catch2/catch.hpp>
 
-using namespace uprobectl;
-using namespace uprobectl::unwind;
+namespace uprobectl::unwind {
+
 using namespace uprobectl::test;
 
 namespace {
@@ -210,3 +210,5 @@ TEST_CASE("pointers are read as their encoding says") {
   CHECK_FALSE(read(0x9b)); // indirect
   CHECK_FALSE(read(0x2b)); // relative to the text
 }
+
+} // namespace uprobectl::unwind

@@ -4,8 +4,8 @@
 
 #include <catch2/catch.hpp>
 
-using namespace uprobectl;
-using namespace uprobectl::unwind;
+namespace uprobectl::unwind {
+
 using namespace uprobectl::test;
 
 namespace {
@@ -162,3 +162,5 @@ TEST_CASE("an expression is found at its length field") {
   CHECK(found->end == 5);
   CHECK_FALSE(expression_at(eh_frame(data, 0), 5));
 }
+
+} // namespace uprobectl::unwind

@@ -12,13 +12,12 @@
 #include <thread>
 #include <unistd.h>
 
-using namespace uprobectl;
-using namespace uprobectl::symbolize;
+namespace uprobectl::unwind {
 
 namespace {
 
-std::string name_at(const JitTable& table, std::uint64_t address) {
-  const JitFunction* const found = table.find(address);
+std::string name_at(const symbolize::JitTable& table, std::uint64_t address) {
+  const symbolize::JitFunction* const found = table.find(address);
   return found == nullptr ? "" : *found->name;
 }
 
@@ -68,27 +67,27 @@ std::string move(std::uint64_t from, std::uint64_t to, std::uint64_t size) {
 } // namespace
 
 TEST_CASE("a perf map names the code from START to START + SIZE") {
-  JitTable table;
+  symbolize::JitTable table;
   CHECK(add_perf_map(table, as_bytes("7f0000001000 20 LazyCompile:*fib /a b.js:1\n"
                                      "0x7f0000001040 0x10 _ZN2ns3barEi\n")) == 76);
   CHECK(name_at(table, 0x7f0000001000) == "LazyCompile:*fib /a b.js:1");
   CHECK(name_at(table, 0x7f000000101f) == "LazyCompile:*fib /a b.js:1");
   CHECK(name_at(table, 0x7f0000001020).empty());
   CHECK(name_at(table, 0x7f0000000fff).empty());
-  const Function function = make_function(*table.find(0x7f0000001044), 0x7f0000001044);
+  const symbolize::Function function = make_function(*table.find(0x7f0000001044), 0x7f0000001044);
   CHECK(function.name() == "ns::bar(int)");
   CHECK(function.offset == 4);
 }
 
 TEST_CASE("a line of a perf map that is not written to its end is not read") {
-  JitTable table;
+  symbolize::JitTable table;
   CHECK(add_perf_map(table, as_bytes("1000 10 whole\n2000 10 par")) == 14);
   CHECK(name_at(table, 0x1000) == "whole");
   CHECK(name_at(table, 0x2000).empty());
 }
 
 TEST_CASE("other lines of a perf map are skipped") {
-  JitTable table;
+  symbolize::JitTable table;
   const std::string_view lines = "\nx 10 a\n1000\n1000 10\n1000 10 \n2000 10 b\n3000 0 c\n"
                                  "ffffffffffffffff 10 d\n10000000000000000 10 e\n"
                                  "0 ffffffffffffff f\nroot:x:0:0:root:/root:/bin/bash\n";
@@ -99,7 +98,7 @@ TEST_CASE("other lines of a perf map are skipped") {
 }
 
 TEST_CASE("later code replaces what it overlaps") {
-  JitTable table;
+  symbolize::JitTable table;
   add_perf_map(table, as_bytes("1000 10 a\n1010 10 b\n1020 10 c\n1018 10 new\n"));
   CHECK(name_at(table, 0x1008) == "a");
   CHECK(name_at(table, 0x1010).empty());
@@ -109,7 +108,7 @@ TEST_CASE("later code replaces what it overlaps") {
 }
 
 TEST_CASE("a jitdump file names loaded and moved code") {
-  JitTable table;
+  symbolize::JitTable table;
   const std::string dump = dump_header() + load(0x1000, 0x20, "first") +
                            dump_record(4, "unwinding") + load(0x2000, 8, "second") +
                            move(0x1000, 0x3000, 0x20);
@@ -123,10 +122,10 @@ TEST_CASE("a jitdump file names loaded and moved code") {
 
 TEST_CASE("a jitdump file is read as it grows, byte by byte") {
   const std::string dump = dump_header() + load(0x1000, 0x20, "first") + load(0x2000, 8, "second");
-  JitTable grown;
+  symbolize::JitTable grown;
   std::size_t grown_at = 0;
   for (std::size_t size = 0; size <= dump.size(); ++size) {
-    JitTable table;
+    symbolize::JitTable table;
     std::size_t at = 0;
     REQUIRE(add_jitdump(table, as_bytes(dump.substr(0, size)), at));
     CHECK((name_at(table, 0x2000) == "second") == (size == dump.size()));
@@ -140,12 +139,12 @@ TEST_CASE(
     "records of a jitdump file are those of its head's process and of the requested process") {
   const std::string dump = dump_header() + load(0x1000, 0x20, "parent") +
                            load(0x1000, 0x20, "child", 4712) + load(0x3000, 8, "own", 4713);
-  JitTable parent;
+  symbolize::JitTable parent;
   std::size_t at = 0;
   REQUIRE(add_jitdump(parent, as_bytes(dump), at));
   CHECK(name_at(parent, 0x1000) == "parent");
   CHECK(name_at(parent, 0x3000).empty());
-  JitTable child;
+  symbolize::JitTable child;
   at = 0;
   REQUIRE(add_jitdump(child, as_bytes(dump), at, 4713));
   CHECK(name_at(child, 0x1000) == "parent");
@@ -154,7 +153,7 @@ TEST_CASE(
 
 TEST_CASE("a jitdump file of another form is refused") {
   const auto kind_of = [](const std::string& dump) {
-    JitTable table;
+    symbolize::JitTable table;
     std::size_t at = 0;
     return add_jitdump(table, as_bytes(dump), at).error().kind;
   };
@@ -171,7 +170,7 @@ TEST_CASE("a jitdump file of another form is refused") {
 
 TEST_CASE("a corrupt record does not take the names before it") {
   const std::string whole = dump_header() + load(0x1000, 0x20, "first");
-  JitTable table;
+  symbolize::JitTable table;
   std::size_t at = 0;
   REQUIRE(!add_jitdump(table, as_bytes(whole + std::string(16, '\0')), at));
   CHECK(at == whole.size());
@@ -181,19 +180,19 @@ TEST_CASE("a corrupt record does not take the names before it") {
 }
 
 TEST_CASE("the path of a jitdump file has the pid") {
-  CHECK(is_jitdump_path("/home/u/.debug/jit/node/jit-4711.dump"));
-  CHECK(is_jitdump_path("jit-1.dump"));
-  CHECK(!is_jitdump_path("/tmp/jit-.dump"));
-  CHECK(!is_jitdump_path("/tmp/jit-a.dump"));
-  CHECK(!is_jitdump_path("/tmp/jit-1.dump.so"));
-  CHECK(!is_jitdump_path("/tmp/kit-1.dump"));
+  CHECK(symbolize::is_jitdump_path("/home/u/.debug/jit/node/jit-4711.dump"));
+  CHECK(symbolize::is_jitdump_path("jit-1.dump"));
+  CHECK(!symbolize::is_jitdump_path("/tmp/jit-.dump"));
+  CHECK(!symbolize::is_jitdump_path("/tmp/jit-a.dump"));
+  CHECK(!symbolize::is_jitdump_path("/tmp/jit-1.dump.so"));
+  CHECK(!symbolize::is_jitdump_path("/tmp/kit-1.dump"));
 }
 
 namespace {
 
-class NoFiles final : public FileSource {
+class NoFiles final : public symbolize::FileSource {
 public:
-  Result<MappedObject> open(const Mapping&) override {
+  Result<symbolize::MappedObject> open(const process::Mapping&) override {
     return fail(ErrorKind::not_found, "there are no files");
   }
 };
@@ -232,7 +231,7 @@ public:
 private:
   std::string path_ = "/tmp/perf-" + std::to_string(::getpid()) + ".map";
   NoFiles files_;
-  unwind::JitCode code_{::getpid(), files_};
+  JitCode code_{::getpid(), files_};
 };
 
 } // namespace
@@ -304,3 +303,5 @@ TEST_CASE("a perf map of another user or behind a symbolic link is not read") {
   CHECK(map.name_now(0x1004).empty());
   ::unlink(target.c_str());
 }
+
+} // namespace uprobectl::unwind

@@ -4,8 +4,8 @@
 
 #include <catch2/catch.hpp>
 
-using namespace uprobectl;
-using namespace uprobectl::unwind;
+namespace uprobectl::unwind {
+
 using namespace uprobectl::test;
 
 namespace {
@@ -37,8 +37,9 @@ TEST_CASE("addresses outside of all segments use the nearest executable one") {
   FilesInMemory files;
   files.add("/x/two.so", two_segments());
   ModuleCache cache;
-  AddressSpace space(parse_all_maps("5500000000-5500004000 r-xp 00000000 00:00 0 /x/two.so\n"),
-                     cache, files);
+  AddressSpace space(
+      process::parse_all_maps("5500000000-5500004000 r-xp 00000000 00:00 0 /x/two.so\n"), cache,
+      files);
   const auto address = [&](std::uint64_t offset) {
     return space.find(0x5500000000 + offset)->address.value;
   };
@@ -54,8 +55,8 @@ TEST_CASE("memory of huge pages is anonymous under any name") {
   FilesInMemory files;
   files.add("/anon_hugepage", arm64_library());
   ModuleCache cache;
-  AddressSpace memory(parse_all_maps("7f0000200000-7f0000400000 rwxp 00000000 00:0f 4711 "
-                                     "/anon_hugepage (deleted)\n"),
+  AddressSpace memory(process::parse_all_maps("7f0000200000-7f0000400000 rwxp 00000000 00:0f 4711 "
+                                              "/anon_hugepage (deleted)\n"),
                       cache, files);
   const auto compiled = memory.find(0x7f0000201234);
   REQUIRE(compiled);
@@ -63,8 +64,9 @@ TEST_CASE("memory of huge pages is anonymous under any name") {
   CHECK(compiled->mapping == "[anon 0x7f0000200000]");
   CHECK(files.opened == 0);
   // Nobody hinders a file to have that name.
-  AddressSpace file(parse_all_maps("5500001000-5500002000 r-xp 00001000 00:00 0 /anon_hugepage\n"),
-                    cache, files);
+  AddressSpace file(
+      process::parse_all_maps("5500001000-5500002000 r-xp 00001000 00:00 0 /anon_hugepage\n"),
+      cache, files);
   const auto code = file.find(0x5500001010);
   REQUIRE(code);
   REQUIRE(code->module != nullptr);
@@ -82,8 +84,9 @@ TEST_CASE("libraries of an archive that are mapped in one piece are distinguishe
   FilesInMemory files;
   files.add("/x/base.apk", zip.bytes());
   ModuleCache cache;
-  AddressSpace space(parse_all_maps("5500000000-5500010000 r-xp 00000000 00:00 0 /x/base.apk\n"),
-                     cache, files);
+  AddressSpace space(
+      process::parse_all_maps("5500000000-5500010000 r-xp 00000000 00:00 0 /x/base.apk\n"), cache,
+      files);
   // The first's content begins at 0x1000, and the code of each at 0x1000 of it.
   for (int times = 0; times < 2; ++times) {
     const auto one = space.find(0x5500002010);
@@ -98,3 +101,5 @@ TEST_CASE("libraries of an archive that are mapped in one piece are distinguishe
   }
   CHECK(files.opened == 1);
 }
+
+} // namespace uprobectl::unwind

@@ -4,14 +4,13 @@
 #include <catch2/catch.hpp>
 #include <fmt/format.h>
 
-using namespace uprobectl;
-using namespace uprobectl::unwind;
+namespace uprobectl::unwind {
 
 namespace {
 
-Mapping file(std::uint64_t start, std::uint64_t end, const std::string& path, std::uint64_t inode,
-             std::uint64_t offset = 0) {
-  Mapping mapping;
+process::Mapping file(std::uint64_t start, std::uint64_t end, const std::string& path,
+                      std::uint64_t inode, std::uint64_t offset = 0) {
+  process::Mapping mapping;
   mapping.start = start;
   mapping.end = end;
   mapping.offset = {offset};
@@ -21,9 +20,9 @@ Mapping file(std::uint64_t start, std::uint64_t end, const std::string& path, st
   return mapping;
 }
 
-std::string text(const std::vector<Mapping>& mappings) {
+std::string text(const std::vector<process::Mapping>& mappings) {
   std::string text;
-  for (const Mapping& each : mappings)
+  for (const process::Mapping& each : mappings)
     text += fmt::format("{:x}-{:x} {}+{:x};", each.start, each.end, each.path, each.offset.value);
   return text;
 }
@@ -60,7 +59,9 @@ TEST_CASE("a file that records and /proc name differently is one file") {
   CHECK(text(past.mappings) == "1000-5000 /lib/a+0;");
   CHECK(past.unclear.empty());
   // The inode of a deleted file is used again.
-  Mapping other = file(0x1000, 0x5000, "/lib/b", 7);
+  process::Mapping other = file(0x1000, 0x5000, "/lib/b", 7);
   other.deleted = true;
   CHECK(text(find_past_mappings(before, {other}, {}).unclear) == "1000-5000 /lib/b+0;");
 }
+
+} // namespace uprobectl::unwind

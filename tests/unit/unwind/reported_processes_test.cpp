@@ -12,8 +12,8 @@
 #include <thread>
 #include <unistd.h>
 
-using namespace uprobectl;
-using namespace uprobectl::unwind;
+namespace uprobectl::unwind {
+
 using namespace uprobectl::test;
 
 namespace {
@@ -27,11 +27,12 @@ std::uint64_t files_made = 0;
 
 std::uint64_t after(std::uint64_t time) { return files_made + time; }
 
-MappingEvent event(MappingEvent::Kind kind, pid_t pid, std::uint64_t time) {
+process::MappingEvent event(process::MappingEvent::Kind kind, pid_t pid, std::uint64_t time) {
   return {.kind = kind, .pid = pid, .parent = 0, .time_ns = after(time), .mapping = {}};
 }
-MappingEvent mapped(pid_t pid, std::uint64_t time, std::uint64_t start, const std::string& path) {
-  MappingEvent reported = event(MappingEvent::Kind::mapped, pid, time);
+process::MappingEvent mapped(pid_t pid, std::uint64_t time, std::uint64_t start,
+                             const std::string& path) {
+  process::MappingEvent reported = event(process::MappingEvent::Kind::mapped, pid, time);
   reported.mapping = {.start = start,
                       .end = start + 0x2000,
                       .offset = {0},
@@ -41,8 +42,8 @@ MappingEvent mapped(pid_t pid, std::uint64_t time, std::uint64_t start, const st
                       .deleted = false};
   return reported;
 }
-MappingEvent forked(pid_t pid, pid_t parent, std::uint64_t time) {
-  MappingEvent reported = event(MappingEvent::Kind::forked, pid, time);
+process::MappingEvent forked(pid_t pid, pid_t parent, std::uint64_t time) {
+  process::MappingEvent reported = event(process::MappingEvent::Kind::forked, pid, time);
   reported.parent = parent;
   return reported;
 }
@@ -63,8 +64,8 @@ std::string code_of(const Stack& stack) {
   return text;
 }
 
-unwind::Sample at(pid_t pid, std::uint64_t time, std::uint64_t pc) {
-  unwind::Sample sample{.pid = pid, .time_ns = after(time), .registers = Registers(Arch::arm64)};
+Sample at(pid_t pid, std::uint64_t time, std::uint64_t pc) {
+  Sample sample{.pid = pid, .time_ns = after(time), .registers = Registers(Arch::arm64)};
   sample.registers.set(32, pc);
   sample.registers.set(31, 0x1000);
   return sample;
@@ -95,7 +96,7 @@ TEST_CASE("unreadable processes are known from reported mappings") {
     CHECK(code_of(live.make_stack(parent, 0, there)) == "first.so+4112");
   }
   SECTION("a new program maps nothing of the one before") {
-    live.add(event(MappingEvent::Kind::executed, child, 300));
+    live.add(event(process::MappingEvent::Kind::executed, child, 300));
     CHECK(unwound(child, 310) == "?");
     live.add(mapped(child, 320, 0x10000, second.path));
     CHECK(code_of(live.make_stack(child, 0, there)) == "second.so+4112");
@@ -105,36 +106,36 @@ TEST_CASE("unreadable processes are known from reported mappings") {
   }
   SECTION("a mapping may be reported before the new program") {
     live.add(mapped(child, 320, 0x10000, second.path));
-    live.add(event(MappingEvent::Kind::executed, child, 300));
+    live.add(event(process::MappingEvent::Kind::executed, child, 300));
     CHECK(code_of(live.make_stack(child, 0, there)) == "second.so+4112");
   }
   SECTION("of a process that runs one program after the other the last ones are remembered") {
-    live.add(event(MappingEvent::Kind::executed, child, 300));
+    live.add(event(process::MappingEvent::Kind::executed, child, 300));
     live.add(mapped(child, 305, 0x10000, second.path));
     const Stack kept = live.make_stack(child, after(306), there);
     for (std::uint64_t time = 310; time < 310 + 14; ++time)
-      live.add(event(MappingEvent::Kind::executed, child, time));
+      live.add(event(process::MappingEvent::Kind::executed, child, time));
     CHECK(code_of(live.make_stack(child, after(250), there)) == "first.so+4112");
     CHECK(code_of(live.make_stack(child, after(306), there)) == "second.so+4112");
-    live.add(event(MappingEvent::Kind::executed, child, 330)); // the 17th
+    live.add(event(process::MappingEvent::Kind::executed, child, 330)); // the 17th
     CHECK(code_of(live.make_stack(child, after(306), there)) == "second.so+4112");
-    live.add(event(MappingEvent::Kind::executed, child, 331));
+    live.add(event(process::MappingEvent::Kind::executed, child, 331));
     CHECK(code_of(live.make_stack(child, after(306), there)) == "?");
     CHECK(code_of(kept) == "second.so+4112");
   }
   SECTION("a pid that is used again is another process") {
-    live.add(event(MappingEvent::Kind::ended, child, 300));
+    live.add(event(process::MappingEvent::Kind::ended, child, 300));
     CHECK(unwound(child, 290) == "work+0x10"); // its last stacks come late
     live.add(forked(child, parent, 400));
-    live.add(event(MappingEvent::Kind::executed, child, 410));
+    live.add(event(process::MappingEvent::Kind::executed, child, 410));
     CHECK(unwound(child, 420) == "?");
     CHECK(unwound(child, 290) == "work+0x10");
   }
   SECTION("processes that ended long ago are forgotten") {
-    live.add(event(MappingEvent::Kind::ended, child, 300));
+    live.add(event(process::MappingEvent::Kind::ended, child, 300));
     for (pid_t pid = child + 10; pid < child + 10 + 600; ++pid) {
       live.add(forked(pid, parent, 400));
-      live.add(event(MappingEvent::Kind::ended, pid, 410));
+      live.add(event(process::MappingEvent::Kind::ended, pid, 410));
     }
     CHECK(unwound(child, 290) == "?");
     CHECK(unwound(child + 10 + 599, 405) == "work+0x10");
@@ -166,7 +167,7 @@ TEST_CASE("mappings of the next program are not used for the previous one") {
   const std::uint64_t elsewhere[] = {now.address() + 0x1010, 0x11011};
   CHECK(code_of(live.make_stack(pid, after(121), elsewhere)) ==
         "? first.so+4112"); // nor when it misses
-  live.add(event(MappingEvent::Kind::executed, pid, 130));
+  live.add(event(process::MappingEvent::Kind::executed, pid, 130));
   has_new_program = false;
   CHECK(code_of(live.make_stack(pid, after(140), here)) == "now.so+4112");
   CHECK(code_of(live.make_stack(pid, after(120), before)) == "first.so+4112");
@@ -189,7 +190,7 @@ TEST_CASE("a reused pid belongs to the new process, reported or not") {
   LiveProcesses live({});
   live.add(forked(pid, nobody, 100));
   live.add(mapped(pid, 110, 0x10000, first.path));
-  live.add(event(MappingEvent::Kind::ended, pid, 200));
+  live.add(event(process::MappingEvent::Kind::ended, pid, 200));
   CHECK(code_of(live.make_stack(pid, after(150), there)) == "first.so+4112");
   const std::uint64_t much_later = after(10'000'000'000); // pids are checked once in a second
   CHECK(code_of(live.make_stack(pid, much_later, here)) == "now.so+4112");
@@ -269,7 +270,7 @@ TEST_CASE("a mapping over the middle of another keeps both ends") {
   files_made = clock_ns(CLOCK_MONOTONIC);
   LiveProcesses live({});
   live.add(forked(nobody, nobody + 1, 100));
-  MappingEvent large = mapped(nobody, 110, 0x10000, first.path);
+  process::MappingEvent large = mapped(nobody, 110, 0x10000, first.path);
   large.mapping.end = 0x18000;
   live.add(large);
   live.add(mapped(nobody, 120, 0x12000, second.path));
@@ -323,3 +324,5 @@ TEST_CASE("lost records cause the maps to be read again: what was replaced has n
   CHECK(file() == "none"); // the stack has no time: it may be of before or after
   std::filesystem::remove_all(folder);
 }
+
+} // namespace uprobectl::unwind

@@ -3,8 +3,8 @@
 
 #include <catch2/catch.hpp>
 
-using namespace uprobectl;
-using namespace uprobectl::unwind;
+namespace uprobectl::unwind {
+
 using namespace uprobectl::test;
 
 namespace {
@@ -144,3 +144,5 @@ TEST_CASE("at a return instruction of x86-64 the return address is on top of the
   CHECK(explain_end(unwound(short_of, "c3")) ==
         "the saved stack does not have the bytes at 0x7ffff00100");
 }
+
+} // namespace uprobectl::unwind

@@ -7,8 +7,8 @@
 #include <catch2/catch.hpp>
 #include <zlib.h>
 
-using namespace uprobectl;
-using namespace uprobectl::unwind;
+namespace uprobectl::unwind {
+
 using namespace uprobectl::test;
 
 namespace {
@@ -83,11 +83,11 @@ TEST_CASE("mapped files are read once and only if register names are ambiguous")
   FilesInMemory files;
   files.add("/x/text", "not an ELF file");
   files.add("/x/lib.so", arm64_library());
-  CHECK(find_machine(parse_all_maps("1000-2000 r-xp 0 00:00 0 /x/gone\n"
-                                    "2000-3000 r-xp 0 00:00 0 /x/text\n"
-                                    "4000-5000 r-xp 0 00:00 0 /x/gone\n"
-                                    "5000-6000 r-xp 0 00:00 0 /y/text\n"
-                                    "6000-7000 r-xp 0 00:00 0 /x/lib.so\n"),
+  CHECK(find_machine(process::parse_all_maps("1000-2000 r-xp 0 00:00 0 /x/gone\n"
+                                             "2000-3000 r-xp 0 00:00 0 /x/text\n"
+                                             "4000-5000 r-xp 0 00:00 0 /x/gone\n"
+                                             "5000-6000 r-xp 0 00:00 0 /y/text\n"
+                                             "6000-7000 r-xp 0 00:00 0 /x/lib.so\n"),
                      files) == elf::Machine(183));
   CHECK(files.opened == 3);
 }
@@ -206,7 +206,7 @@ TEST_CASE("gzipped mapped files have a common size limit") {
   folder.put("plain.so", std::string(9000, 'x'));
   const auto files = open_saved_files(folder.path(), 5000);
   const auto open = [&](const std::string& name) {
-    Mapping mapping;
+    process::Mapping mapping;
     mapping.path = "/system/lib64/" + name;
     return files->open(mapping);
   };
@@ -232,3 +232,5 @@ TEST_CASE("gzip files are decoded member after member, within a bound") {
   CHECK(gunzip(as_bytes("plain text"), 100).error().kind == ErrorKind::corrupt);
   CHECK(gunzip({}, 100).error().kind == ErrorKind::corrupt);
 }
+
+} // namespace uprobectl::unwind

@@ -15,7 +15,7 @@
 #include <thread>
 #include <unistd.h>
 
-using namespace uprobectl;
+namespace uprobectl::unwind {
 
 namespace {
 
@@ -202,9 +202,9 @@ TEST_CASE("a file that shrinks while it is copied for a saved stack is named") {
   const auto file = std::make_shared<const MappedFile>(std::move(*opened));
   REQUIRE(::truncate(source.path.c_str(), page) == 0);
   const std::string folder = source.path + ".kept";
-  auto saved = unwind::SavedFolder::create(folder, this_machine());
+  auto saved = SavedFolder::create(folder, this_machine());
   REQUIRE(saved);
-  std::map<FileIdentity, unwind::FileCopy> copies;
+  std::map<FileIdentity, FileCopy> copies;
   const auto added = saved->add_file({file->bytes(), {}, file}, "/lib/app.so", copies);
   REQUIRE_FALSE(added);
   CHECK(added.error().message == "/lib/app.so: changed size while it was being read");
@@ -212,3 +212,5 @@ TEST_CASE("a file that shrinks while it is copied for a saved stack is named") {
   saved->remove();
   CHECK_FALSE(std::filesystem::exists(folder));
 }
+
+} // namespace uprobectl::unwind

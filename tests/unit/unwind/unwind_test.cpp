@@ -3,8 +3,8 @@
 
 #include <catch2/catch.hpp>
 
-using namespace uprobectl;
-using namespace uprobectl::unwind;
+namespace uprobectl::unwind {
+
 using namespace uprobectl::test;
 
 namespace {
@@ -182,10 +182,12 @@ TEST_CASE("how many bits an address has follows from the highest mapping") {
   FilesInMemory files;
   ModuleCache cache;
   const auto mask = [&](std::string_view maps, Arch arch = Arch::arm64) {
-    return code_mask(AddressSpace(parse_all_maps(maps), cache, files), arch);
+    return code_mask(AddressSpace(process::parse_all_maps(maps), cache, files), arch);
   };
   CHECK(mask("5500000000-5500001000 r-xp 0 00:00 0 /a\n") == (1ULL << 39) - 1);
   CHECK(mask("7ffffff000-8000000000 rw-p 0 00:00 0 [stack]\n") == (1ULL << 39) - 1);
   CHECK(mask("ffffb0000000-ffffb0001000 r-xp 0 00:00 0 /a\n") == (1ULL << 48) - 1);
   CHECK(mask("ffffb0000000-ffffb0001000 r-xp 0 00:00 0 /a\n", Arch::x86_64) == ~0ULL);
 }
+
+} // namespace uprobectl::unwind

@@ -11,7 +11,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-using namespace uprobectl;
+namespace uprobectl::uprobestats {
 
 namespace {
 
@@ -25,14 +25,15 @@ std::string hex(Bytes bytes) {
 constexpr std::uint64_t time_ns = 0x0102030405060708;
 constexpr std::string_view head_bytes = "01 08 07 06 05 04 03 02 01 00 64 00 00 00";
 
-UserRecord record_of(std::string type, Value::Struct members) {
-  return {.map = "m", .type = std::move(type), .value = Value{std::move(members)}, .raw = {}};
+events::UserRecord record_of(std::string type, values::Value::Struct members) {
+  return {
+      .map = "m", .type = std::move(type), .value = values::Value{std::move(members)}, .raw = {}};
 }
 
-UserRecord call_with(std::uint64_t first) {
-  Value::Array registers;
-  for (std::uint64_t i = 0; i < 10; ++i) registers.push_back({Value::Pointer{first + i}});
-  return record_of("CallResult", {{"pc", {Value::Pointer{1}}}, {"regs", {registers}}});
+events::UserRecord call_with(std::uint64_t first) {
+  values::Value::Array registers;
+  for (std::uint64_t i = 0; i < 10; ++i) registers.push_back({values::Value::Pointer{first + i}});
+  return record_of("CallResult", {{"pc", {values::Value::Pointer{1}}}, {"regs", {registers}}});
 }
 
 // A statsd that listens under a name in a folder of its own.
@@ -111,7 +112,7 @@ TEST_CASE("the arguments of a call are logged from their registers, in the reque
   REQUIRE(of_android16);
   CHECK(hex(*of_android16) == "07 04 " + std::string(head_bytes) +
                                   " 01 12 00 00 00 00 00 00 00 01 15 00 00 00 00 00 00 00");
-  atom.service = uprobestats::Service::android15;
+  atom.service = Service::android15;
   const auto of_android15 = encode_atom(call_with(0x10), atom, time_ns);
   REQUIRE(of_android15);
   CHECK(hex(*of_android15) ==
@@ -140,7 +141,7 @@ TEST_CASE("an annotation follows the value of its field, whose type counts it") 
 }
 
 TEST_CASE("a transaction is logged with the fields of its filter, the user id annotated") {
-  const UserRecord record =
+  const events::UserRecord record =
       record_of("BinderTransaction", {{"interface_descriptor", {std::string("a.IB")}},
                                       {"code", {std::uint64_t{7}}},
                                       {"calling_uid", {std::int64_t{10'123}}},
@@ -166,7 +167,7 @@ TEST_CASE("a transaction is logged with the fields of its filter, the user id an
 }
 
 TEST_CASE("a filter selects a transaction by the record's interface and code") {
-  const uprobestats::BinderFilters filters = {{"a.IB", {{.code = 7, .atom_id = 100}}}};
+  const BinderFilters filters = {{"a.IB", {{.code = 7, .atom_id = 100}}}};
   const auto transaction = [](const char* interface_name, std::uint64_t code) {
     return record_of("BinderTransaction",
                      {{"interface_descriptor", {std::string(interface_name)}}, {"code", {code}}});
@@ -291,3 +292,5 @@ TEST_CASE("a path too long for a socket is rejected") {
   socket.send(some_event);
   CHECK(socket.last_error()->kind == ErrorKind::usage);
 }
+
+} // namespace uprobectl::uprobestats

@@ -5,7 +5,8 @@
 
 #include <catch2/catch.hpp>
 
-using namespace uprobectl;
+namespace uprobectl::uprobestats {
+
 using uprobestats::read_task_file;
 
 namespace {
@@ -20,9 +21,7 @@ std::string field(int number, int value) {
 
 const std::string probe = field(1, "prog_x") + field(2, "/a.odex") + field(3, "void a.B.c()");
 
-Result<uprobestats::TaskFile> read_task(std::string_view file) {
-  return read_task_file(as_bytes(file));
-}
+Result<TaskFile> read_task(std::string_view file) { return read_task_file(as_bytes(file)); }
 
 std::string fault_of(std::string_view file) {
   const auto read_file = read_task(file);
@@ -37,7 +36,7 @@ struct Draft {
   std::string duration = "duration_seconds: 5";
   std::string more = {};
 
-  uprobestats::Task task() const {
+  Task task() const {
     const auto file = read_task("tasks { probe_configs { " + probe + " } " + process + " " +
                                 duration + " " + more + " }");
     INFO((file ? std::string() : file.error().message));
@@ -75,7 +74,7 @@ tasks {
   REQUIRE(file);
   CHECK(file->warnings.empty());
   REQUIRE(file->tasks.size() == 1);
-  const uprobestats::Task& task = file->tasks.front();
+  const Task& task = file->tasks.front();
   CHECK_FALSE(task.problem);
   CHECK(task.bpf_maps == std::vector<std::string>{"map_GenericInstrumentation_call_detail_buf"});
   CHECK(task.target_process_name == "system_server");
@@ -86,7 +85,7 @@ tasks {
   CHECK(task.logging->atom_id == 915);
   CHECK(task.logging->primitive_argument_positions == std::vector<std::int32_t>{0, 2});
   REQUIRE(task.probes.size() == 1);
-  const uprobestats::TaskProbe& found = task.probes.front();
+  const TaskProbe& found = task.probes.front();
   CHECK_FALSE(found.problem);
   CHECK(found.bpf_name == "prog_GenericInstrumentation_uprobe_call_detail");
   CHECK(found.file_paths ==
@@ -113,7 +112,7 @@ TEST_CASE("the binary form of early Android 15 is reported by its types, and its
   REQUIRE(file);
   REQUIRE(file->warnings.size() == 1);
   CHECK(file->warnings.front().starts_with("the file uses the field numbers of early Android 15"));
-  const uprobestats::Task& task = file->tasks.front();
+  const Task& task = file->tasks.front();
   CHECK_FALSE(task.problem);
   CHECK(task.target_process_name == "system_server");
   CHECK(task.duration == std::chrono::seconds(60));
@@ -326,3 +325,5 @@ TEST_CASE("a task file names methods one by one") {
       "bpf_name: 'x' file_paths: '/a.odex' method_signature: 'int[] a.B.<init>(int[][])'";
   CHECK(arrays.probe_problem().empty());
 }
+
+} // namespace uprobectl::uprobestats

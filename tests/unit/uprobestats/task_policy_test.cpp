@@ -4,8 +4,7 @@
 
 #include <catch2/catch.hpp>
 
-using namespace uprobectl;
-using uprobestats::Policy;
+namespace uprobectl::uprobestats {
 
 namespace {
 
@@ -51,8 +50,8 @@ TEST_CASE("the built-in policy is that of UprobeStats") {
 }
 
 TEST_CASE("the built-in policies of Android 15 and 16 differ in what they allow") {
-  const Policy early = Policy::builtin(uprobestats::Service::android15);
-  const Policy late = Policy::builtin(uprobestats::Service::android16);
+  const Policy early = Policy::builtin(Service::android15);
+  const Policy late = Policy::builtin(Service::android16);
   for (const char* const both :
        {"com.android.server.am.OomAdjuster.x()", "com.android.server.am.CachedAppOptimizer.x()",
         "com.android.server.am.ActivityManagerService$LocalService."
@@ -135,3 +134,5 @@ TEST_CASE("every app has a base.apk: only those of one package are the same") {
   CHECK(is_same_jar("/system/framework/oat/arm64/services.odex",
                     "/data/dalvik-cache/arm64/system@framework@services.jar@classes.odex"));
 }
+
+} // namespace uprobectl::uprobestats

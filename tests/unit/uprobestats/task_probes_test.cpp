@@ -5,13 +5,14 @@
 
 #include <catch2/catch.hpp>
 
-using namespace uprobectl;
+namespace uprobectl::uprobestats {
+
 using namespace uprobectl::test;
 
 namespace {
 
 LoggedMethod method_with(std::vector<std::string> parameters, bool is_static = false) {
-  return {.java = JavaMethod{
+  return {.java = resolve::JavaMethod{
               .return_type = "void", .parameters = std::move(parameters), .is_static = is_static}};
 }
 
@@ -108,3 +109,5 @@ TEST_CASE("methods of a task with an argument at different locations log no atom
         "argument 0: it is in different registers for the methods of the task, and records do not "
         "identify their method");
 }
+
+} // namespace uprobectl::uprobestats

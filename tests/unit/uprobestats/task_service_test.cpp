@@ -11,8 +11,7 @@
 #include <fstream>
 #include <unistd.h>
 
-using namespace uprobectl;
-using uprobestats::Service;
+namespace uprobectl::uprobestats {
 
 namespace {
 
@@ -24,7 +23,7 @@ Findings findings(const std::string& text, Service service) {
   INFO((file ? std::string() : file.error().message));
   REQUIRE(file);
   Findings found;
-  for (const uprobestats::ServiceFinding& each : review(file->config, service))
+  for (const ServiceFinding& each : review(file->config, service))
     found.push_back((each.rejected ? "rejected: " : "") + to_string(each));
   return found;
 }
@@ -248,7 +247,7 @@ TEST_CASE("filters select transactions by interface and code, with an atom or wi
       "method_configs { method_id: 3 event_service_config { flush: true } } } "
       "binder_transaction_filters { interface_name: 'a.IC' method_ids: [1, 2] }"))));
   REQUIRE(file);
-  const uprobestats::TaskProbe& probe = file->tasks.front().probes.front();
+  const TaskProbe& probe = file->tasks.front().probes.front();
   REQUIRE_FALSE(probe.problem);
   const auto* const with_atom = find_method(probe.filters, "a.IB", 1);
   REQUIRE(with_atom != nullptr);
@@ -267,12 +266,11 @@ TEST_CASE("filters select transactions by interface and code, with an atom or wi
 }
 
 TEST_CASE("the filters of several probes are merged by interface") {
-  uprobestats::BinderFilters all = {{"a.IB", {{.code = 1, .atom_id = 5}}}};
+  BinderFilters all = {{"a.IB", {{.code = 1, .atom_id = 5}}}};
   merge(all, {{"a.IB", {{.code = 1, .atom_id = 6}, {.code = 2, .atom_id = {}}}},
               {"a.IC", {{.code = 9, .atom_id = {}}}}});
-  CHECK(all == uprobestats::BinderFilters{
-                   {"a.IB", {{.code = 1, .atom_id = 5}, {.code = 2, .atom_id = {}}}},
-                   {"a.IC", {{.code = 9, .atom_id = {}}}}});
+  CHECK(all == BinderFilters{{"a.IB", {{.code = 1, .atom_id = 5}, {.code = 2, .atom_id = {}}}},
+                             {"a.IC", {{.code = 9, .atom_id = {}}}}});
 }
 
 TEST_CASE("the service of a device is recognized by its init script, then by its program") {
@@ -313,3 +311,5 @@ TEST_CASE("a program that was renamed is found under its other name") {
   CHECK_FALSE(
       uprobestats::other_program_name("prog_Accessibility_uprobe_grant_runtime_permission"));
 }
+
+} // namespace uprobectl::uprobestats

@@ -5,7 +5,8 @@
 
 #include <catch2/catch.hpp>
 
-using namespace uprobectl;
+namespace uprobectl::uprobestats {
+
 using uprobestats::parse_text_form;
 using uprobestats::write_binary_form;
 
@@ -165,3 +166,5 @@ TEST_CASE("unbounded nesting is rejected") {
   for (int i = 0; i < 100'000; ++i) lists += '[';
   CHECK(text_fault_of(lists).ends_with("too many levels"));
 }
+
+} // namespace uprobectl::uprobestats

@@ -9,7 +9,8 @@
 
 #include <fmt/format.h>
 
-using namespace uprobectl;
+namespace uprobectl::usdt {
+
 using namespace uprobectl::test;
 using Kind = StaticArgument::Kind;
 
@@ -287,3 +288,5 @@ TEST_CASE("operands beyond the thirty-second are kept together") {
   CHECK(shown(arguments[31]) == "? unparsed: more than 32 operands");
   CHECK(arguments[31].raw.size() == 9 * 7 - 1);
 }
+
+} // namespace uprobectl::usdt

@@ -8,7 +8,8 @@
 
 #include <fmt/format.h>
 
-using namespace uprobectl;
+namespace uprobectl::usdt {
+
 using namespace uprobectl::test;
 
 namespace {
@@ -283,3 +284,5 @@ TEST_CASE("notes that two sections share are read once") {
   REQUIRE(probes);
   CHECK(probes->probes.size() == 1);
 }
+
+} // namespace uprobectl::usdt

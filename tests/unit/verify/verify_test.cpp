@@ -4,12 +4,13 @@
 #include <catch2/catch.hpp>
 #include <llvm/Support/JSON.h>
 
-using namespace uprobectl;
+namespace uprobectl::verify {
 
 namespace {
 
-RecordedMatch recorded(const char* symbol, std::uint64_t image_offset, std::uint64_t offset) {
-  RecordedMatch match;
+output::RecordedMatch recorded(const char* symbol, std::uint64_t image_offset,
+                               std::uint64_t offset) {
+  output::RecordedMatch match;
   match.request = symbol;
   match.symbol = symbol;
   match.image_offset = image_offset;
@@ -17,9 +18,9 @@ RecordedMatch recorded(const char* symbol, std::uint64_t image_offset, std::uint
   return match;
 }
 
-ProbePoint point(const char* symbol, std::uint64_t image_offset, std::uint64_t offset) {
-  ProbePoint point;
-  point.binary = std::make_shared<const ProbedBinary>();
+resolve::ProbePoint point(const char* symbol, std::uint64_t image_offset, std::uint64_t offset) {
+  resolve::ProbePoint point;
+  point.binary = std::make_shared<const resolve::ProbedBinary>();
   point.request = symbol;
   point.symbol = symbol;
   point.image_offset = {image_offset};
@@ -27,59 +28,60 @@ ProbePoint point(const char* symbol, std::uint64_t image_offset, std::uint64_t o
   return point;
 }
 
-std::vector<Finding> compare(std::vector<RecordedMatch> then, std::vector<ProbePoint> now) {
+std::vector<output::Finding> compare(std::vector<output::RecordedMatch> then,
+                                     std::vector<resolve::ProbePoint> now) {
   return compare_matches(then, now, "x.so", Pairing::in_one_file);
 }
 
-Result<std::optional<RecordedMatch>> read_match(const std::string& line) {
-  const auto object = parse_record(line);
+Result<std::optional<output::RecordedMatch>> read_match(const std::string& line) {
+  const auto object = output::parse_record(line);
   if (!object) return fail(object.error());
-  return read_match_record(*object);
+  return output::read_match_record(*object);
 }
 
 } // namespace
 
 TEST_CASE("unchanged locations have no drift") {
-  std::vector<ProbePoint> now(1);
+  std::vector<resolve::ProbePoint> now(1);
   now[0] = point("f", 0x10, 0x1010);
   CHECK(compare_matches(std::vector{recorded("f", 0x10, 0x1010)}, now, "x.so", Pairing::in_one_file)
             .empty());
 }
 
 TEST_CASE("a function that lies elsewhere in its image has moved, with its archive or not") {
-  std::vector<ProbePoint> now;
+  std::vector<resolve::ProbePoint> now;
   now.push_back(point("f", 0x20, 0x2020));
   const auto drifts = compare({recorded("f", 0x10, 0x1010)}, std::move(now));
   REQUIRE(drifts.size() == 1);
-  CHECK(drifts[0].change == Change::function_moved);
+  CHECK(drifts[0].change == output::Change::function_moved);
   CHECK(drifts[0].recorded == "0x1010");
   CHECK(drifts[0].found == "0x2020");
 }
 
 TEST_CASE("an entry that lies elsewhere in its archive takes its functions along") {
-  std::vector<ProbePoint> now;
+  std::vector<resolve::ProbePoint> now;
   now.push_back(point("f", 0x10, 0x5010));
   const auto drifts = compare({recorded("f", 0x10, 0x1010)}, std::move(now));
   REQUIRE(drifts.size() == 1);
-  CHECK(drifts[0].change == Change::archive_moved);
+  CHECK(drifts[0].change == output::Change::archive_moved);
 }
 
 TEST_CASE("missing symbols are gone, additional ones are new") {
-  std::vector<ProbePoint> now;
+  std::vector<resolve::ProbePoint> now;
   now.push_back(point("g", 0x10, 0x10));
   const auto drifts = compare({recorded("f", 0x10, 0x10)}, std::move(now));
   REQUIRE(drifts.size() == 2);
-  CHECK(drifts[0].change == Change::gone);
+  CHECK(drifts[0].change == output::Change::gone);
   CHECK(drifts[0].symbol == "f");
   CHECK_FALSE(drifts[0].found);
-  CHECK(drifts[1].change == Change::added);
+  CHECK(drifts[1].change == output::Change::added);
   CHECK(drifts[1].symbol == "g");
   CHECK_FALSE(drifts[1].recorded);
 }
 
 TEST_CASE("another name of a recorded function is not new, a name of another function is") {
-  const auto binary = std::make_shared<const ProbedBinary>();
-  std::vector<ProbePoint> now;
+  const auto binary = std::make_shared<const resolve::ProbedBinary>();
+  std::vector<resolve::ProbePoint> now;
   for (auto [name, offset] : {std::pair("added", 0x10), {"f", 0x10}, {"g", 0x20}}) {
     now.push_back(point(name, static_cast<std::uint64_t>(offset), 0x10));
     now.back().binary = binary;
@@ -95,19 +97,19 @@ TEST_CASE("matches are paired by name and version") {
   then.version = "V1";
   auto now = point("f", 0x10, 0x10);
   now.version = "V2";
-  std::vector<ProbePoint> points;
+  std::vector<resolve::ProbePoint> points;
   points.push_back(std::move(now));
   CHECK(compare({then}, std::move(points)).size() == 2);
 }
 
 TEST_CASE("several locations with one name are paired in order") {
-  std::vector<ProbePoint> now;
+  std::vector<resolve::ProbePoint> now;
   now.push_back(point("f", 0x10, 0x10));
   now.push_back(point("f", 0x30, 0x30));
   const auto drifts =
       compare({recorded("f", 0x10, 0x10), recorded("f", 0x20, 0x20)}, std::move(now));
   REQUIRE(drifts.size() == 1);
-  CHECK(drifts[0].change == Change::function_moved);
+  CHECK(drifts[0].change == output::Change::function_moved);
   CHECK(drifts[0].recorded == "0x20");
   CHECK(drifts[0].found == "0x30");
 }
@@ -143,28 +145,28 @@ TEST_CASE("the match of a compressed library has neither file nor offset") {
 }
 
 TEST_CASE("matches of a compressed library are compared by their location in it") {
-  RecordedMatch then = recorded("f", 0x10, 0);
+  output::RecordedMatch then = recorded("f", 0x10, 0);
   then.offset.reset();
-  std::vector<ProbePoint> now(1);
+  std::vector<resolve::ProbePoint> now(1);
   now[0] = point("f", 0x10, 0);
   now[0].offset.reset();
   CHECK(compare_matches(std::vector{then}, now, "x.so", Pairing::in_one_file).empty());
   now[0].image_offset = {0x20};
   const auto moved = compare_matches(std::vector{then}, now, "x.so", Pairing::in_one_file);
   REQUIRE(moved.size() == 1);
-  CHECK(moved[0].change == Change::function_moved);
+  CHECK(moved[0].change == output::Change::function_moved);
   CHECK(moved[0].recorded == "0x10");
   CHECK(moved[0].found == "0x20");
 }
 
 TEST_CASE("a library that is no longer compressed has moved, even to an offset of the same value") {
-  RecordedMatch then = recorded("f", 0x10, 0);
+  output::RecordedMatch then = recorded("f", 0x10, 0);
   then.offset.reset();
-  std::vector<ProbePoint> now(1);
+  std::vector<resolve::ProbePoint> now(1);
   now[0] = point("f", 0x10, 0x10);
   const auto moved = compare_matches(std::vector{then}, now, "x.so", Pairing::in_one_file);
   REQUIRE(moved.size() == 1);
-  CHECK(moved[0].change == Change::archive_moved);
+  CHECK(moved[0].change == output::Change::archive_moved);
 }
 
 TEST_CASE("invalid records are rejected") {
@@ -186,3 +188,5 @@ TEST_CASE("a record that is nested too deeply for the parser is rejected") {
   REQUIRE_FALSE(match);
   CHECK(match.error().message == "record of too many values, or nested too deeply");
 }
+
+} // namespace uprobectl::verify
