@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Checks the direction of #include lines against src/modules.toml, and the table that docs/ARCHITECTURE.md
-shows of it. Prints TAP, one case per module and a few about itself.
+"""Checks the direction of #include lines and the namespaces of sources against src/modules.toml, and the table
+that docs/ARCHITECTURE.md shows of it. Prints TAP, two cases per module and a few about itself.
 
     layers.py [SOURCE_ROOT]     check
     layers.py --write [ROOT]    put the table into docs/ARCHITECTURE.md
@@ -22,6 +22,9 @@ from tap import Tap
 LIBRARY_HEADERS = {"llvm": "llvm", "bpf": "bpf", "CLI": "CLI", "lzma.h": "lzma", "zlib.h": "zlib", "ncurses.h": "ncurses"}
 TABLE = re.compile(r"\| module \| holds \| may use \|\n(?:\|.*\n)+")
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
+# A namespace of the project that begins at the start of a line, and what is in it if these are only declarations of types.
+NAMESPACE = re.compile(r"^namespace uprobectl(?:::(\w+))?[\w:]* \{\n((?:(?:class|struct|enum class) [\w: ]+;.*\n|//.*\n)+\})?",
+                       re.MULTILINE)
 SOURCES = {".cpp", ".hpp", ".c", ".h"}
 
 
@@ -32,6 +35,7 @@ class Module:
     uses: list[str]
     libraries: list[str]
     is_public: bool
+    is_vocabulary: bool
 
 
 class Modules(dict):
@@ -39,13 +43,17 @@ class Modules(dict):
 
     @classmethod
     def read(cls, file: Path) -> "Modules":
-        return cls((name, Module(name, entry["holds"], entry["uses"], entry["libraries"], entry.get("public", False)))
+        return cls((name, Module(name, entry["holds"], entry["uses"], entry["libraries"], entry.get("public", False),
+                                 entry.get("vocabulary", False)))
                    for name, entry in tomllib.loads(file.read_text()).items())
 
     def allowed(self, name: str) -> set[str]:
         names = list(self)
         uses = self[name].uses
         return set(names[: names.index(name)] if uses == ["*"] else uses) | {name}
+
+    def namespace(self, name: str) -> str:
+        return "uprobectl" if self[name].is_vocabulary else f"uprobectl::{name}"
 
     def table(self) -> str:
         rows = ["| module | holds | may use |", "|---|---|---|"]
@@ -101,6 +109,22 @@ def violations(modules: Modules, root: Path, name: str):
                 yield f"{file.relative_to(root)}:{line}: {match[2]}: {why}"
 
 
+def namespace_violations(modules: Modules, root: Path, name: str):
+    own = None if modules[name].is_vocabulary else name
+    for file, _ in files_of(root, name):
+        if file.suffix not in {".cpp", ".hpp"}:  # C headers that BPF programs include, too
+            continue
+        text = file.read_text()
+        for match in NAMESPACE.finditer(text):
+            opened, forward_declarations = match.groups()
+            if own is None and opened not in modules or opened == own:
+                continue
+            if forward_declarations and (opened is None or opened in modules):
+                continue
+            line = text.count("\n", 0, match.start()) + 1
+            yield f"{file.relative_to(root)}:{line}: declarations of {name} are in {modules.namespace(name)}"
+
+
 def unknown_folders(modules: Modules, root: Path):
     for folder in (root / "src").iterdir():
         if folder.is_dir() and folder.name not in modules:
@@ -132,14 +156,29 @@ SOUND_TREE = {
     "include/uprobectl/elf.hpp": '#include "uprobectl/path.hpp"\n#include <vector>\n',
 }
 
+BROKEN_NAMESPACES = {
+    "include/uprobectl/elf.hpp": "namespace uprobectl {\n\nclass Image;\n\n}\n",
+    "src/elf/a.cpp": "namespace uprobectl {\nint count();\n}\n",
+    "src/elf/b.cpp": "namespace uprobectl::detail {\n\nclass Image;\n\n}\n",
+    "src/symbols/a.cpp": "namespace uprobectl::elf {\nclass Image;\nint count();\n}\n",
+    "src/elf/c.hpp": "namespace uprobectl::nowhere {\nclass Run;\n}\n",
+    "src/util/a.hpp": "namespace uprobectl::util {\nint count();\n}\n",
+}
+SOUND_NAMESPACES = {
+    "include/uprobectl/elf.hpp": "namespace uprobectl {\nclass Bytes;\n}\n\nnamespace uprobectl::elf {\nint count();\n}\n",
+    "src/elf/a.cpp": "namespace uprobectl::elf::detail {\nint count();\n}\n",
+    "src/symbols/a.hpp": "namespace uprobectl::elf {\nclass Image; // an ELF file\nstruct Section;\n}\n",
+    "src/util/a.hpp": "namespace uprobectl {\nint count();\n}\n\nnamespace uprobectl::detail {\nint count();\n}\n",
+}
 
-def violations_in(modules: Modules, tree: dict[str, str]) -> list[str]:
+
+def violations_in(modules: Modules, tree: dict[str, str], rule=violations) -> list[str]:
     with tempfile.TemporaryDirectory() as folder:
         for name, text in tree.items():
             file = Path(folder, name)
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(text)
-        return [v for name in modules for v in violations(modules, Path(folder), name)]
+        return [v for name in modules for v in rule(modules, Path(folder), name)]
 
 
 def check(root: Path, modules: Modules):
@@ -152,9 +191,17 @@ def check(root: Path, modules: Modules):
     tap.check("every fault of a broken tree is found",
               [f"not found: {name}" for name in BROKEN_TREE if name not in found])
     tap.check("a sound tree has none", violations_in(modules, SOUND_TREE))
+    found = " ".join(violations_in(modules, BROKEN_NAMESPACES, namespace_violations))
+    tap.check("every wrong namespace of a broken tree is found",
+              [f"not found: {name}" for name in BROKEN_NAMESPACES if name not in found])
+    tap.check("a tree with the right namespaces has none", violations_in(modules, SOUND_NAMESPACES, namespace_violations))
+    tap.check("modules of the vocabulary use only each other",
+              [f"{name} uses {used}" for name in names if modules[name].is_vocabulary for used in modules[name].uses
+               if used != "*" and not modules[used].is_vocabulary])
     tap.check("every folder and public header belongs to a module", list(unknown_folders(modules, root)))
     for name in names:
         tap.check(f"{name} includes only what it may use", list(violations(modules, root, name)))
+        tap.check(f"{name} declares in {modules.namespace(name)}", list(namespace_violations(modules, root, name)))
     tap.check("docs/ARCHITECTURE.md shows this list",
               [] if modules.table() in (root / "docs/ARCHITECTURE.md").read_text()
               else ["another table; run: python3 tests/lint/layers.py --write"])
