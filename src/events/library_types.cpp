@@ -20,7 +20,7 @@ constexpr int max_nesting = 12;  // of members and base classes; std::tuple has 
 constexpr std::uint64_t word_bytes = 8;
 
 bool is_structure(const Type& type) {
-  return type.kind() == values::TypeKind::structure || type.kind() == values::TypeKind::variants;
+  return type.kind() == dwarf::TypeKind::structure || type.kind() == dwarf::TypeKind::variants;
 }
 
 // Finds a member anywhere inside the type, the outer ones first.
@@ -50,7 +50,7 @@ std::optional<FoundMember> find_named(const Type& type, std::string_view name) {
 }
 
 bool is_pointer(const Type& type) {
-  return type.kind() == values::TypeKind::pointer && type.target() != nullptr;
+  return type.kind() == dwarf::TypeKind::pointer && type.target() != nullptr;
 }
 
 std::optional<FoundMember> find_pointer(const Type& type, std::string_view name) {
@@ -95,7 +95,7 @@ const Type* first_type_argument(const Type& type) {
 }
 
 bool is_character(const Type* type) {
-  return type != nullptr && type->kind() == values::TypeKind::character && type->size() == 1;
+  return type != nullptr && type->kind() == dwarf::TypeKind::character && type->size() == 1;
 }
 
 // The names that the members of a type have in one library.
@@ -389,17 +389,17 @@ std::optional<reading_form> find_string_form(const Type& type) {
   // Has one layout, whose definition need not be searched.
   const auto by_namespace = string_form_by_namespace(type.plain_name());
   if (type.is_declared() && by_namespace == READ_LIBSTDCXX_STRING) return by_namespace;
-  if (type.kind() != values::TypeKind::structure)
+  if (type.kind() != dwarf::TypeKind::structure)
     return type.is_declared() ? by_namespace : std::nullopt;
   if (!is_character(first_type_argument(type))) return std::nullopt;
   if (const auto by_members = string_form_by_members(type)) return by_members;
   // clang leaves the class of this member declared, too.
   const auto hidden = find_named(type, "_M_dataplus");
-  return hidden && hidden->type->kind() == values::TypeKind::unknown ? by_namespace : std::nullopt;
+  return hidden && hidden->type->kind() == dwarf::TypeKind::unknown ? by_namespace : std::nullopt;
 }
 
 std::optional<LibraryType> find_library_type(const Type& type) {
-  if (type.kind() != values::TypeKind::structure) return std::nullopt;
+  if (type.kind() != dwarf::TypeKind::structure) return std::nullopt;
   const std::string name = standard_name(type);
   constexpr std::array<MemberNames, 3> vector = {{{.pointer = "_M_start", .length = "_M_finish"},
                                                   {.pointer = "__begin_", .length = "__end_"},

@@ -44,10 +44,10 @@ namespace {
 
 // Whether the type has floating-point numbers only, which calling conventions pass apart.
 bool is_floating_point(const Type& type, int depth) {
-  if (type.kind() == values::TypeKind::floating) return true;
+  if (type.kind() == TypeKind::floating) return true;
   if (depth == max_typed_depth) return false;
-  if (type.kind() == values::TypeKind::array) return is_floating_point(*type.target(), depth + 1);
-  return type.kind() == values::TypeKind::structure && !type.members().empty() &&
+  if (type.kind() == TypeKind::array) return is_floating_point(*type.target(), depth + 1);
+  return type.kind() == TypeKind::structure && !type.members().empty() &&
          std::ranges::all_of(type.members(), [&](const dwarf::Member& each) {
            return is_floating_point(*each.type, depth + 1);
          });
@@ -216,7 +216,7 @@ private:
     if (!where_.phases.exit)
       return fail(path_error(path, ErrorKind::usage, "the return is not probed")
                       .hint("add --latency, or --entry --return"));
-    if (function.result->kind() == values::TypeKind::none)
+    if (function.result->kind() == TypeKind::none)
       return fail(path_error(path, ErrorKind::not_found,
                              function.has_unknown_result ? "the location of the result is not known"
                                                          : "the function returns nothing"));
@@ -250,7 +250,7 @@ private:
   Result<void> take(const ValuePath& path, LocatedValue& value, const ValuePath::Step& step) const {
     if (value.bits) return fail(path_error(path, ErrorKind::usage, "a bit-field has no members"));
     const bool is_rust_reference =
-        value.type->kind() == values::TypeKind::reference && value.type->name().starts_with('&');
+        value.type->kind() == TypeKind::reference && value.type->name().starts_with('&');
     if (auto object = skip_reference(path, value); !object) return object;
     switch (step.kind) {
     case ValuePath::Step::Kind::member:
@@ -272,8 +272,7 @@ private:
   }
 
   Result<void> skip_reference(const ValuePath& path, LocatedValue& value) const {
-    if (value.type->kind() != values::TypeKind::reference || value.type->target() == nullptr)
-      return {};
+    if (value.type->kind() != TypeKind::reference || value.type->target() == nullptr) return {};
     return move_to(path, value, readings_.dereference(value, *value.type->target()));
   }
 
@@ -287,10 +286,10 @@ private:
         value = part_of(value, *library->type, library->offset);
     }
     if (auto left_out = left_out_error(path, *value.type)) return fail(std::move(*left_out));
-    if (value.type->kind() != values::TypeKind::pointer)
+    if (value.type->kind() != TypeKind::pointer)
       return fail(path_error(path, ErrorKind::usage,
                              fmt::format("{} is not a pointer", value.type->name())));
-    if (value.type->target() == nullptr || value.type->target()->kind() == values::TypeKind::none)
+    if (value.type->target() == nullptr || value.type->target()->kind() == TypeKind::none)
       return fail(path_error(path, ErrorKind::usage,
                              fmt::format("what {} points to has no type", value.type->name())));
     return move_to(path, value, readings_.dereference(value, *value.type->target()));
@@ -306,7 +305,7 @@ private:
 
   Result<void> take_member(const ValuePath& path, LocatedValue& at, const std::string& name) const {
     // As debuggers do: "." works for pointers.
-    if (at.type->kind() == values::TypeKind::pointer)
+    if (at.type->kind() == TypeKind::pointer)
       if (auto object = follow_pointer(path, at); !object) return object;
     const auto found = move_to_member(path, at, name);
     if (!found) return fail(found.error());
@@ -338,12 +337,12 @@ private:
       if (!first || !add_load(*first, static_cast<std::int64_t>(descriptor->data), word_size))
         return fail(path_error(path, ErrorKind::unsupported, location_too_complex));
       value = {.type = value.type, .phase = value.phase, .address = first};
-    } else if (value.type->kind() == values::TypeKind::array) {
+    } else if (value.type->kind() == TypeKind::array) {
       element = value.type->row();
       if (const auto count = value.type->row_count(); count > 0 && index >= count)
         return fail(path_error(path, ErrorKind::usage,
                                fmt::format("{} has {} elements", value.type->name(), count)));
-    } else if (value.type->kind() == values::TypeKind::pointer) {
+    } else if (value.type->kind() == TypeKind::pointer) {
       element = value.type->target();
       if (auto moved = follow_pointer(path, value); !moved) return moved;
     }
@@ -390,7 +389,7 @@ std::optional<ComparedValue> find_text(const ReadingBuilder& readings, const Loc
   };
   if (const auto form = find_string_form(type))
     return take(readings.address(value), *form, "the string is not in memory");
-  if (type.kind() == values::TypeKind::array && type.target() != nullptr &&
+  if (type.kind() == TypeKind::array && type.target() != nullptr &&
       is_character_type(*type.target()) && type.dimensions() <= 1 && type.descriptor() == nullptr) {
     const bool has_length = !value.address && value.location->length;
     if (has_length) made.length = readings.length(value);
@@ -420,7 +419,7 @@ Error unsupported(std::string_view what) { return {ErrorKind::unsupported, std::
 // The first bytes of a value, or of what a pointer points to.
 Result<ComparedValue> find_bytes(const ReadingBuilder& readings, const LocatedValue& value) {
   ComparedValue made{.type = {.use = values::ValueUse::bytes, .name = value.type->name()}};
-  const bool is_pointer = value.type->kind() == values::TypeKind::pointer;
+  const bool is_pointer = value.type->kind() == TypeKind::pointer;
   const auto address = is_pointer ? readings.number(value, word_size) : readings.address(value);
   if (!address)
     return fail(unsupported(is_pointer ? location_too_complex : "the bytes are not in memory"));
@@ -443,7 +442,7 @@ Result<ComparedValue> find_number(const ReadingBuilder& readings, LocatedValue v
   if (type.is_byte_swapped())
     return fail(ErrorKind::usage, "a number whose bytes are in the other order cannot be used in "
                                   "the kernel");
-  const bool is_floating = type.kind() == values::TypeKind::floating;
+  const bool is_floating = type.kind() == TypeKind::floating;
   if (is_floating && type.size() != sizeof(float) && type.size() != sizeof(double))
     return fail(ErrorKind::unsupported,
                 fmt::format("{} has {} bytes: only floating-point numbers of 4 and 8 are compared",

@@ -17,7 +17,7 @@ Result<std::string> find_program_file(const std::string& command);
 // it needs was not found. Searches as ld.so(8) says: DT_RPATH, LD_LIBRARY_PATH,
 // DT_RUNPATH, ld.so.cache, the folders of the system; without glibc-hwcaps, $LIB and $PLATFORM.
 Result<std::optional<std::string>> find_needed_library(const std::string& program,
-                                                       std::string_view name);
+                                                       std::string_view wanted);
 
 // Returns all libraries that the program needs, in the order in which the loader maps them, without
 // those that were not found. Fails and searches as find_needed_library() does.

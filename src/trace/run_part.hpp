@@ -73,6 +73,7 @@ public:
 
   // Calls the function of each part: each(&RunPart::update, now).
   template <typename Function, typename... Arguments>
+  // NOLINTNEXTLINE(cppcoreguidelines-missing-std-forward): each part gets the same arguments
   void each(Function function, Arguments&&... arguments) const {
     for (const auto& part : parts_) std::invoke(function, *part, arguments...);
   }

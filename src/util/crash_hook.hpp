@@ -8,8 +8,8 @@ namespace uprobectl {
 // signal has the effect that it had before. Call it once, before other handlers are installed.
 void handle_crashes();
 
-// `hook` may only do what is async-signal-safe, and is called in any thread, once; null: nothing.
-void set_crash_hook(void (*hook)());
+// `wanted` may only do what is async-signal-safe, and is called in any thread, once; null: nothing.
+void set_crash_hook(void (*wanted)());
 // For handlers that end the process themselves. Async-signal-safe.
 void run_crash_hook();
 

@@ -42,7 +42,7 @@ IN_DEB = ["usr/share/man/man1/uprobectl.1.gz", "usr/share/zsh/vendor-completions
           "usr/share/lintian/overrides/uprobectl", "usr/share/doc/uprobectl/copyright",
           "usr/share/doc/uprobectl/changelog.gz", "usr/share/doc/uprobectl/changelog.Debian.gz"]
 # Bytes of the stripped program; docs/design/performance.md says what keeps it small.
-MAX_PROGRAM = {"x86_64": 15_000_000, "aarch64": 15_000_000}
+MAX_PROGRAM = {"x86_64": 15_000_000, "aarch64": 16_000_000}
 # What meson.build links, and where Debian has it. All else in the program belongs to the compiler or libc.
 LIBRARIES = {"LLVM": "llvm-19-dev", "libbpf": "libbpf-dev", "libelf": "libelf-dev", "zlib": "zlib1g-dev",
              "Zstandard": "libzstd-dev", "liblzma": "liblzma-dev", "fmt": "libfmt-dev", "CLI11": "libcli11-dev",

@@ -129,7 +129,9 @@ Ended end_of(std::uint64_t sent, Reader how, std::optional<std::uint64_t> max_ev
         if (how == Reader::goes_away) read_end.reset();
       }
     });
-    loop.finish(interrupted ? 30s : 300ms);
+    // A reader that goes on reading is waited for, however busy the machine is.
+    const bool goes_on = how == Reader::reads || how == Reader::reads_slowly;
+    loop.finish(interrupted || goes_on ? 30s : 300ms);
     ended.events = loop.totals().events;
     ended.lost = loop.totals().lost();
     for (const Loss& loss : loop.totals().losses) ended.reasons.push_back(loss.reason);
