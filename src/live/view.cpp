@@ -93,9 +93,11 @@ void View::note_recording_end() {
   model_.end(now_ns());
 }
 
-// Messages would tear the screen.
+// Messages would tear the screen. The terminal is opened by the flush() after the record
+// `attached`; what is said between the two is shown there, too.
 void View::keep(Message message) {
-  if (!terminal_) return print(message);
+  const bool opens_terminal = is_attached_ && !is_closed_ && !is_in_background();
+  if (!terminal_ && !opens_terminal) return print(message);
   using Kind = output::MessageRecord::Kind;
   const bool is_hidden = (message.kind == Kind::detail && !messages_.is_verbose()) ||
                          (request_.messages.level == output::OutputOptions::Level::quiet &&
@@ -107,7 +109,7 @@ void View::keep(Message message) {
     kept_.push_back(std::move(message));
   else
     ++omitted_messages_;
-  if (has_stopped_) show(); // flush() may not be called for long
+  if (has_stopped_ && terminal_) show(); // flush() may not be called for long
 }
 
 void View::print(const Message& message) {
@@ -237,6 +239,7 @@ Result<void> View::flush() {
     if (!opened) {
       is_closed_ = true;
       messages_.warn("--live: " + opened.error().message);
+      print_kept();
       return {};
     }
     terminal_ = std::move(*opened);
@@ -288,7 +291,7 @@ void View::close() {
   is_closed_ = true;
   if (!terminal_) {
     if (command_) print_command_lines();
-    return;
+    return print_kept();
   }
   model_.advance(has_ended_ ? 0 : now_ns());
   has_ended_ = true;
@@ -298,9 +301,14 @@ void View::close() {
   if (command_) print_command_lines();
   static_cast<void>(
       write_all(STDOUT_FILENO, as_bytes(text_of(model_, state_, last, false)), write_timeout));
+  print_kept();
+}
+
+void View::print_kept() {
   for (const Message& each : kept_) print(each);
   kept_.clear();
-  if (omitted_messages_ > 0) messages_.warn(fmt::format("and {} more messages", omitted_messages_));
+  if (const std::size_t omitted = std::exchange(omitted_messages_, 0); omitted > 0)
+    messages_.warn(fmt::format("and {} more messages", omitted));
 }
 
 } // namespace uprobectl::live

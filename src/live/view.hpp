@@ -92,6 +92,7 @@ private:
   void suspend();
   bool is_in_background() const;
   void print_command_lines();
+  void print_kept();
   void close();
   const Model& shown() const { return frozen_ ? *frozen_ : model_; }
   RunStatus status() const;
@@ -119,7 +120,7 @@ private:
   Size size_;
   std::string last_message_;
   bool is_warning_ = false;
-  std::vector<Message> kept_; // while there is a terminal
+  std::vector<Message> kept_; // until the view is over
   std::uint64_t omitted_messages_ = 0;
 };
 

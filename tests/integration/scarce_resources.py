@@ -139,10 +139,10 @@ def check_processes(tap, uprobectl, fixtures):
 
 
 def check_data(tap, uprobectl, fixtures):
-    """With less than 6 MiB the kernel cannot even map what the program begins with."""
+    """With less than 5 MiB the kernel cannot even map what the program begins with."""
     for name, words in commands(fixtures).items():
         found = []
-        for size in (7, 8, 10, 16, 32):
+        for size in (5, 6, 8, 16, 32):
             found += problems_of([uprobectl, *words], f"{size} MiB of data",
                                  (resource.RLIMIT_DATA, (size * MIB, size * MIB)), user=NOBODY)
         tap.check(f"{name}: little data", found)
