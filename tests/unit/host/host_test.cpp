@@ -155,7 +155,7 @@ TEST_CASE("files that the command line does not name are refused") {
   REQUIRE(files.add_data(7, "content"));
   files.end_file(7);
   CHECK_FALSE(files.finish());
-  CHECK(output::read_file(inside) == "content");
+  CHECK(read_file(inside) == "content");
   CHECK(result_of(FileOperation::read, "in") == 0);
   std::string sent;
   while (files.append_content(sent)) {
@@ -185,19 +185,19 @@ TEST_CASE("an updated file is replaced when the run has ended, or not at all") {
     CHECK(open(files, 2) == EBUSY); // each has a copy in memory
     REQUIRE(files.add_data(1, "{\"type\":\"match\"}\n"));
     CHECK_FALSE(files.finish()); // without its end
-    CHECK(output::read_file(path) == "old");
+    CHECK(read_file(path) == "old");
     files.end_file(1);
     files.drop_updates();
     CHECK_FALSE(files.finish());
-    CHECK(output::read_file(path) == "old");
+    CHECK(read_file(path) == "old");
   }
   HostFiles files(paths, inputs, records, {}, "s", true);
   REQUIRE(open(files, 1) == 0);
   REQUIRE(files.add_data(1, "{\"type\":\"match\"}\n"));
   files.end_file(1);
-  CHECK(output::read_file(path) == "old");
+  CHECK(read_file(path) == "old");
   CHECK_FALSE(files.finish());
-  CHECK(output::read_file(path) == "{\"type\":\"match\",\"device\":\"s\"}\n");
+  CHECK(read_file(path) == "{\"type\":\"match\",\"device\":\"s\"}\n");
 }
 
 TEST_CASE("output that is kept in memory is bounded") {
