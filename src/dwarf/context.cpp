@@ -14,17 +14,34 @@
 #include <filesystem>
 #include <fmt/format.h>
 #include <llvm/DebugInfo/DWARF/DWARFTypeUnit.h>
+#include <llvm/Object/Error.h>
 
 // LLVM opens split units with handlers of its own, which write to stderr. The linker replaces them
 // by these (--wrap, src/meson.build): read_split_unit() says which file is damaged.
-extern "C" {
 void drop_llvm_error(llvm::Error error) asm(
     "__wrap__ZN4llvm9WithColor19defaultErrorHandlerENS_5ErrorE");
 void drop_llvm_warning(llvm::Error warning) asm(
     "__wrap__ZN4llvm9WithColor21defaultWarningHandlerENS_5ErrorE");
 void drop_llvm_error(llvm::Error error) { llvm::consumeError(std::move(error)); }
 void drop_llvm_warning(llvm::Error warning) { llvm::consumeError(std::move(warning)); }
+
+// is_safe_split_file() has found an ELF file before LLVM opens it, but the file can be replaced
+// between the two. The functions of the other formats have further parameters.
+using ObjectFileOrError = llvm::Expected<std::unique_ptr<llvm::object::ObjectFile>>;
+ObjectFileOrError refuse_object_file(llvm::MemoryBufferRef file) asm(
+    "__wrap__ZN4llvm6object10ObjectFile20createCOFFObjectFileENS_15MemoryBufferRefE");
+ObjectFileOrError refuse_object_file(llvm::MemoryBufferRef /*file*/) {
+  return llvm::errorCodeToError(llvm::object::object_error::invalid_file_type);
 }
+[[gnu::alias("__wrap__ZN4llvm6object10ObjectFile20createCOFFObjectFileENS_15MemoryBufferRefE")]]
+ObjectFileOrError refuse_wasm_file(llvm::MemoryBufferRef file) asm(
+    "__wrap__ZN4llvm6object10ObjectFile20createWasmObjectFileENS_15MemoryBufferRefE");
+[[gnu::alias("__wrap__ZN4llvm6object10ObjectFile20createCOFFObjectFileENS_15MemoryBufferRefE")]]
+ObjectFileOrError refuse_macho_file(llvm::MemoryBufferRef file) asm(
+    "__wrap__ZN4llvm6object10ObjectFile21createMachOObjectFileENS_15MemoryBufferRefEjjm");
+[[gnu::alias("__wrap__ZN4llvm6object10ObjectFile20createCOFFObjectFileENS_15MemoryBufferRefE")]]
+ObjectFileOrError refuse_xcoff_file(llvm::MemoryBufferRef file) asm(
+    "__wrap__ZN4llvm6object10ObjectFile21createXCOFFObjectFileENS_15MemoryBufferRefEj");
 
 namespace uprobectl::dwarf {
 
