@@ -262,7 +262,7 @@ refuses_wrong_results() {
 # Programs of bcc and others, at a function of the workload instead of those that they are for.
 reads_public_programs() {
   objects=${UPROBECTL_CORPUS:-/nonexistent}/bpf/objects.tar.xz
-  [ -e "$objects" ] || skip 'the corpus is not there'
+  [ -e "$objects" ] || skip 'UPROBECTL_CORPUS is not set'
   tar -xJf "$objects" || fail 'the objects cannot be unpacked'
   # struct event of a ring buffer "rb": only in the debug information.
   attach_public 2 tut_cuda_events.o --program-name cuda_malloc_enter
