@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "output/exports.hpp"
 
+#include "output/output.hpp"
 #include "uprobectl/path.hpp"
 #include "util/clock.hpp"
 #include "util/protobuf_reader.hpp"
@@ -124,31 +125,32 @@ std::string valid_utf8(std::string_view text, std::size_t max_bytes) {
 }
 
 Result<std::unique_ptr<Exports>> Exports::open(std::span<const ExportRequest> requests,
-                                               Workstation& workstation) {
+                                               Output& output) {
   if (auto checked = check_different_files(requests); !checked)
     return fail(std::move(checked).error());
-  auto exports = std::make_unique<Exports>();
+  auto exports = std::make_unique<Exports>(output);
   for (const ExportRequest& request : requests)
     for (const FormatName& each : format_names) {
       if (each.format != request.format) continue;
-      auto opened = each.open(request.path, workstation);
+      auto opened = each.open(request.path, output.workstation());
       if (!opened) return fail(std::move(opened).error());
       exports->exports_.push_back(std::move(*opened));
-      exports->need_stacks_ |= has_only_stacks(request.format);
     }
+  if (!exports->empty()) output.add_recorder(*exports);
   return exports;
 }
 
+Exports::~Exports() { output_.remove_recorder(*this); }
+
 void Exports::begin(ExportedRun run) {
   run_ = std::move(run);
+  is_running_ = true;
   for (const auto& each : exports_) each->begin(run_);
 }
 
 void Exports::write(const Record& record) {
-  if (const auto* const event = record.find<events::Event>()) {
-    if (event->sample != nullptr) write(*event->sample);
-    if (run_.sends_calls) return;
-  } else if (const auto* const sample = record.find<StackSample>()) {
+  if (!is_running_ || (run_.sends_calls && record.find<events::Event>() != nullptr)) return;
+  if (const auto* const sample = record.find<StackSample>()) {
     hits_ += sample->hits;
     if (run_.value_unit && !sample->value) unweighed_ += sample->hits;
   }
@@ -180,11 +182,13 @@ std::uint64_t Exports::add_trace(Bytes trace) {
 }
 
 Result<void> Exports::flush() {
-  for (const auto& each : exports_) static_cast<void>(each->flush());
+  if (is_running_)
+    for (const auto& each : exports_) static_cast<void>(each->flush());
   return {};
 }
 
 std::vector<Error> Exports::finish(ExportedEnd end) {
+  is_running_ = false;
   std::vector<Error> errors;
   if (unweighed_ > 0) end.summary += fmt::format(", {} without {}", unweighed_, *run_.value_unit);
   for (const auto& each : exports_)

@@ -14,6 +14,8 @@
 
 namespace uprobectl::output {
 
+class Output;
+
 enum class ExportFormat { perfetto, chrome, pprof, folded, flame_graph, page };
 // Returns the format of a file by the end of its name: ".pftrace", ".trace.json", ".pb.gz",
 // ".folded", ".svg", ".html". nullopt for all other names.
@@ -77,20 +79,21 @@ public:
   virtual Result<void> finish(const ExportedEnd& end) = 0;
 };
 
-// All exports of a run.
+// All exports of a run: a recorder of its output, unless there are none.
 class Exports final : public Recorder, public events::CallVisitor {
 public:
   // Opens the files, or checks that they can be written, so that a bad path fails before anything
-  // is attached.
+  // is attached. Borrows the output.
   static Result<std::unique_ptr<Exports>> open(std::span<const ExportRequest> requests,
-                                               Workstation& workstation);
+                                               Output& output);
+  explicit Exports(Output& output) : output_(output) {}
+  ~Exports() override;
 
   bool empty() const { return exports_.empty(); }
-  bool need_stacks() const { return need_stacks_; } // see has_only_stacks()
 
-  // Call it before all of the following.
+  // Call it before all of the following. Records before it are ignored.
   void begin(ExportedRun run);
-  // An event may have its stack sample. Counts and histograms are those since the last call.
+  // Counts and histograms are those since the last call.
   void write(const Record& record) override;
   void opened(const events::OpenCall& call, const events::Event& entry) override;
   void closed(const events::OpenCall& call, events::CallEnd end, std::uint64_t end_ns,
@@ -105,9 +108,10 @@ public:
   std::vector<Error> finish(ExportedEnd end);
 
 private:
+  Output& output_;
   std::vector<std::unique_ptr<Export>> exports_;
   ExportedRun run_;
-  bool need_stacks_ = false;
+  bool is_running_ = false;     // from begin() to finish()
   std::uint64_t hits_ = 0;      // with stacks
   std::uint64_t unweighed_ = 0; // of them, without the value that stacks weigh
 };

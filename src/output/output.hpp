@@ -130,6 +130,7 @@ public:
   bool is_recorded() const { return !recorders_.empty(); }
   // Also gives everything that the run writes to the recorder, which it borrows.
   void add_recorder(Recorder& recorder) { recorders_.push_back(&recorder); }
+  void remove_recorder(const Recorder& recorder) { std::erase(recorders_, &recorder); }
   // Reports a failure of a recorder once.
   void flush_recorders();
   void note_recording_end() {

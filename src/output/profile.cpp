@@ -130,20 +130,22 @@ void Profile::take(const StackSample& sample) {
             {.hits = sample.hits, .measured = run_->value_unit ? sample.value : sample.latency_ns});
 }
 
-void Profile::add_aggregate(const resolve::ProbePoint& point, const SampleWeight& weight) {
+// `map`: of the records that were counted, if they belong to no point.
+void Profile::add_aggregate(const resolve::ProbePoint* point, std::string_view map,
+                            const SampleWeight& weight) {
   if (run_->sends_calls || run_->sends_stacks || run_->sends_events) return;
-  const PathFrame frame{.name = find_name(point), .point = &point};
+  const PathFrame frame{.name = point != nullptr ? find_name(*point) : map, .point = point};
   add_path({&frame, 1}, weight);
 }
 
 void Profile::take(const CountRecord& count) {
-  if (!run_->sends_latencies && count.stack == nullptr && count.point != nullptr)
-    add_aggregate(*count.point, {.hits = count.count});
+  if (!run_->sends_latencies && count.stack == nullptr)
+    add_aggregate(count.point, count.map, {.hits = count.count});
 }
 
 void Profile::take(const HistogramRecord& histogram) {
-  if (run_->sends_latencies && histogram.point != nullptr)
-    add_aggregate(*histogram.point,
+  if (run_->sends_latencies)
+    add_aggregate(histogram.point, histogram.map,
                   {.hits = histogram.histogram.count,
                    .measured = static_cast<std::uint64_t>(histogram.histogram.total)});
 }

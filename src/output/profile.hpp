@@ -61,7 +61,8 @@ private:
   void take(const CountRecord& count);
   void take(const HistogramRecord& histogram);
   const std::string& find_name(const resolve::ProbePoint& point);
-  void add_aggregate(const resolve::ProbePoint& point, const SampleWeight& weight);
+  void add_aggregate(const resolve::ProbePoint* point, std::string_view map,
+                     const SampleWeight& weight);
 
   ReplacedFile file_;
   const ExportedRun* run_ = nullptr;

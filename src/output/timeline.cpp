@@ -293,7 +293,9 @@ public:
     file_.end_piece();
   }
 
-  void take(const ClockRecord& read) { add_clocks(read.clocks); }
+  void take(const ClockRecord& read) {
+    if (!read.at_end) add_clocks(read.clocks); // finish() has those of the end
+  }
 
   void add_clocks(const ClockReading& clocks) {
     last_ns_ = std::max(last_ns_, clocks.monotonic_ns);

@@ -62,8 +62,7 @@ void GroupRows::add(Row row) {
 }
 
 void GroupRows::report(const events::GroupSpec& groups, const AggregateSpec& spec,
-                       const CountedTime& time, output::Output& output,
-                       output::Exports* exports) const {
+                       const CountedTime& time, output::Output& output) const {
   std::vector<const std::pair<const std::string, Row>*> order;
   for (const auto& row : rows_) order.push_back(&row);
   // Rows with equal counts are in the order of their values.
@@ -89,7 +88,6 @@ void GroupRows::report(const events::GroupSpec& groups, const AggregateSpec& spe
     set_time(record, spec, time);
     if (groups.measured || groups.measured_time) record.sums = row.sums;
     record.sums_latency = groups.measured_time.has_value();
-    if (exports != nullptr) exports->write(record);
     output.write(record);
   }
   output.flush_rows();

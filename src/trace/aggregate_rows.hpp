@@ -60,10 +60,9 @@ public:
   // how many hits were left out.
   void add(Row row);
   bool empty() const { return rows_.empty(); }
-  // Writes a record for each row, also to the exports if there are any: the highest count, or of
-  // open spans the largest sum, first.
+  // Writes a record for each row: the highest count, or of open spans the largest sum, first.
   void report(const events::GroupSpec& groups, const AggregateSpec& spec, const CountedTime& time,
-              output::Output& output, output::Exports* exports) const;
+              output::Output& output) const;
 
 private:
   std::size_t max_rows_ = default_max_rows;

@@ -30,10 +30,10 @@ void warn_without_stack(std::uint64_t hits, output::Output& output) {
 KernelAggregates::KernelAggregates(const AggregateSpec& spec, const events::CaptureSpec& capture,
                                    const resolve::TargetOptions& where, bool at_exits,
                                    const bpf::BuiltinProgram& program,
-                                   std::span<const Probe> probes, output::Exports& exports,
-                                   ProcessNameLookup find_name, output::Output& output)
-    : spec_(spec), capture_(capture), at_exits_(at_exits), program_(program), exports_(exports),
-      probes_(probes), since_ns_(to_monotonic_ns(Time::clock::now())), reported_(probes.size()),
+                                   std::span<const Probe> probes, ProcessNameLookup find_name,
+                                   output::Output& output)
+    : spec_(spec), capture_(capture), at_exits_(at_exits), program_(program), probes_(probes),
+      since_ns_(to_monotonic_ns(Time::clock::now())), reported_(probes.size()),
       processes_({.paths = where.debug_paths}, where.dex), find_name_(std::move(find_name)),
       output_(output) {
   processes_.keep_unmapped_files();
@@ -104,7 +104,6 @@ void KernelAggregates::report_histograms(const CountedTime& time) {
                        .histogram = events::subtract(now, before)});
     before = std::move(now);
   }
-  for (const output::HistogramRecord& record : records) exports_.write(record);
   write_histograms(std::move(records), spec_, time, output_);
 }
 
@@ -119,7 +118,6 @@ void KernelAggregates::report(Time now) {
       if (auto name = find_name_(static_cast<pid_t>(each.pid))) each.comm = std::move(*name);
     std::vector<CountRow> rows =
         capture_.count_by_process ? counts_by_process(counted) : counts_by_probe();
-    for (const CountRow& row : rows) exports_.write(row.record);
     write_counts(std::move(rows), spec_, time, output_);
   }
   if (spec_.histograms) report_histograms(time);
@@ -168,7 +166,6 @@ std::vector<KernelAggregates::CountedStack> KernelAggregates::take_new_stack_cou
   for (auto& [key, stack] : stacks) {
     const output::StackSample sample{
         .stack = &stack.stack, .completeness = stack.completeness, .hits = stack.count};
-    exports_.write(sample);
     output_.record(sample);
     result.push_back(std::move(stack));
   }

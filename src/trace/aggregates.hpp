@@ -29,7 +29,7 @@ public:
   KernelAggregates(const AggregateSpec& spec, const events::CaptureSpec& capture,
                    const resolve::TargetOptions& where, bool at_exits,
                    const bpf::BuiltinProgram& program, std::span<const Probe> probes,
-                   output::Exports& exports, ProcessNameLookup find_name, output::Output& output);
+                   ProcessNameLookup find_name, output::Output& output);
 
   // Reads the mappings of a process that sent a new stack.
   void add_process(pid_t pid) override { processes_.read_process(pid); }
@@ -60,7 +60,6 @@ private:
   const events::CaptureSpec& capture_;
   bool at_exits_;
   const bpf::BuiltinProgram& program_;
-  output::Exports& exports_; // also receive what is reported
   std::span<const Probe> probes_;
   std::uint64_t since_ns_;
   // The values at the last report, by probe number.

@@ -47,10 +47,9 @@ output::AttachedRecord make_attached_record(probe::Mechanism mechanism, std::siz
 }
 
 Result<std::unique_ptr<ProbeProgram>> make_program(const AttachRequest& request,
-                                                   BinaryCache& binaries, output::Exports& exports,
-                                                   output::Output& output) {
-  if (request.program) return make_user_source(request, exports, output);
-  return make_builtin_source(request, binaries, exports, output);
+                                                   BinaryCache& binaries, output::Output& output) {
+  if (request.program) return make_user_source(request, output);
+  return make_builtin_source(request, binaries, output);
 }
 
 probe::MechanismNeeds mechanism_needs(const AttachRequest& request, std::span<const pid_t> pids,
@@ -381,8 +380,7 @@ private:
                                   signals, output_);
     if (!attached) return fail(std::move(attached).error());
     Probes& probes = resolved_.probes;
-    const bool names_processes =
-        request_.capture.count_by_process || !exports_.empty() || output_.is_recorded();
+    const bool names_processes = request_.capture.count_by_process || output_.is_recorded();
     history_.emplace(filter_, names_processes, probes);
     // Survey now: processes may end before the run does.
     if (const auto known = processes.known_pids(); !known.empty()) {
@@ -573,7 +571,6 @@ private:
       });
       if (!exports_.empty()) graph->add(exports_);
     }
-    if (!exports_.empty()) loop.add_recorder(exports_);
     loop.explain_losses(loss_details());
     loop.report_every(request_.aggregates.interval);
     UnhitReporter unhit_reporter(probes, program_, processes, output_, start_);
@@ -738,9 +735,9 @@ Result<AttachOutcome> run_attach(const AttachRequest& requested, output::Output&
   auto exports = output::Exports::open(
       request.dry_run ? std::span<const output::ExportRequest>()
                       : std::span<const output::ExportRequest>(request.exports),
-      output.workstation());
+      output);
   if (!exports) return fail(std::move(exports).error());
-  auto program = make_program(request, binaries, **exports, output);
+  auto program = make_program(request, binaries, output);
   if (!program) return fail(std::move(program).error());
   if (request.processes.command.empty() || request.dry_run)
     return AttachRun(request, request.processes, **program, binaries, **exports, nullptr,

@@ -81,13 +81,11 @@ private:
 
 class BuiltinSource final : public ProbeProgram {
 public:
-  BuiltinSource(const AttachRequest& request, BinaryCache& binaries, output::Exports& exports,
-                output::Output& output)
+  BuiltinSource(const AttachRequest& request, BinaryCache& binaries, output::Output& output)
       : ProbeProgram({.name = "builtin",
                       .probe_requests = builtin_probe_requests(request),
                       .checks_exits = true}),
-        request_(request), binaries_(binaries), exports_(exports), output_(output),
-        loader_(request, output) {}
+        request_(request), binaries_(binaries), output_(output), loader_(request, output) {}
 
   Result<void> prepare(const bpf::KernelFeatures& features) override {
     const auto ids = bpf::find_id_namespace();
@@ -329,17 +327,17 @@ private:
     parts_.add<NamespaceIds>();
     std::unique_ptr<HitStacks> stacks;
     if (capture.stack != events::StackWalk::none) {
-      stacks = std::make_unique<HitStacks>(capture, request_.stacks, where, who, exports_, output_);
+      stacks = std::make_unique<HitStacks>(capture, request_.stacks, where, who, output_);
       if (request_.keep) stacks->hold_samples();
       if (!has_spans) parts_.add<RecordStacks>(plan_, capture, *stacks);
     }
     if (has_groups)
       parts_.add<GroupCounts>(
-          aggregates, capture, where, at_exits, *program_, probes_, exports_,
+          aggregates, capture, where, at_exits, *program_, probes_,
           [this](Bytes record) { return plan_.decode(record); }, output_);
     else if (!has_spans && (aggregates.counts || aggregates.histograms))
       parts_.add<KernelAggregates>(aggregates, capture, where, at_exits, *program_, probes_,
-                                   exports_, who.find_name, output_);
+                                   who.find_name, output_);
     if (stacks && aggregates.counts && !has_spans)
       parts_.add<StackCounts>(request_, probes_, *stacks, who.find_name, output_);
     if (capture.count_by_process || capture.count_stacks || !capture.groups.by.empty())
@@ -347,7 +345,7 @@ private:
     if (by_uretprobe()) parts_.add<CountedLoss>(*program_, loss_reasons::nested, LOST_NESTED);
     if (has_spans)
       parts_.add<SpanReport>(request_, *program_, plan_, probes_, stacks.get(), who.find_name,
-                             exports_, output_);
+                             output_);
     if (capture.pair_calls)
       parts_.add<CallTable>(*program_);
     else if (builds_in_calls_ || !capture.groups.by.empty() || has_spans)
@@ -423,7 +421,6 @@ private:
 
   const AttachRequest& request_;
   BinaryCache& binaries_;
-  output::Exports& exports_;
   output::Output& output_;
   bpf::KernelFeatures features_;
   bpf::RecordBuffer buffer_ = bpf::RecordBuffer::ring;
@@ -464,9 +461,8 @@ std::vector<ProbeRequest> builtin_probe_requests(const AttachRequest& request) {
 }
 
 std::unique_ptr<ProbeProgram> make_builtin_source(const AttachRequest& request,
-                                                  BinaryCache& binaries, output::Exports& exports,
-                                                  output::Output& output) {
-  return std::make_unique<BuiltinSource>(request, binaries, exports, output);
+                                                  BinaryCache& binaries, output::Output& output) {
+  return std::make_unique<BuiltinSource>(request, binaries, output);
 }
 
 } // namespace uprobectl::trace

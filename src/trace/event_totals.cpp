@@ -245,7 +245,7 @@ void EventTotals::write(const Interval& interval, const CountedTime& time,
                      "frames");
   // Records are counted by values, if only by their maps.
   if (spec.counts && (!spec_.groups.by.empty() || !interval.rows.empty()))
-    interval.rows.report(spec_.groups, spec, time, output, nullptr);
+    interval.rows.report(spec_.groups, spec, time, output);
   else if (spec.counts)
     write_tallies(interval, time, output);
   if (!spec.histograms) return;

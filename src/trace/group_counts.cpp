@@ -8,9 +8,9 @@ namespace uprobectl::trace {
 GroupCounts::GroupCounts(const AggregateSpec& spec, const events::CaptureSpec& capture,
                          const resolve::TargetOptions& where, bool at_exits,
                          const bpf::BuiltinProgram& program, std::span<const Probe> probes,
-                         output::Exports& exports, Decode decode, output::Output& output)
+                         Decode decode, output::Output& output)
     : spec_(spec), capture_(capture), at_exits_(at_exits), program_(program), probes_(probes),
-      exports_(exports), decode_(std::move(decode)), since_ns_(to_monotonic_ns(Time::clock::now())),
+      decode_(std::move(decode)), since_ns_(to_monotonic_ns(Time::clock::now())),
       processes_({.paths = where.debug_paths}, where.dex), output_(output) {
   processes_.keep_unmapped_files();
   if (capture.source_lines) processes_.use_source_lines();
@@ -53,7 +53,6 @@ GroupRows GroupCounts::take_new_rows() {
           .completeness = row.completeness,
           .hits = fresh.count,
           .value = static_cast<std::int64_t>(fresh.sum) < 0 ? 0 : fresh.sum};
-      exports_.write(sample);
       output_.record(sample);
     }
     rows.add(std::move(row));
@@ -64,8 +63,7 @@ GroupRows GroupCounts::take_new_rows() {
 void GroupCounts::report(Time now) {
   const GroupRows rows = take_new_rows();
   const std::uint64_t now_ns = to_monotonic_ns(now);
-  rows.report(capture_.groups, spec_, {.since_ns = since_ns_, .until_ns = now_ns}, output_,
-              &exports_);
+  rows.report(capture_.groups, spec_, {.since_ns = since_ns_, .until_ns = now_ns}, output_);
   close_unused_files(processes_, output_);
   since_ns_ = now_ns;
 }

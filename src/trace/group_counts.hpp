@@ -18,8 +18,8 @@ public:
   // files. `at_exits`: returns are probed there.
   GroupCounts(const AggregateSpec& spec, const events::CaptureSpec& capture,
               const resolve::TargetOptions& where, bool at_exits,
-              const bpf::BuiltinProgram& program, std::span<const Probe> probes,
-              output::Exports& exports, Decode decode, output::Output& output);
+              const bpf::BuiltinProgram& program, std::span<const Probe> probes, Decode decode,
+              output::Output& output);
 
   // Reads the mappings of a process that sent a new stack.
   void add_process(pid_t pid) override { processes_.read_process(pid); }
@@ -36,7 +36,6 @@ private:
   bool at_exits_;
   const bpf::BuiltinProgram& program_;
   std::span<const Probe> probes_;
-  output::Exports& exports_; // receives the stacks
   Decode decode_;
   events::EventValues values_;
   std::uint64_t since_ns_ = 0;

@@ -123,8 +123,8 @@ bool has_source_lines(const unwind::Stack& stack) {
 
 HitStacks::HitStacks(const events::CaptureSpec& capture, const StackOutputs& outputs,
                      const resolve::TargetOptions& where, const HitProcesses& who,
-                     output::Exports& exports, output::Output& output)
-    : capture_(capture), outputs_(outputs), exports_(exports), output_(output),
+                     output::Output& output)
+    : capture_(capture), outputs_(outputs), output_(output),
       processes_(
           {.paths = where.debug_paths}, where.dex,
           [this](pid_t pid) { return has_newer_program(pid); },
@@ -268,7 +268,6 @@ const unwind::Stack* HitStacks::find(const events::Event& event,
   const auto& weight = outputs_.weight ? outputs_.weight : capture_.groups.measured;
   if (weight) sample_.value = values_.find_weight(*weight, event);
   if (holds_samples_) return &stack_;
-  exports_.write(sample_);
   output_.record(sample_);
   return &stack_;
 }

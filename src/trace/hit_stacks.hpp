@@ -48,8 +48,7 @@ public:
   // Borrows the arguments but `who`. Watches mappings from now on. `where` gives the debug info and
   // DEX files.
   HitStacks(const events::CaptureSpec& capture, const StackOutputs& outputs,
-            const resolve::TargetOptions& where, const HitProcesses& who, output::Exports& exports,
-            output::Output& output);
+            const resolve::TargetOptions& where, const HitProcesses& who, output::Output& output);
 
   // The run has no stacks of hits, only addresses: nothing is said of stacks.
   void only_symbolize() { has_stacks_ = false; }
@@ -65,7 +64,7 @@ public:
   // CaptureSpec::raw_stacks: the recorders of the output get the stack.
   const unwind::Stack* find(const events::Event& event, const events::CapturedStack& captured);
   output::StackCompleteness completeness() const { return completeness_; } // of the last stack
-  // From now on find() does not pass stacks to the exports and recorders: sample() has the last.
+  // From now on find() does not pass stacks to the recorders: sample() has the last.
   void hold_samples() { holds_samples_ = true; }
   const output::StackSample* sample() const { return holds_samples_ ? &sample_ : nullptr; }
 
@@ -94,7 +93,6 @@ private:
 
   const events::CaptureSpec& capture_;
   const StackOutputs& outputs_;
-  output::Exports& exports_;
   output::Output& output_;
   bool has_stacks_ = true;
   std::optional<process::MappingWatch> watch_;

@@ -98,13 +98,12 @@ protected:
 // What the built-in program is to probe.
 std::vector<ProbeRequest> builtin_probe_requests(const AttachRequest& request);
 
-// Borrows the arguments. `exports`: also receive stacks and counts.
+// Borrows the arguments.
 std::unique_ptr<ProbeProgram> make_builtin_source(const AttachRequest& request,
-                                                  BinaryCache& binaries, output::Exports& exports,
-                                                  output::Output& output);
+                                                  BinaryCache& binaries, output::Output& output);
 
 // Opens the object and selects its programs, or takes a pin. Fails with not_found, ambiguous, ...
-Result<std::unique_ptr<ProbeProgram>>
-make_user_source(const AttachRequest& request, output::Exports& exports, output::Output& output);
+Result<std::unique_ptr<ProbeProgram>> make_user_source(const AttachRequest& request,
+                                                       output::Output& output);
 
 } // namespace uprobectl::trace

@@ -88,7 +88,7 @@ public:
     for (const output::ExportRequest& each : request_.exports)
       if (has_only_stacks(each.format) && !header.has_stacks && !header.graph)
         return refuse(each.option, "it was saved without --stack or --graph");
-    auto exports = output::Exports::open(request_.exports, output_.workstation());
+    auto exports = output::Exports::open(request_.exports, output_);
     if (!exports) return fail(std::move(exports).error());
     exports_ = std::move(*exports);
     exported_ = {.title = header.command,
@@ -191,9 +191,7 @@ private:
       report_raw_stacks();
       return;
     }
-    begin_exports();
     if (!has_reported_totals_) totals_->advance(record.clocks.monotonic_ns, output_);
-    exports_->write(record);
     output_.write(record);
   }
 
@@ -230,21 +228,17 @@ private:
     waiting_.reset();
     if (!is_shown) return;
     ++shown_;
-    begin_exports();
     if (graph_spec_) return; // its calls are shown, counted and exported
-    exports_->write(event);
-    if (computes_totals()) {
-      totals_->add(event, completeness_);
-      totals_->advance(event.time_ns, output_);
-    } else if (!request_.hides_events) {
-      output_.write(event);
-    }
+    if (!computes_totals() && !request_.hides_events) return output_.write(event);
+    output_.record(event);
+    if (!computes_totals()) return;
+    totals_->add(event, completeness_);
+    totals_->advance(event.time_ns, output_);
   }
 
   // The event follows that decides whether the stack is shown.
   void take(const output::StackSample& sample) {
     completeness_ = sample.completeness;
-    begin_exports();
     if (is_filtered() || request_.weight)
       waiting_ = sample;
     else
@@ -271,16 +265,8 @@ private:
         is_selecting() && (shown.events != record.events || shown.lost != record.lost);
   }
 
-  void take(const output::CountRecord& record) {
-    begin_exports();
-    exports_->write(record);
-    output_.write(record);
-  }
-  void take(const output::HistogramRecord& record) {
-    begin_exports();
-    exports_->write(record);
-    output_.write(record);
-  }
+  void take(const output::CountRecord& record) { output_.write(record); }
+  void take(const output::HistogramRecord& record) { output_.write(record); }
   void take(const output::MapEntryRecord& record) { output_.write(record); }
   // The rows of counts precede them, and need the end of the run. What borrows the chunk, of task
   // files, cannot wait.
@@ -293,19 +279,13 @@ private:
   void take(const output::TriggerRecord& record) {
     if (!computes_totals() && !request_.hides_events) output_.write(record);
   }
-  void take(const output::SpanSummaryRecord& record) {
-    begin_exports();
-    exports_->write(record);
-    output_.write(record);
-  }
+  void take(const output::SpanSummaryRecord& record) { output_.write(record); }
   void take(const output::LostRecord& record) {
     if (record.reason == saved::gap_reason) {
       unsaved_ += record.count;
       output_.warn(fmt::format("{} missing: {}", counted(record.count, "event is", "events are"),
                                saved::gap_reason));
     }
-    begin_exports();
-    exports_->write(record);
     output_.write(record);
   }
   void take(const output::ErrorRecord& record) {
@@ -474,7 +454,7 @@ private:
       stacks_.failure = sample.failure;
     if (raw_stacks_ && raw_stacks_->source_lines && !stacks_.has_source_lines)
       stacks_.has_source_lines = has_source_lines(*sample.stack);
-    exports_->write(sample);
+    output_.record(sample);
   }
 
   void report_unknown() {
@@ -488,7 +468,6 @@ private:
                                   .reason = loss_reasons::undecided,
                                   .since_ns = first_ns_,
                                   .time_ns = now_ns};
-    exports_->write(lost);
     output_.write(lost);
     output_.warn(fmt::format("{} lost: {}", counted(undecided_, "event", "events"),
                              loss_reasons::undecided));

@@ -80,12 +80,11 @@ std::vector<ProbeRequest> span_requests(std::span<const events::SpanSpec> spans)
 
 SpanReport::SpanReport(const AttachRequest& request, const bpf::BuiltinProgram& program,
                        const events::CapturePlan& plan, std::span<const Probe> probes,
-                       HitStacks* stacks, ProcessNameLookup find_name, output::Exports& exports,
-                       output::Output& output)
+                       HitStacks* stacks, ProcessNameLookup find_name, output::Output& output)
     : request_(request), program_(program), plan_(plan), probes_(probes), stacks_(stacks),
-      exports_(exports), output_(output), since_ns_(clock_ns(CLOCK_MONOTONIC)),
-      counts_(request.spans.size()), histograms_(request.spans.size()),
-      in_table_(request.spans.size()), of_ended_(request.spans.size()) {
+      output_(output), since_ns_(clock_ns(CLOCK_MONOTONIC)), counts_(request.spans.size()),
+      histograms_(request.spans.size()), in_table_(request.spans.size()),
+      of_ended_(request.spans.size()) {
   const events::CaptureSpec& capture = request.capture;
   if (!capture.counts_span_values() || request.open_spans) return;
   counted_ = {.aggregates = request.aggregates,
@@ -173,8 +172,6 @@ void SpanReport::report(Time now) {
                        .span = request_.capture.spans[i]});
     histograms_[i] = std::move(measured);
   }
-  for (const CountRow& row : rows) exports_.write(row.record);
-  for (const output::HistogramRecord& record : records) exports_.write(record);
   write_counts(std::move(rows), spec, time, output_);
   write_histograms(std::move(records), spec, time, output_);
 }
@@ -256,7 +253,6 @@ void SpanReport::list(std::uint64_t now_ns) {
     if (!event) continue; // impossible
     const auto stack = find_stack(begin, *event);
     if (stack) event->stack = &*stack;
-    exports_.write(*event);
     output_.write(*event);
   }
   output_.flush_rows();
@@ -304,10 +300,9 @@ void SpanReport::sum_by_stack(std::uint64_t now_ns) {
     if (each->stack) {
       output::StackSample sample{.stack = &*each->stack, .hits = each->sums.count};
       if (weight && each->sums.measured > 0) sample.value = each->sums.sum;
-      exports_.write(sample);
+      output_.record(sample);
     }
     record.sums_latency = weight == "latency";
-    exports_.write(record);
     output_.write(record);
   }
   output_.flush_rows();
@@ -335,7 +330,7 @@ void SpanReport::sum_by_values(std::uint64_t now_ns) {
          .are_open = true});
   }
   rows.report(groups, {.counts = true, .top = request_.open_spans->top},
-              {.since_ns = since_ns_, .until_ns = now_ns}, output_, &exports_);
+              {.since_ns = since_ns_, .until_ns = now_ns}, output_);
 }
 
 void SpanReport::summarise() const {
@@ -355,7 +350,6 @@ void SpanReport::summarise() const {
                                            .unread_keys = counters[SPANS_NO_KEY],
                                            .shorter = counters[SPANS_EXCLUDED],
                                            .not_selected = counters[SPANS_UNSELECTED]};
-    exports_.write(record);
     output_.write(record);
     std::string text = fmt::format("span {}: {} begun, {} ended, {} open", record.name,
                                    record.begun, record.ended, record.open);

@@ -26,7 +26,7 @@ public:
   // Borrows the arguments. `stacks`: null without stacks. Counting begins now.
   SpanReport(const AttachRequest& request, const bpf::BuiltinProgram& program,
              const events::CapturePlan& plan, std::span<const Probe> probes, HitStacks* stacks,
-             ProcessNameLookup find_name, output::Exports& exports, output::Output& output);
+             ProcessNameLookup find_name, output::Output& output);
 
   // Sets the stacks of both hits of a span, valid until the next call, and counts it by its values.
   bool take(Bytes record, events::Event& begin) override;
@@ -62,7 +62,6 @@ private:
   const events::CapturePlan& plan_;
   std::span<const Probe> probes_;
   HitStacks* stacks_;
-  output::Exports& exports_; // also receives what is reported
   output::Output& output_;
   events::EventValues values_;
   TotalsSpec counted_;

@@ -38,10 +38,9 @@ constexpr std::size_t max_discard_rounds = 1024; // of 65,536 records
 
 class UserSource final : public ProbeProgram {
 public:
-  UserSource(UserPrograms programs, const AttachRequest& request, output::Exports& exports,
-             output::Output& output)
+  UserSource(UserPrograms programs, const AttachRequest& request, output::Output& output)
       : ProbeProgram(describe_programs(programs)), programs_(std::move(programs)),
-        attach_request_(request), request_(*request.program), exports_(exports), output_(output) {}
+        attach_request_(request), request_(*request.program), output_(output) {}
 
   Result<void> prepare(const bpf::KernelFeatures& features) override {
     features_ = features;
@@ -146,6 +145,12 @@ private:
     if (attach_request_.keep) return "--keep";
     return capture.filter.terms.empty() ? "" : "--if";
   }
+  // Whether something is written that has nothing but stacks.
+  bool needs_stacks() const {
+    return attach_request_.stacks.save_dir ||
+           std::ranges::any_of(attach_request_.exports, output::has_only_stacks,
+                               &output::ExportRequest::format);
+  }
   bool needs_records() const { return !option_for_records().empty(); }
   void add_stack(events::Event& event, const bpf::SenderContext& from);
   void make_parts(const HitProcesses& who);
@@ -153,7 +158,6 @@ private:
   UserPrograms programs_;
   const AttachRequest& attach_request_;
   const UserProgramRequest& request_;
-  output::Exports& exports_;
   output::Output& output_;
   bpf::KernelFeatures features_;
   std::vector<bpf::UserMap> spec_tables_; // specification maps of usdt.bpf.h: one, or none
@@ -189,7 +193,7 @@ Result<void> UserSource::open_streams() {
   streams_ = std::move(*streams);
   has_stacks_ = std::ranges::any_of(*stacks, &bpf::StackRequest::is_enabled);
   const bool size_is_given = attach_request_.capture.stack_bytes != events::default_stack_bytes;
-  if (!has_stacks_ && (exports_.need_stacks() || attach_request_.stacks.save_dir || size_is_given))
+  if (!has_stacks_ && (needs_stacks() || size_is_given))
     return fail(Error{ErrorKind::unsupported, programs_.name() + ": no map carries stacks"}.hint(
         "use a perf event array with --stack, or with a name that ends in _with_stack"));
   return {};
@@ -318,7 +322,7 @@ void UserSource::make_parts(const HitProcesses& who) {
   if (printk_) parts_.add(std::move(printk_));
   if (has_stacks_ || needs_symbols_) {
     stacks_ = &parts_.add<HitStacks>(attach_request_.capture, attach_request_.stacks,
-                                     attach_request_.probes.target_options, who, exports_, output_);
+                                     attach_request_.probes.target_options, who, output_);
     if (!has_stacks_) stacks_->only_symbolize();
     if (attach_request_.keep) stacks_->hold_samples();
   }
@@ -326,8 +330,7 @@ void UserSource::make_parts(const HitProcesses& who) {
   if (aggregates.counts || aggregates.histograms) {
     TotalsSpec counted = record_totals(attach_request_);
     counts_records_ = true;
-    finds_stacks_ = counted.groups.has(BY_STACK) || exports_.need_stacks() ||
-                    attach_request_.stacks.save_dir.has_value();
+    finds_stacks_ = counted.groups.has(BY_STACK) || needs_stacks();
     parts_.add<CountedRecords>(std::move(counted), stacks_, output_);
   }
   if (!request_.maps.empty())
@@ -350,12 +353,12 @@ ProgramResults UserSource::finish() {
 
 } // namespace
 
-Result<std::unique_ptr<ProbeProgram>>
-make_user_source(const AttachRequest& request, output::Exports& exports, output::Output& output) {
+Result<std::unique_ptr<ProbeProgram>> make_user_source(const AttachRequest& request,
+                                                       output::Output& output) {
   auto programs = UserPrograms::open(request, output.workstation());
   if (!programs) return fail(std::move(programs).error());
   programs->report_locations(request.dry_run, output);
-  return std::make_unique<UserSource>(std::move(*programs), request, exports, output);
+  return std::make_unique<UserSource>(std::move(*programs), request, output);
 }
 
 } // namespace uprobectl::trace

@@ -48,7 +48,6 @@ public:
                     }});
     report_start();
     output_.buffer().disable_auto_flush();
-    if (!exports_.empty()) loop_.add_recorder(exports_);
     loop_.run(start);
     if (!anything_attached() && signals_.arrived())
       return fail(ErrorKind::interrupted, "interrupted before a process to probe was found");
@@ -349,7 +348,7 @@ Result<void> run_tasks(const TaskRunRequest& request, output::Output& output) {
     if (has_only_stacks(each.format))
       return fail(ErrorKind::unsupported,
                   each.option + " needs stacks, which records of task files do not have");
-  const auto exports = output::Exports::open(request.exports, output.workstation());
+  const auto exports = output::Exports::open(request.exports, output);
   if (!exports) return fail(exports.error());
   return TaskRun(request, **exports, output, *features, *signals).run();
 }

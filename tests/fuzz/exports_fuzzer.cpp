@@ -3,6 +3,7 @@
 // its time (a byte each), then the function's name, the thread's name and an argument, with a tab
 // behind each.
 #include "output/exports.hpp"
+#include "output/output.hpp"
 #include "require.hpp"
 
 #include "util/text.hpp"
@@ -58,7 +59,8 @@ std::string write_export(std::string_view input, output::ExportFormat format) {
   const UniqueFd file{::memfd_create("export", MFD_CLOEXEC)};
   const output::ExportRequest request{.path = "/proc/self/fd/" + std::to_string(file.get()),
                                       .format = format};
-  const auto exports = output::Exports::open({&request, 1}, this_machine());
+  output::Output output(-1, {});
+  const auto exports = output::Exports::open({&request, 1}, output);
   require(exports.has_value());
   (*exports)->begin({.title = "t", .start = {}, .timed = true, .sends_events = true});
   auto binary = std::make_shared<resolve::ProbedBinary>();

@@ -4,6 +4,7 @@
 #include "events/event_filter.hpp"
 #include "events/record_filter.hpp"
 #include "output/exports.hpp"
+#include "output/output.hpp"
 #include "saved/run_reader.hpp"
 
 #include <algorithm>
@@ -76,7 +77,8 @@ int fuzz_saved_run(const std::uint8_t* data, std::size_t size) {
   const auto text_formatter = make_text_formatter(text, {.aligned = (data[0] & 1U) != 0});
   const auto json_formatter = make_json_formatter(json);
   const output::ExportRequest folded{.path = "/dev/null", .format = output::ExportFormat::folded};
-  auto files = output::Exports::open(std::span(&folded, 1), this_machine());
+  output::Output output(-1, {});
+  auto files = output::Exports::open(std::span(&folded, 1), output);
   if (!files) std::abort();
   Replay replay(*text_formatter, *json_formatter, **files);
   (*files)->begin({});

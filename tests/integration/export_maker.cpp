@@ -2,6 +2,7 @@
 // export_maker RUN FILE: writes made calls and events to an export, whose format its name gives.
 // RUN: calls, events, names, sums
 #include "output/exports.hpp"
+#include "output/output.hpp"
 
 #include <cstdio>
 #include <cstdlib>
@@ -229,7 +230,8 @@ int main(int argc, char** argv) {
   if (run.empty() || !output::export_format_of(argv[2])) return 2;
   const output::ExportRequest request{.path = argv[2],
                                       .format = *output::export_format_of(argv[2])};
-  const auto opened = output::Exports::open({&request, 1}, this_machine());
+  output::Output output(-1, {});
+  const auto opened = output::Exports::open({&request, 1}, output);
   if (!opened) {
     std::fprintf(stderr, "%s\n", opened.error().message.c_str());
     return 1;

@@ -105,7 +105,7 @@ def check_pages(program, folder):
     TAP.check("and are said to be open", [] if all(each["open"] for each in live["count"]) else [str(live["count"][:1])])
 
 
-def check_leaks(program):
+def check_leaks(program, folder):
     records, _, _ = run(program, "--open", "--stack", "--weight", "size", *HEAP, pairs=1)
     found = {}
     for each in records["count"]: # the calls in main() are several
@@ -115,6 +115,12 @@ def check_leaks(program):
     expected = {("grow_thing", "main"): (1, 70000), ("make_thing", "leak_large"): (5, 5000),
                 ("make_thing", "leak_small"): (20, 200), ("make_into", "main"): (1, 31)}
     TAP.check("what was not freed is summed by the stack of its beginning", [] if found == expected else [str(found)])
+    files = [os.path.join(folder, name) for name in ("leaks", "live.folded", "saved.folded")]
+    run(program, "--open", "--stack", "--weight", "size", "--save", files[0], "--folded", files[1], *HEAP, pairs=1)
+    shown = subprocess.run([UPROBECTL, "report", "--folded", files[2], files[0]], capture_output=True, text=True, timeout=60)
+    live, saved = ("".join(sorted(Path(each).read_text().splitlines(True))) for each in files[1:])
+    TAP.check("a saved run has the stacks of what was not freed, as the run itself",
+              [] if live == saved and "leak_large;make_thing 5000" in live else [shown.stderr, live, saved])
     sums = [each["sum"] for each in records["count"]]
     TAP.check("the largest sum is the first", [] if sums == sorted(sums, reverse=True) else [str(sums)])
     TAP.check("null pointers are counted, and are no spans",
@@ -314,7 +320,7 @@ def main():
         for mode in ("ring", "perf"):
             check_jobs(program, mode)
         check_open(program)
-        check_leaks(program)
+        check_leaks(program, folder)
         check_exits(program)
         check_threads(program)
         check_filters(program)

@@ -2,6 +2,7 @@
 #include "output/call_paths.hpp"
 #include "output/export_file.hpp"
 #include "output/exports.hpp"
+#include "output/output.hpp"
 #include "output/protobuf.hpp"
 #include "output/timeline.hpp"
 
@@ -254,7 +255,8 @@ TEST_CASE("two exports need different files") {
   const std::vector<ExportRequest> same = {
       {path, ExportFormat::folded, "--folded"},
       {folder.file("./a.folded"), ExportFormat::folded, "-o a.folded"}};
-  const auto opened = Exports::open(same, this_machine());
+  Output output(-1, {});
+  const auto opened = Exports::open(same, output);
   REQUIRE_FALSE(opened);
   CHECK(opened.error().message == "--folded and -o a.folded need different files");
   write_file(path, "");

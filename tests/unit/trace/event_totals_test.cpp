@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trace/event_totals.hpp"
 
+#include "output/exports.hpp"
+#include "temporary_folder.hpp"
 #include "trace/probes.hpp"
 
 #include <catch2/catch.hpp>
 #include <fcntl.h>
+#include <fstream>
 #include <unistd.h>
 
 namespace uprobectl::trace {
@@ -145,6 +148,24 @@ TEST_CASE("records are counted by their maps, and by values and stacks") {
                                 "1\t1\t1\t1\tother\n1\t-7\t-7\t-7\tsent\n");
 }
 
+TEST_CASE("counts of records reach the exports, as far as --top shows them") {
+  const test::TemporaryFolder folder;
+  const output::ExportRequest request{.path = folder.path / "counts.folded",
+                                      .format = output::ExportFormat::folded};
+  Counting counting;
+  const auto exports = *output::Exports::open({&request, 1}, counting.output);
+  exports->begin({.title = {}, .start = {}});
+  const TotalsSpec asked{.aggregates = {.counts = true, .top = 2}, .by_arrival = true};
+  EventTotals totals(asked, counting.values, nullptr);
+  for (const char* const map : {"sent", "other", "sent", "other", "sent", "third"})
+    totals.add(record_of(map, 1));
+  CHECK(totals.end_interval(1, counting.output));
+  CHECK(exports->finish({.summary = {}, .time = {}}).empty());
+  std::string folded;
+  std::getline(std::ifstream(request.path), folded, '\0');
+  CHECK(folded == "other 2\nsent 3\n");
+}
+
 TEST_CASE("numbers of records have one histogram for each map") {
   Counting counting;
   const TotalsSpec asked{.aggregates = {.histograms = true},
@@ -196,7 +217,7 @@ TEST_CASE("values above the limit are not counted, and the number of their hits 
       value.value = {size};
       rows.add({.point = &probes[0].point, .values = {value}, .sums = {.count = 10}});
     }
-    rows.report({}, {.counts = true}, {}, output, nullptr);
+    rows.report({}, {.counts = true}, {}, output);
   }
   CHECK(records.text() == "20\t1\tf\n10\t2\tf\n");
   CHECK(messages.text() == "uprobectl: warning: more than 2 different values: 20 hits with others "

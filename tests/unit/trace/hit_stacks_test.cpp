@@ -49,8 +49,9 @@ events::Event own_event() {
   return event;
 }
 
-std::unique_ptr<output::Exports> open_exports(std::span<const output::ExportRequest> requests) {
-  auto exports = *output::Exports::open(requests, this_machine());
+std::unique_ptr<output::Exports> open_exports(std::span<const output::ExportRequest> requests,
+                                              output::Output& output) {
+  auto exports = *output::Exports::open(requests, output);
   exports->begin({.title = {}, .start = output::ClockReading::now(), .sends_stacks = true});
   return exports;
 }
@@ -74,14 +75,13 @@ struct Run {
   std::string folded() { return write_folded(*exports, request.exports.front().path); }
 
   AttachRequest request;
-  std::unique_ptr<output::Exports> exports = open_exports(request.exports);
   Messages nothing;
   output::Output quiet{-1, {.messages = nothing.fd(), .level = output::Output::Level::quiet}};
+  std::unique_ptr<output::Exports> exports = open_exports(request.exports, quiet);
   HitStacks stacks{request.capture,
                    request.stacks,
                    request.probes.target_options,
                    {.include_others = true, .running = [] { return std::vector<pid_t>(); }},
-                   *exports,
                    quiet};
 };
 
@@ -109,10 +109,8 @@ TEST_CASE("stacks with as many frames as the kernel walks are counted as cut off
   output::Output quiet(-1, {.messages = messages.fd(), .level = output::Output::Level::quiet});
   AttachRequest request;
   request.capture.stack = events::StackWalk::frame_pointers;
-  const auto exports = open_exports({});
   HitStacks stacks(request.capture, request.stacks, request.probes.target_options,
-                   {.include_others = true, .running = [] { return std::vector<pid_t>(); }},
-                   *exports, quiet);
+                   {.include_others = true, .running = [] { return std::vector<pid_t>(); }}, quiet);
   events::Event event;
   event.pid = static_cast<std::uint32_t>(::getpid());
   event.time_ns = 1;
@@ -291,7 +289,8 @@ TEST_CASE("stacks counted in the kernel are folded with names of memory and plac
   const std::string folder = test::temporary_folder();
   const std::vector<output::ExportRequest> requests = {
       {folder + "/folded", output::ExportFormat::folded}};
-  const auto exports = open_exports(requests);
+  output::Output output(-1, {});
+  const auto exports = open_exports(requests, output);
   const auto in_memory = [](std::string_view mapping) {
     return unwind::ModuleAddress(nullptr, {}, {}, mapping);
   };
@@ -299,7 +298,7 @@ TEST_CASE("stacks counted in the kernel are folded with names of memory and plac
   stack.frames = {{.pc = 0x10, .code = in_memory("[anon:dalvik-jit-code-cache]")},
                   {.pc = 0x20, .code = in_memory("/memfd:jit-cache")},
                   {.pc = 0x30, .code = {}}};
-  exports->write(output::StackSample{
+  output.record(output::StackSample{
       .stack = &stack, .completeness = output::StackCompleteness::truncated, .hits = 4});
   CHECK(write_folded(*exports, requests.front().path) ==
         "[truncated];[unknown];[/memfd:jit-cache];[anon:dalvik-jit-code-cache] 4\n");
