@@ -6,50 +6,33 @@
 
 #include <algorithm>
 #include <fmt/format.h>
-#include <tuple>
 
 namespace uprobectl::trace {
 
-void write_counts(std::vector<CountRow> rows, const AggregateSpec& spec, const CountedTime& time,
-                  output::Output& output) {
-  const auto order = [](const CountRow& row) {
-    return std::tuple(row.probe, row.record.on_return, row.record.pid, row.stack);
-  };
-  std::ranges::sort(rows, [&](const CountRow& a, const CountRow& b) {
-    if (a.record.count != b.record.count) return a.record.count > b.record.count;
-    return order(a) < order(b);
-  });
-  if (spec.top && rows.size() > *spec.top) rows.resize(*spec.top);
-  for (CountRow& row : rows) {
-    set_time(row.record, spec, time);
-    output.write(row.record);
-  }
-  output.flush_rows();
+namespace {
+
+void write_row(auto& record, const AggregateSpec& spec, const CountedTime& time,
+               output::Output& output) {
+  record.since_ns = time.since_ns;
+  record.time_ns = time.until_ns;
+  record.is_interval = spec.interval.has_value();
+  output.write(record);
 }
 
-void write_histograms(std::vector<output::HistogramRecord> records, const AggregateSpec& spec,
-                      const CountedTime& time, output::Output& output) {
-  std::multimap<std::uint64_t, output::HistogramRecord*, std::greater<>> order; // by count
-  for (output::HistogramRecord& record : records)
-    order.emplace(spec.top ? record.histogram.count : 0, &record);
-  std::size_t left = spec.top.value_or(records.size());
-  for (const auto& [count, record] : order) {
-    if (left-- == 0) break;
-    set_time(*record, spec, time);
-    output.write(*record);
-  }
-  output.flush_rows();
-}
+} // namespace
 
-void GroupRows::add(Row row) {
-  std::string key = fmt::format("{} {} {} {} ", row.map, row.probe, row.on_return, row.span);
+void CountRows::add(CountRow row) {
+  // Numbers have a width, so that rows are sorted by them.
+  std::string text = fmt::format("{} {:010} {} {:010} {} ", row.map, row.probe, row.on_return,
+                                 row.pid.value_or(0), row.span);
   for (const events::ArgumentValue& value : row.values) {
-    output::append_json_value(key, value.value);
-    key += is_cut(value.value) ? "…," : ",";
-    key += unread_part(value.value).value_or("");
+    output::append_json_value(text, value.value);
+    text += is_cut(value.value) ? "…," : ",";
+    text += unread_part(value.value).value_or("");
   }
   // Addresses differ between processes.
-  if (row.stack) key.append(row.stack->text).append(missing_frames_label(row.completeness));
+  Key key(text.append(missing_frames_label(row.completeness)),
+          row.stack ? std::string_view(row.stack->text) : std::string_view());
   const group_sums added = std::exchange(row.sums, {});
   if (rows_.size() >= max_rows_ && !rows_.contains(key)) {
     left_out_ += added.count;
@@ -61,39 +44,59 @@ void GroupRows::add(Row row) {
   sums.sum += added.sum;
 }
 
-void GroupRows::report(const events::GroupSpec& groups, const AggregateSpec& spec,
-                       const CountedTime& time, output::Output& output) const {
-  std::vector<const std::pair<const std::string, Row>*> order;
-  for (const auto& row : rows_) order.push_back(&row);
-  // Rows with equal counts are in the order of their values.
-  const auto rank = [](const Row& row) { return row.are_open ? row.sums.sum : 0; };
-  std::ranges::sort(order, [&](const auto* a, const auto* b) {
-    return std::tuple(rank(b->second), b->second.sums.count, std::string_view(a->first)) <
-           std::tuple(rank(a->second), a->second.sums.count, std::string_view(b->first));
+void CountRows::record_stacks(output::Output& output) const {
+  for (const auto& [key, row] : rows_) {
+    if (!row.stack) continue;
+    output::StackSample sample{
+        .stack = &row.stack->stack, .completeness = row.completeness, .hits = row.sums.count};
+    if (row.sums.measured > 0)
+      sample.value = static_cast<std::int64_t>(row.sums.sum) < 0 ? 0 : row.sums.sum;
+    output.record(sample);
+  }
+}
+
+void CountRows::report(const events::GroupSpec& groups, const AggregateSpec& spec,
+                       const CountedTime& time, output::Output& output,
+                       const ProcessNameLookup& find_name) const {
+  std::vector<const CountRow*> order; // rows with equal counts stay in the order of their keys
+  for (const auto& [key, row] : rows_) order.push_back(&row);
+  std::ranges::stable_sort(order, std::greater<>(), [](const CountRow* row) {
+    return std::pair(row->are_open ? row->sums.sum : 0, row->sums.count);
   });
   if (spec.top && order.size() > *spec.top) order.resize(*spec.top);
-  for (const auto* each : order) {
-    const Row& row = each->second;
-    output::CountRecord record{.point = row.point,
-                               .map = row.map,
-                               .on_return = row.on_return,
-                               .count = row.sums.count,
-                               .pid = {},
-                               .comm = {},
-                               .stack = row.stack ? &row.stack->stack : nullptr,
-                               .rest = missing_frames_label(row.completeness),
-                               .by = &row.values,
-                               .span = row.span,
-                               .are_open = row.are_open};
-    set_time(record, spec, time);
-    if (groups.measured || groups.measured_time) record.sums = row.sums;
-    record.sums_latency = groups.measured_time.has_value();
-    output.write(record);
+  for (const CountRow* const row : order) {
+    const auto name = row->pid ? find_name(static_cast<pid_t>(*row->pid)) : std::nullopt;
+    output::CountRecord record{.point = row->point,
+                               .map = row->map,
+                               .on_return = row->on_return,
+                               .count = row->sums.count,
+                               .pid = row->pid,
+                               .comm = name ? *name : row->comm,
+                               .stack = row->stack ? &row->stack->stack : nullptr,
+                               .rest = missing_frames_label(row->completeness),
+                               .by = groups.by.empty() ? nullptr : &row->values,
+                               .sums_latency = groups.measured_time.has_value(),
+                               .span = row->span,
+                               .are_open = row->are_open};
+    if (groups.measured || groups.measured_time) record.sums = row->sums;
+    write_row(record, spec, time, output);
   }
   output.flush_rows();
   if (left_out_ > 0)
     output.warn(fmt::format("more than {} different values: {} not counted", max_rows_,
                             counted(left_out_, "hit with others is", "hits with others are")));
+}
+
+void write_histograms(std::vector<output::HistogramRecord> records, const AggregateSpec& spec,
+                      const CountedTime& time, output::Output& output) {
+  if (spec.top) {
+    std::ranges::stable_sort(records, std::greater<>(), [](const output::HistogramRecord& record) {
+      return record.histogram.count;
+    });
+    records.resize(std::min(records.size(), std::size_t{*spec.top}));
+  }
+  for (output::HistogramRecord& record : records) write_row(record, spec, time, output);
+  output.flush_rows();
 }
 
 } // namespace uprobectl::trace

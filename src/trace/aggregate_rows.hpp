@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rows of counts and histograms: of a run, for which the kernel counts, and of saved events.
+// The rows of counts and histograms: of what the kernel counts, and of events that are counted as
+// they come, or from a saved run.
 #pragma once
 
 #include "output/output.hpp"
+#include "trace/hit_stacks.hpp"
 #include "trace/kept_stacks.hpp"
 #include "trace/trace.hpp"
 
@@ -16,58 +18,51 @@ struct CountedTime {
   std::uint64_t until_ns = 0;
 };
 
-// Sets the times of a CountRecord or HistogramRecord.
-void set_time(auto& record, const AggregateSpec& spec, const CountedTime& time) {
-  record.since_ns = time.since_ns;
-  record.time_ns = time.until_ns;
-  record.is_interval = spec.interval.has_value();
-}
-
+// What the hits of a row have in common, and their sums. Borrows the point.
 struct CountRow {
-  std::size_t probe = 0; // its number in the run
-  std::size_t stack = 0; // numbers rows of stacks
-  output::CountRecord record = {};
+  const resolve::ProbePoint* point = nullptr; // null for records of a user's program
+  std::string map = {};                       // that sent these records
+  std::size_t probe = 0;                      // its number in the run
+  bool on_return = false;
+  std::optional<std::uint32_t> pid = {};          // if processes are counted separately
+  std::string comm = {};                          // of pid, unless its name is known
+  std::vector<events::ArgumentValue> values = {}; // as group_values() returns them
+  std::shared_ptr<const KeptStack> stack = {};    // if counted by it; null: none
+  output::StackCompleteness completeness = output::StackCompleteness::complete;
+  group_sums sums = {};
+  std::string span = {}; // the spans of this name
+  bool are_open = false; // which have not ended
 };
-// Write the records, those with the most hits first as far as --top or counts ask for it; otherwise
-// in the order of the request. They set the times.
-void write_counts(std::vector<CountRow> rows, const AggregateSpec& spec, const CountedTime& time,
-                  output::Output& output);
-void write_histograms(std::vector<output::HistogramRecord> records, const AggregateSpec& spec,
-                      const CountedTime& time, output::Output& output);
 
-// The rows of counts by values (--by). Borrows the points.
-class GroupRows {
+class CountRows {
 public:
-  struct Row {
-    const resolve::ProbePoint* point = nullptr; // null for records of a user's program
-    std::string map = {};                       // that sent these records
-    std::size_t probe = 0;                      // its number in the run
-    bool on_return = false;
-    std::vector<events::ArgumentValue> values;   // as group_values() returns them
-    std::shared_ptr<const KeptStack> stack = {}; // if counted by it; null: none
-    output::StackCompleteness completeness = output::StackCompleteness::complete;
-    group_sums sums = {};
-    std::string span = {}; // the spans of this name
-    bool are_open = false; // which have not ended
-  };
-
   static constexpr std::size_t default_max_rows = 1U << 18;
 
-  GroupRows() = default;
-  explicit GroupRows(std::size_t max_rows) : max_rows_(max_rows) {}
+  CountRows() = default;
+  explicit CountRows(std::size_t max_rows) : max_rows_(max_rows) {}
 
   // Adds the sums to those of a row that shows the same. If there are too many rows, report() says
   // how many hits were left out.
-  void add(Row row);
-  bool empty() const { return rows_.empty(); }
-  // Writes a record for each row: the highest count, or of open spans the largest sum, first.
+  void add(CountRow row);
+  // Gives the stacks of all rows to the recorders, which have not got them with the hits.
+  void record_stacks(output::Output& output) const;
+  // Writes a record for each row: the highest count, or of open spans the largest sum, first, as
+  // far as --top asks for it.
   void report(const events::GroupSpec& groups, const AggregateSpec& spec, const CountedTime& time,
-              output::Output& output) const;
+              output::Output& output, const ProcessNameLookup& find_name = {}) const;
 
 private:
+  // Equal for rows that show the same: what stands before the stack, and its text.
+  using Key = std::pair<std::string, std::string_view>;
+
   std::size_t max_rows_ = default_max_rows;
-  std::map<std::string, Row> rows_; // by a text that is equal for rows that show the same
-  std::uint64_t left_out_ = 0;      // hits
+  std::map<Key, CountRow> rows_;
+  std::uint64_t left_out_ = 0; // hits
 };
+
+// Writes the records, those with the most hits first as far as --top asks for it; otherwise in
+// their order. Sets their times.
+void write_histograms(std::vector<output::HistogramRecord> records, const AggregateSpec& spec,
+                      const CountedTime& time, output::Output& output);
 
 } // namespace uprobectl::trace

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reports aggregates at the end of a run or after each interval: counts and histograms that the
-// built-in program keeps in the kernel.
+// Reports aggregates at the end of a run or after each interval: counts, also by values (--by), and
+// histograms that the built-in program keeps in the kernel.
 #pragma once
 
 #include "trace/aggregate_rows.hpp"
@@ -11,24 +11,24 @@
 
 #include <chrono>
 #include <map>
-#include <set>
+#include <unordered_map>
 
 namespace uprobectl::trace {
-
-// Of stacks that are named when they are reported. Warns once if later ones may lack names.
-void close_unused_files(unwind::LiveProcesses& processes, output::Output& output);
 
 // Warns during a run, once, if hits are counted whose stacks the kernel could not store.
 void warn_without_stack(std::uint64_t hits, output::Output& output);
 
-// The counts, stack counts and histograms of the built-in program.
+// What the built-in program counts and measures.
 class KernelAggregates final : public RunPart {
 public:
-  // Borrows the arguments but `find_name`, which is HitProcesses::find_name. Counting begins now.
-  // `where` gives the debug info and DEX files. `at_exits`: returns are probed there.
+  // Decodes the key of a group (--by).
+  using Decode = std::function<Result<events::Event>(Bytes record)>;
+
+  // Borrows the arguments but `decode` and `find_name`, which is HitProcesses::find_name. Counting
+  // begins now. `where` gives the debug info and DEX files. `at_exits`: returns are probed there.
   KernelAggregates(const AggregateSpec& spec, const events::CaptureSpec& capture,
                    const resolve::TargetOptions& where, bool at_exits,
-                   const bpf::BuiltinProgram& program, std::span<const Probe> probes,
+                   const bpf::BuiltinProgram& program, std::span<const Probe> probes, Decode decode,
                    ProcessNameLookup find_name, output::Output& output);
 
   // Reads the mappings of a process that sent a new stack.
@@ -39,21 +39,15 @@ public:
   void finish(ProgramResults& results) override { results.without_stack = without_stack_; }
 
 private:
-  std::vector<CountRow> counts_by_probe();
-  std::vector<CountRow> counts_by_process(std::span<const bpf::ProcessCount> counted);
-  void report_stack_counts(const CountedTime& time);
-  // Counts since the last report; equal stacks of several processes are one, unless processes are
-  // counted separately.
-  struct CountedStack {
-    std::uint32_t probe = 0;
-    unwind::Stack stack;
-    output::StackCompleteness completeness = output::StackCompleteness::complete;
-    std::optional<std::uint32_t> pid; // if processes are counted separately
-    std::string comm;
-    std::uint64_t count = 0;
-  };
-  unwind::Stack symbolize_stack(const bpf::StackCount& counted);
-  std::vector<CountedStack> take_new_stack_counts();
+  // Add what was counted since the last report.
+  void add_probes(CountRows& rows);
+  void add_processes(CountRows& rows);
+  void add_stacks(CountRows& rows);
+  void add_groups(CountRows& rows);
+  // Sets the stack that the kernel has walked, with names.
+  void set_stack(CountRow& row, std::uint32_t pid, std::span<const std::uint64_t> frames,
+                 const Probe& probe);
+  void close_unused_files();
   void report_histograms(const CountedTime& time);
 
   const AggregateSpec& spec_;
@@ -61,16 +55,20 @@ private:
   bool at_exits_;
   const bpf::BuiltinProgram& program_;
   std::span<const Probe> probes_;
+  Decode decode_;
+  events::EventValues values_;
   std::uint64_t since_ns_;
-  // The values at the last report, by probe number.
+  // What was counted until the last report, by probe number, by probe and pid, by probe, pid and
+  // addresses, and by the key of a group.
   struct Reported {
     bpf::ProbeCounts counts;
     bpf::Histogram histogram;
   };
   std::vector<Reported> reported_;
-  std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint64_t> by_process_; // by probe and pid
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint64_t> by_process_;
   std::map<std::tuple<std::uint32_t, std::uint32_t, std::vector<std::uint64_t>>, std::uint64_t>
-      by_stack_;                    // by probe, pid and addresses
+      by_stack_;
+  std::unordered_map<std::string, group_sums> by_group_;
   std::uint64_t without_stack_ = 0; // reported hits whose stacks the kernel could not store
   unwind::LiveProcesses processes_;
   ProcessNameLookup find_name_;

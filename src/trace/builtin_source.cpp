@@ -12,12 +12,11 @@
 #include "trace/builtin_points.hpp"
 #include "trace/call_table.hpp"
 #include "trace/caller_code.hpp"
+#include "trace/counted_events.hpp"
 #include "trace/diagnosis.hpp"
-#include "trace/group_counts.hpp"
 #include "trace/hit_cost.hpp"
 #include "trace/probe_program.hpp"
 #include "trace/program_sites.hpp"
-#include "trace/record_stacks.hpp"
 #include "trace/span_report.hpp"
 #include "trace/triggers.hpp"
 #include "trace/typed_probes.hpp"
@@ -45,6 +44,31 @@ public:
 
 private:
   NamespacePids pids_;
+};
+
+// Sets the stack of each event, or its caller.
+class RecordStacks final : public RunPart {
+public:
+  RecordStacks(const events::CapturePlan& plan, const events::CaptureSpec& capture,
+               HitStacks& stacks)
+      : plan_(plan), capture_(capture), stacks_(stacks) {}
+
+  bool take(Bytes record, events::Event& event) override {
+    const auto captured = plan_.decode_stack(record);
+    if (!captured) return true;
+    const unwind::Stack* const stack = stacks_.find(event, *captured);
+    event.has_raw_stack = stack == nullptr;
+    if (stack == nullptr) return true;
+    event.sample = stacks_.sample();
+    if (capture_.caller) event.caller = find_caller(*stack);
+    if (capture_.shows_stacks) event.stack = stack;
+    return true;
+  }
+
+private:
+  const events::CapturePlan& plan_;
+  const events::CaptureSpec& capture_;
+  HitStacks& stacks_;
 };
 
 // A loss that the program counts.
@@ -321,7 +345,6 @@ private:
     const AggregateSpec& aggregates = request_.aggregates;
     const resolve::TargetOptions& where = request_.probes.target_options;
     const bool has_spans = !request_.spans.empty();
-    const bool has_groups = !capture.groups.by.empty() && !has_spans;
     const bool at_exits = phases_of(capture).exit && !by_uretprobe();
     if (triggers_) parts_.add(std::move(triggers_));
     parts_.add<NamespaceIds>();
@@ -331,21 +354,21 @@ private:
       if (request_.keep) stacks->hold_samples();
       if (!has_spans) parts_.add<RecordStacks>(plan_, capture, *stacks);
     }
-    if (has_groups)
-      parts_.add<GroupCounts>(
+    if (!has_spans && (aggregates.counts || aggregates.histograms))
+      parts_.add<KernelAggregates>(
           aggregates, capture, where, at_exits, *program_, probes_,
-          [this](Bytes record) { return plan_.decode(record); }, output_);
-    else if (!has_spans && (aggregates.counts || aggregates.histograms))
-      parts_.add<KernelAggregates>(aggregates, capture, where, at_exits, *program_, probes_,
-                                   who.find_name, output_);
+          [this](Bytes record) { return plan_.decode(record); }, who.find_name, output_);
     if (stacks && aggregates.counts && !has_spans)
-      parts_.add<StackCounts>(request_, probes_, *stacks, who.find_name, output_);
+      parts_.add<CountedEvents>(stack_totals(request_), probes_, stacks.get(), who.find_name,
+                                output_);
     if (capture.count_by_process || capture.count_stacks || !capture.groups.by.empty())
       parts_.add<CountedLoss>(*program_, loss_reasons::table_full, LOST_TABLE_FULL);
     if (by_uretprobe()) parts_.add<CountedLoss>(*program_, loss_reasons::nested, LOST_NESTED);
     if (has_spans)
-      parts_.add<SpanReport>(request_, *program_, plan_, probes_, stacks.get(), who.find_name,
-                             output_);
+      parts_.add<SpanReport>(request_, *program_, plan_, probes_, stacks.get(), output_);
+    if (has_spans && counts_spans(request_))
+      parts_.add<CountedEvents>(span_totals(request_), std::span<const Probe>(), stacks.get(),
+                                who.find_name, output_);
     if (capture.pair_calls)
       parts_.add<CallTable>(*program_);
     else if (builds_in_calls_ || !capture.groups.by.empty() || has_spans)

@@ -90,24 +90,39 @@ EventTotals::CountedStack EventTotals::find_stack(const events::Event& event,
 
 void EventTotals::count(const events::Event& event, bool on_return,
                         output::StackCompleteness completeness) {
-  if (!spec_.aggregates.counts || event.point == nullptr) return;
+  const events::GroupSpec& groups = spec_.groups;
+  const bool is_of_point = event.record == nullptr;
+  if (!spec_.aggregates.counts || (is_of_point && event.point == nullptr)) return;
   has_events_ = true;
-  const bool is_span = event.span != nullptr;
-  const bool by_stack = spec_.by_stack || spec_.groups.has(BY_STACK);
-  const resolve::ProbePoint* const first =
-      is_span && !by_stack ? point_of_span(event) : first_point(*event.point, event.probe);
-  CountedStack counted = find_stack(event, completeness);
-  if (!spec_.groups.by.empty()) return count_values(first, event, on_return, counted);
-  const Key key{.point = first,
-                .on_return = on_return,
-                .pid = spec_.by_process ? event.pid : 0,
-                .completeness = counted.completeness,
-                .stack = counted.stack ? counted.stack->number : 0,
-                .span = std::string(is_span ? event.span->name : "")};
-  Tally& tally = interval_at(event.time_ns).tallies[key];
-  if (tally.count++ > 0) return;
-  tally.comm = event.comm;
-  tally.stack = std::move(counted.stack);
+  const bool by_stack = spec_.by_stack || groups.has(BY_STACK);
+  const resolve::ProbePoint* point = nullptr;
+  if (is_of_point)
+    point = event.span != nullptr && !by_stack ? point_of_span(event)
+                                               : first_point(*event.point, event.probe);
+  const CountedStack stack = find_stack(event, completeness);
+  std::erase_if(missing_,
+                [&](const std::string& name) { return values_.find(name, event).has_value(); });
+  std::optional<std::int64_t> measured;
+  if (const auto time = groups.measured_time ? time_in(event, *groups.measured_time) : std::nullopt)
+    measured = static_cast<std::int64_t>(*time);
+  else if (groups.measured)
+    measured = values_.find_number(*groups.measured, event);
+  CountRow row{.point = point,
+               .map = is_of_point ? std::string() : event.record->map,
+               .probe = point != nullptr ? numbers_.at(point) : 0,
+               .on_return = on_return,
+               .values = find_group(event),
+               .stack = stack.stack,
+               .completeness = stack.completeness,
+               .sums = {.count = 1,
+                        .measured = measured ? std::uint64_t{1} : 0,
+                        .sum = static_cast<std::uint64_t>(measured.value_or(0))},
+               .span = std::string(event.span != nullptr ? event.span->name : "")};
+  if (spec_.by_process && groups.by.empty()) {
+    row.pid = event.pid;
+    row.comm = event.comm;
+  }
+  interval_at(event.time_ns).rows.add(std::move(row));
 }
 
 // The run makes one event of an entry and its return if it counts by arguments. In a run that did
@@ -122,16 +137,8 @@ bool EventTotals::is_counted_elsewhere(const events::Event& event) {
   return has_entries_ && event.kind == events::EventKind::on_return; // neither has a value
 }
 
-void EventTotals::count_values(const resolve::ProbePoint* point, const events::Event& event,
-                               bool on_return, const CountedStack& stack) {
+std::vector<events::ArgumentValue> EventTotals::find_group(const events::Event& event) {
   const events::GroupSpec& groups = spec_.groups;
-  std::erase_if(missing_,
-                [&](const std::string& name) { return values_.find(name, event).has_value(); });
-  std::optional<std::int64_t> measured;
-  if (const auto time = groups.measured_time ? time_in(event, *groups.measured_time) : std::nullopt)
-    measured = static_cast<std::int64_t>(*time);
-  else if (groups.measured)
-    measured = values_.find_number(*groups.measured, event);
   // As in the run: an argument comes before the built-in variable of this name.
   std::vector<events::ArgumentValue> values = group_values(groups, event, values_);
   auto value = values.begin();
@@ -146,18 +153,7 @@ void EventTotals::count_values(const resolve::ProbePoint* point, const events::E
     argument->name = asked.text; // which outlives the event
     counted = std::move(*argument);
   }
-  interval_at(event.time_ns)
-      .rows.add({.point = point,
-                 .map = event.record != nullptr ? event.record->map : std::string(),
-                 .probe = point != nullptr ? numbers_.at(point) : 0,
-                 .on_return = on_return,
-                 .values = std::move(values),
-                 .stack = stack.stack,
-                 .completeness = stack.completeness,
-                 .sums = {.count = 1,
-                          .measured = measured ? std::uint64_t{1} : 0,
-                          .sum = static_cast<std::uint64_t>(measured.value_or(0))},
-                 .span = std::string(event.span != nullptr ? event.span->name : "")});
+  return values;
 }
 
 void EventTotals::measure_call(const events::OpenCall& call, std::uint64_t end_ns) {
@@ -199,8 +195,7 @@ void EventTotals::measure(const events::Event& event) {
 void EventTotals::add(const events::Event& event, output::StackCompleteness completeness) {
   if (event.record != nullptr) {
     has_events_ = true;
-    if (spec_.aggregates.counts)
-      count_values(nullptr, event, false, find_stack(event, completeness));
+    count(event, false, completeness);
     return measure(event);
   }
   if (event.point == nullptr || event.kind == events::EventKind::wait) return; // calls are counted
@@ -211,43 +206,13 @@ void EventTotals::add(const events::Event& event, output::StackCompleteness comp
   measure(event);
 }
 
-void EventTotals::write_tallies(const Interval& interval, const CountedTime& time,
-                                output::Output& output) const {
-  std::vector<CountRow> counts;
-  std::vector<std::string> names; // of processes
-  names.reserve(interval.tallies.size());
-  for (const auto& [key, tally] : interval.tallies) {
-    CountRow& row = counts.emplace_back(CountRow{.probe = numbers_.at(key.point),
-                                                 .stack = key.stack,
-                                                 .record = {.point = key.point,
-                                                            .on_return = key.on_return,
-                                                            .count = tally.count,
-                                                            .pid = {},
-                                                            .comm = tally.comm,
-                                                            .span = key.span}});
-    if (tally.stack) {
-      row.record.stack = &tally.stack->stack;
-      row.record.rest = missing_frames_label(key.completeness);
-    }
-    if (!spec_.by_process) continue;
-    row.record.pid = key.pid;
-    names.push_back(find_process_name_(static_cast<pid_t>(key.pid)).value_or(tally.comm));
-    row.record.comm = names.back();
-  }
-  write_counts(std::move(counts), spec_.aggregates, time, output);
-}
-
 void EventTotals::write(const Interval& interval, const CountedTime& time,
                         output::Output& output) const {
   const AggregateSpec& spec = spec_.aggregates;
   if (stacks_.were_too_many())
     output.warn_once("too many different stacks: further ones are counted together, without "
                      "frames");
-  // Records are counted by values, if only by their maps.
-  if (spec.counts && (!spec_.groups.by.empty() || !interval.rows.empty()))
-    interval.rows.report(spec_.groups, spec, time, output);
-  else if (spec.counts)
-    write_tallies(interval, time, output);
+  if (spec.counts) interval.rows.report(spec_.groups, spec, time, output, find_process_name_);
   if (!spec.histograms) return;
   std::vector<output::HistogramRecord> histograms;
   const auto add = [&](const resolve::ProbePoint* point, std::string_view map,

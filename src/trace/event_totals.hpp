@@ -64,25 +64,10 @@ public:
   Result<void> finish(std::uint64_t end_ns, output::Output& output);
 
 private:
-  struct Key {
-    const resolve::ProbePoint* point = nullptr; // borrowed
-    bool on_return = false;
-    std::uint32_t pid = 0; // if processes are counted separately
-    output::StackCompleteness completeness = output::StackCompleteness::complete;
-    std::size_t stack = 0; // its number, if stacks are counted separately
-    std::string span = {}; // the spans of this name are counted
-    auto operator<=>(const Key&) const = default;
-  };
-  struct Tally {
-    std::uint64_t count = 0;
-    std::string comm;
-    std::shared_ptr<const KeptStack> stack = {};
-  };
   // A point, the map of records, or a point and the name of the spans that begin there.
   using Measured = std::pair<const resolve::ProbePoint*, std::string>;
   struct Interval {
-    GroupRows rows; // if it counts by values
-    std::map<Key, Tally> tallies;
+    CountRows rows;
     std::map<Measured, bpf::Histogram> histograms;
   };
   // A stack by which an event is counted; null: none.
@@ -102,12 +87,9 @@ private:
              output::StackCompleteness completeness = output::StackCompleteness::complete);
   // Whether the other event of the call is counted instead.
   bool is_counted_elsewhere(const events::Event& event);
-  // `point`: null for a record of a user's program.
-  void count_values(const resolve::ProbePoint* point, const events::Event& event, bool on_return,
-                    const CountedStack& stack);
+  // Returns the values by which an event is counted.
+  std::vector<events::ArgumentValue> find_group(const events::Event& event);
   Measured measured_of(const events::Event& event);
-  void write_tallies(const Interval& interval, const CountedTime& time,
-                     output::Output& output) const;
   void write(const Interval& interval, const CountedTime& time, output::Output& output) const;
   void write_until(std::uint64_t end, output::Output& output);
 

@@ -66,8 +66,8 @@ unwind::Stack make_probe_stack(unwind::LiveProcesses& processes, pid_t pid,
   return stack;
 }
 
-std::shared_ptr<const KeptStack> make_kept_stack(unwind::Stack stack, std::size_t number) {
-  auto made = std::make_shared<KeptStack>(KeptStack{.stack = std::move(stack), .number = number});
+std::shared_ptr<const KeptStack> make_kept_stack(unwind::Stack stack) {
+  auto made = std::make_shared<KeptStack>(KeptStack{.stack = std::move(stack)});
   for (const unwind::Frame& frame : made->stack.frames)
     made->text += output::display_frame(frame) + "\n";
   return made;
@@ -96,7 +96,7 @@ std::shared_ptr<const KeptStack> KeptStacks::keep(const unwind::Stack& stack) {
     if (frame.code->module != nullptr) frame.code->module->keep_frame(frame.code->address);
   }
   frames_ += copy.frames.size();
-  return *stacks_.insert(make_kept_stack(std::move(copy), stacks_.size())).first;
+  return *stacks_.insert(make_kept_stack(std::move(copy))).first;
 }
 
 } // namespace uprobectl::trace

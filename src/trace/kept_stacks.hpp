@@ -14,8 +14,7 @@ namespace uprobectl::trace {
 
 struct KeptStack {
   unwind::Stack stack;
-  std::string text = {};  // equal for stacks that show the same
-  std::size_t number = 0; // in KeptStacks
+  std::string text = {}; // equal for stacks that show the same
 };
 
 // Of a stack at an exit of the probed function: the innermost frame is the function as a whole, so
@@ -27,7 +26,7 @@ unwind::Stack make_probe_stack(unwind::LiveProcesses& processes, pid_t pid,
                                std::span<const std::uint64_t> addresses, const Probe& probe,
                                bool at_exits);
 
-std::shared_ptr<const KeptStack> make_kept_stack(unwind::Stack stack, std::size_t number = 0);
+std::shared_ptr<const KeptStack> make_kept_stack(unwind::Stack stack);
 
 class KeptStacks {
 public:

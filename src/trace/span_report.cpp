@@ -3,6 +3,7 @@
 
 #include "events/built_in_variables.hpp"
 #include "output/format.hpp"
+#include "trace/counted_events.hpp"
 #include "util/clock.hpp"
 #include "util/text.hpp"
 
@@ -80,21 +81,11 @@ std::vector<ProbeRequest> span_requests(std::span<const events::SpanSpec> spans)
 
 SpanReport::SpanReport(const AttachRequest& request, const bpf::BuiltinProgram& program,
                        const events::CapturePlan& plan, std::span<const Probe> probes,
-                       HitStacks* stacks, ProcessNameLookup find_name, output::Output& output)
+                       HitStacks* stacks, output::Output& output)
     : request_(request), program_(program), plan_(plan), probes_(probes), stacks_(stacks),
       output_(output), since_ns_(clock_ns(CLOCK_MONOTONIC)), counts_(request.spans.size()),
       histograms_(request.spans.size()), in_table_(request.spans.size()),
-      of_ended_(request.spans.size()) {
-  const events::CaptureSpec& capture = request.capture;
-  if (!capture.counts_span_values() || request.open_spans) return;
-  counted_ = {.aggregates = request.aggregates,
-              .groups = capture.groups,
-              .measured = capture.measured,
-              .measured_time = capture.measured_time.value_or(TIME_LATENCY),
-              .by_arrival = true};
-  totals_.emplace(counted_, values_, std::move(find_name));
-  totals_->begin(since_ns_);
-}
+      of_ended_(request.spans.size()) {}
 
 std::vector<std::uint64_t> SpanReport::find_frames(Bytes hit) {
   const span_part part = plan_.read_span_part(hit);
@@ -119,9 +110,6 @@ bool SpanReport::take(Bytes record, events::Event& begin) {
     span->end = std::shared_ptr<const events::Event>(end, &end->event);
     begin.span = std::move(span);
   }
-  if (totals_)
-    totals_->add(begin, stacks_ != nullptr ? stacks_->completeness()
-                                           : output::StackCompleteness::complete);
   return true;
 }
 
@@ -140,14 +128,12 @@ const resolve::ProbePoint* SpanReport::first_point(std::size_t span) const {
 }
 
 void SpanReport::report(Time now) {
-  if (totals_) {
-    static_cast<void>(totals_->end_interval(to_monotonic_ns(now), output_));
-    return;
-  }
   const AggregateSpec& spec = request_.aggregates;
+  const bool is_asked = spec.counts || spec.histograms;
+  if (!is_asked || counts_spans(request_)) return; // those are counted by CountedEvents
   const CountedTime time{.since_ns = since_ns_, .until_ns = to_monotonic_ns(now)};
   since_ns_ = time.until_ns;
-  std::vector<CountRow> rows;
+  CountRows rows;
   std::vector<output::HistogramRecord> records;
   const std::vector<span_counts> counts = program_.counts_of_spans();
   for (std::size_t i = 0; i < counts.size(); ++i) {
@@ -158,12 +144,8 @@ void SpanReport::report(Time now) {
         counters[SPANS_ENDED] - counters[SPANS_EXCLUDED] - counters[SPANS_UNSELECTED];
     const std::uint64_t more = ended - std::exchange(counts_[i], ended);
     if (spec.counts && more > 0)
-      rows.push_back({.probe = i,
-                      .record = {.point = point,
-                                 .count = more,
-                                 .pid = {},
-                                 .comm = {},
-                                 .span = request_.capture.spans[i]}});
+      rows.add(
+          {.point = point, .probe = i, .sums = {.count = more}, .span = request_.capture.spans[i]});
     if (!spec.histograms) continue;
     bpf::Histogram measured = program_.histogram(static_cast<std::uint32_t>(i));
     records.push_back({.point = point,
@@ -172,7 +154,7 @@ void SpanReport::report(Time now) {
                        .span = request_.capture.spans[i]});
     histograms_[i] = std::move(measured);
   }
-  write_counts(std::move(rows), spec, time, output_);
+  if (spec.counts) rows.report({}, spec, time, output_);
   write_histograms(std::move(records), spec, time, output_);
 }
 
@@ -222,10 +204,7 @@ void SpanReport::finish(ProgramResults& results) {
     const OpenSpans::How how = request_.open_spans->how;
     const bool sums =
         how == OpenSpans::How::stacks || (how == OpenSpans::How::automatic && stacks_ != nullptr);
-    if (!request_.capture.groups.by.empty())
-      sum_by_values(now_ns);
-    else
-      sums ? sum_by_stack(now_ns) : list(now_ns);
+    sums || !request_.capture.groups.by.empty() ? sum(now_ns) : list(now_ns);
   }
   summarise();
   results.without_stack = without_stack_;
@@ -258,77 +237,30 @@ void SpanReport::list(std::uint64_t now_ns) {
   output_.flush_rows();
 }
 
-// Addresses differ between processes, so equal stacks are those that are shown alike.
-void SpanReport::sum_by_stack(std::uint64_t now_ns) {
-  const std::optional<events::SummedValue>& weight = request_.stacks.weight;
-  std::map<std::string, Group> groups;
-  for (const std::vector<std::byte>& begin : open_) {
-    const auto event = plan_.decode_open_span(begin, now_ns);
-    if (!event) continue; // impossible
-    auto stack = find_stack(begin, *event);
-    if (stack && event->left_by != events::ExitKind::unknown) fold_exit(*stack, *event->point);
-    std::string key = fmt::format("{} {} ", event->span->name, event->probe);
-    if (stack)
-      for (const unwind::Frame& frame : stack->frames) key += output::display_frame(frame) + '\n';
-    Group& group = groups.try_emplace(std::move(key)).first->second;
-    group.point = event->point;
-    group.name = event->span->name;
-    if (!group.stack) group.stack = std::move(stack);
-    ++group.sums.count;
-    const auto number = find_weight(*event, now_ns);
-    if (!number) continue;
-    ++group.sums.measured;
-    group.sums.sum += *number;
-  }
-  std::vector<const Group*> order;
-  for (const auto& [key, group] : groups) order.push_back(&group);
-  std::ranges::sort(order, [](const Group* one, const Group* other) { // by value, then by stack
-    return std::tuple(one->sums.sum, one->sums.count, other) >
-           std::tuple(other->sums.sum, other->sums.count, one);
-  });
-  if (const auto& top = request_.open_spans->top; top && order.size() > *top) order.resize(*top);
-  for (const Group* const each : order) {
-    output::CountRecord record{.point = each->point,
-                               .count = each->sums.count,
-                               .pid = {},
-                               .comm = {},
-                               .stack = each->stack ? &*each->stack : nullptr,
-                               .time_ns = now_ns,
-                               .span = each->name,
-                               .are_open = true};
-    if (weight) record.sums = each->sums;
-    if (each->stack) {
-      output::StackSample sample{.stack = &*each->stack, .hits = each->sums.count};
-      if (weight && each->sums.measured > 0) sample.value = each->sums.sum;
-      output_.record(sample);
-    }
-    record.sums_latency = weight == "latency";
-    output_.write(record);
-  }
-  output_.flush_rows();
-}
-
-// The largest sums come first.
-void SpanReport::sum_by_values(std::uint64_t now_ns) {
+// The largest sums come first. By values the spans of a name are one, otherwise those that begin at
+// one point.
+void SpanReport::sum(std::uint64_t now_ns) {
   events::GroupSpec groups = request_.capture.groups;
   groups.measured_time = find_time(request_.stacks.weight);
   if (!groups.measured_time) groups.measured = request_.stacks.weight;
-  GroupRows rows;
+  const bool by_point = groups.by.empty() || groups.has(BY_STACK);
+  CountRows rows;
   for (const std::vector<std::byte>& begin : open_) {
     const auto event = plan_.decode_open_span(begin, now_ns);
     if (!event) continue; // impossible
-    auto stack = groups.has(BY_STACK) ? find_stack(begin, *event) : std::nullopt;
+    auto stack = by_point ? find_stack(begin, *event) : std::nullopt;
     if (stack && event->left_by != events::ExitKind::unknown) fold_exit(*stack, *event->point);
     const auto number = find_weight(*event, now_ns);
     rows.add(
-        {.point = first_point(event->span->number),
-         .probe = event->span->number,
+        {.point = by_point ? event->point : first_point(event->span->number),
+         .probe = by_point ? event->probe : event->span->number,
          .values = group_values(groups, *event, values_),
          .stack = stack ? make_kept_stack(std::move(*stack)) : nullptr,
          .sums = {.count = 1, .measured = number ? std::uint64_t{1} : 0, .sum = number.value_or(0)},
          .span = std::string(event->span->name),
          .are_open = true});
   }
+  rows.record_stacks(output_);
   rows.report(groups, {.counts = true, .top = request_.open_spans->top},
               {.since_ns = since_ns_, .until_ns = now_ns}, output_);
 }

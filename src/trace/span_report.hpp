@@ -4,7 +4,6 @@
 #pragma once
 
 #include "trace/aggregates.hpp"
-#include "trace/event_totals.hpp"
 #include "trace/hit_stacks.hpp"
 #include "trace/paced_look.hpp"
 #include "trace/probes.hpp"
@@ -26,9 +25,9 @@ public:
   // Borrows the arguments. `stacks`: null without stacks. Counting begins now.
   SpanReport(const AttachRequest& request, const bpf::BuiltinProgram& program,
              const events::CapturePlan& plan, std::span<const Probe> probes, HitStacks* stacks,
-             ProcessNameLookup find_name, output::Output& output);
+             output::Output& output);
 
-  // Sets the stacks of both hits of a span, valid until the next call, and counts it by its values.
+  // Sets the stacks of both hits of a span, valid until the next call.
   bool take(Bytes record, events::Event& begin) override;
   // Removes the open spans of processes that have ended, now and then. They are reported at the
   // end.
@@ -42,16 +41,9 @@ public:
 
 private:
   const resolve::ProbePoint* first_point(std::size_t span) const;
-  struct Group {
-    const resolve::ProbePoint* point = nullptr;
-    std::string_view name; // of the span
-    std::optional<unwind::Stack> stack = {};
-    group_sums sums = {};
-  };
   bool may_see_several_processes() const;
   void list(std::uint64_t now_ns);
-  void sum_by_stack(std::uint64_t now_ns);
-  void sum_by_values(std::uint64_t now_ns);
+  void sum(std::uint64_t now_ns);
   std::optional<std::uint64_t> find_weight(const events::Event& event, std::uint64_t now_ns);
   std::vector<std::uint64_t> find_frames(Bytes hit);
   std::optional<unwind::Stack> find_stack(Bytes begin, const events::Event& event);
@@ -64,9 +56,7 @@ private:
   HitStacks* stacks_;
   output::Output& output_;
   events::EventValues values_;
-  TotalsSpec counted_;
-  std::optional<EventTotals> totals_;        // if spans are counted or measured by their values
-  std::optional<unwind::Stack> begin_stack_; // of the last span
+  std::optional<unwind::Stack> begin_stack_;         // of the last span
   std::set<std::string, std::less<>> mapping_names_; // of frames that are kept
   std::uint64_t since_ns_;
   std::vector<std::uint64_t> counts_; // at the last report, by span

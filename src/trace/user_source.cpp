@@ -2,7 +2,7 @@
 // The event source for a user's programs: loads them, reads their records, and hands these to the
 // parts that the request asks for.
 #include "events/user_record.hpp"
-#include "trace/counted_records.hpp"
+#include "trace/counted_events.hpp"
 #include "trace/hit_stacks.hpp"
 #include "trace/printk_reader.hpp"
 #include "trace/probe_program.hpp"
@@ -169,10 +169,10 @@ private:
   std::shared_ptr<const values::DataTypes> types_; // of the programs; null without types
   bool needs_symbols_ = false;                     // values_ does
   std::optional<events::UserRecordDecoder> decoder_;
-  std::optional<RecordSelection> selection_; // nullopt: all records
-  std::optional<RecordTriggers> triggers_;   // if records wait for one
-  bool counts_records_ = false;              // instead of showing them
-  bool finds_stacks_ = true;                 // what is shown or counted has them
+  std::optional<RecordSelection> selection_;     // nullopt: all records
+  std::optional<RecordTriggers> triggers_;       // if records wait for one
+  std::optional<std::uint64_t> counted_records_; // instead of showing them
+  bool finds_stacks_ = true;                     // what is shown or counted has them
   std::optional<bpf::RecordStreams> streams_;
   std::unique_ptr<PrintkReader> printk_; // until start()
   std::optional<ProgramRuns> runs_;      // set by load()
@@ -217,7 +217,9 @@ bool UserSource::take(std::size_t map, Bytes sent, const Visit& visit) {
                    });
   if (record->from && finds_stacks_) add_stack(event, *record->from);
   parts_.take(record->record, event);
-  return counts_records_ || visit(event);
+  if (!counted_records_) return visit(event);
+  ++*counted_records_;
+  return true;
 }
 
 void UserSource::add_stack(events::Event& event, const bpf::SenderContext& from) {
@@ -329,9 +331,10 @@ void UserSource::make_parts(const HitProcesses& who) {
   if (needs_symbols_) values_->start(*stacks_, who);
   if (aggregates.counts || aggregates.histograms) {
     TotalsSpec counted = record_totals(attach_request_);
-    counts_records_ = true;
+    counted_records_ = 0;
     finds_stacks_ = counted.groups.has(BY_STACK) || needs_stacks();
-    parts_.add<CountedRecords>(std::move(counted), stacks_, output_);
+    parts_.add<CountedEvents>(std::move(counted), std::span<const Probe>(), stacks_, who.find_name,
+                              output_);
   }
   if (!request_.maps.empty())
     parts_.add<UserMapReport>(
@@ -343,7 +346,8 @@ void UserSource::make_parts(const HitProcesses& who) {
 
 ProgramResults UserSource::finish() {
   // Records that cannot be decoded are shown raw.
-  ProgramResults results{.uncounted_losses = explain_uncounted_losses(maps_, lost_),
+  ProgramResults results{.counted_records = counted_records_,
+                         .uncounted_losses = explain_uncounted_losses(maps_, lost_),
                          .corrupt = decoder_->unknown_layouts()};
   parts_.each(&RunPart::finish, results);
   values_->report_unused();

@@ -121,6 +121,10 @@ def check_leaks(program, folder):
     live, saved = ("".join(sorted(Path(each).read_text().splitlines(True))) for each in files[1:])
     TAP.check("a saved run has the stacks of what was not freed, as the run itself",
               [] if live == saved and "leak_large;make_thing 5000" in live else [shown.stderr, live, saved])
+    by_values = os.path.join(folder, "values.folded")
+    run(program, "--open", "--by", "size,stack", "--weight", "size", "--folded", by_values, *HEAP, pairs=1)
+    by_values = "".join(sorted(Path(by_values).read_text().splitlines(True)))
+    TAP.check("sums by values and stacks have the same stacks", [] if by_values == live else [by_values, live])
     sums = [each["sum"] for each in records["count"]]
     TAP.check("the largest sum is the first", [] if sums == sorted(sums, reverse=True) else [str(sums)])
     TAP.check("null pointers are counted, and are no spans",

@@ -150,10 +150,11 @@ TEST_CASE("records are counted by their maps, and by values and stacks") {
 
 TEST_CASE("counts of records reach the exports, as far as --top shows them") {
   const test::TemporaryFolder folder;
-  const output::ExportRequest request{.path = folder.path / "counts.folded",
-                                      .format = output::ExportFormat::folded};
+  const std::vector<output::ExportRequest> requests = {
+      {folder.path / "counts.folded", output::ExportFormat::folded},
+      {folder.path / "counts.trace.json", output::ExportFormat::chrome}};
   Counting counting;
-  const auto exports = *output::Exports::open({&request, 1}, counting.output);
+  const auto exports = *output::Exports::open(requests, counting.output);
   exports->begin({.title = {}, .start = {}});
   const TotalsSpec asked{.aggregates = {.counts = true, .top = 2}, .by_arrival = true};
   EventTotals totals(asked, counting.values, nullptr);
@@ -161,9 +162,14 @@ TEST_CASE("counts of records reach the exports, as far as --top shows them") {
     totals.add(record_of(map, 1));
   CHECK(totals.end_interval(1, counting.output));
   CHECK(exports->finish({.summary = {}, .time = {}}).empty());
-  std::string folded;
-  std::getline(std::ifstream(request.path), folded, '\0');
-  CHECK(folded == "other 2\nsent 3\n");
+  const auto content = [](const output::ExportRequest& request) {
+    std::string text;
+    std::getline(std::ifstream(request.path), text, '\0');
+    return text;
+  };
+  CHECK(content(requests[0]) == "other 2\nsent 3\n");
+  CHECK(content(requests[1]).contains("\"sent records\""));
+  CHECK_FALSE(content(requests[1]).contains("third"));
 }
 
 TEST_CASE("numbers of records have one histogram for each map") {
@@ -204,13 +210,33 @@ TEST_CASE("spans are counted and measured by their names") {
   CHECK(shown.find("\nf\t") == std::string::npos);
 }
 
+TEST_CASE("rows with equal counts are in the order of the probes, open spans in that of sums") {
+  Counting counting;
+  CountRows rows;
+  CountRows open;
+  for (const std::size_t probe : {10, 2}) {
+    const resolve::ProbePoint* const point = &counting.probes[0].point;
+    const std::string name = std::to_string(probe);
+    rows.add({.point = point, .probe = probe, .sums = {.count = 1}, .span = name});
+    open.add({.point = point,
+              .probe = probe,
+              .sums = {.count = 12 - probe, .measured = 1, .sum = probe},
+              .span = name,
+              .are_open = true});
+  }
+  rows.report({}, {.counts = true}, {}, counting.output);
+  open.report({}, {.counts = true}, {}, counting.output);
+  CHECK(counting.output.buffer().flush_within(std::chrono::seconds(5)));
+  CHECK(counting.records.text() == "1\t2\n1\t10\n2\t10\n10\t2\n");
+}
+
 TEST_CASE("values above the limit are not counted, and the number of their hits is said") {
   const Probes probes = probes_of_f();
   const TextPipe records;
   const TextPipe messages;
   {
     output::Output output(records.writer.get(), {.messages = messages.writer.get()});
-    GroupRows rows(2);
+    CountRows rows(2);
     for (const std::int64_t size : {1, 2, 3, 1, 4}) {
       events::ArgumentValue value;
       value.name = "size";
