@@ -403,11 +403,17 @@ Result<trace::AttachRequest> make_attach_request(const AttachLine& line, const A
   return request;
 }
 
+// Where a run takes place.
+struct RunLocation {
+  bool is_device = false;
+  bool gives_saved_run = false; // see Workstation::takes_saved_run()
+};
+
 // With --adb and --unwind-on host or --live the workstation gets the saved run, and makes of it
 // what the options ask for (serve_report()).
 void give_to_workstation(AttachOptions& options, CommonOptions& common) {
   const bool is_asked = options.stack.unwind_on == "host" || options.live;
-  if (!common.workstation->takes_saved_run() || !is_asked || options.save) return;
+  if (!is_asked || options.save) return;
   options.save = "-";
   options.stack.files = {};
   common.json = false;
@@ -418,13 +424,11 @@ void give_to_workstation(AttachOptions& options, CommonOptions& common) {
 
 // What --live asks for besides. Without a terminal counts are printed, and the result says so. The
 // view of a run on a device is on the workstation.
-std::string prepare_live(AttachLine& line) {
+std::string prepare_live(AttachLine& line, const RunLocation& location) {
   AttachOptions& options = line.options;
   CaptureOptions& capture = options.capture;
-  const Workstation& workstation = *line.common.workstation;
-  const bool is_on_device = workstation.is_remote();
-  auto terminal = is_on_device ? Result<void>() : live::Terminal::check();
-  if (is_on_device && !workstation.takes_saved_run())
+  auto terminal = location.is_device ? Result<void>() : live::Terminal::check();
+  if (location.is_device && !location.gives_saved_run)
     terminal = fail(ErrorKind::unsupported, "stdout is not a terminal");
   std::string notice;
   if (!terminal) {
@@ -442,6 +446,16 @@ std::string prepare_live(AttachLine& line) {
     capture.latency = capture.latency_is_implied = true;
   if (!options.stack.how && !capture.off_cpu && options.stack.unwind_on != "host")
     options.stack.caller = true;
+  return notice;
+}
+
+// Completes the options before a request is made of them. Returns the notice of prepare_live().
+std::string complete_options(AttachLine& line, const RunLocation& location) {
+  AttachOptions& options = line.options;
+  std::string notice = options.live ? prepare_live(line, location) : std::string();
+  if (location.gives_saved_run) give_to_workstation(options, line.common);
+  options.resolve.clones = select_clones(options.clones);
+  options.resolve.instructions = select_instructions(line.common, options.instruction);
   return notice;
 }
 
@@ -523,10 +537,10 @@ ExitCode attach(AttachLine& line, const Arguments& parsed, std::string title,
     return finish_with(line.parser.usage_error("--live needs -o FILE with --json: the view has the "
                                                "terminal"),
                        line.common);
-  const std::string notice = line.options.live ? prepare_live(line) : std::string();
-  give_to_workstation(line.options, line.common);
-  line.options.resolve.clones = select_clones(line.options.clones);
-  line.options.resolve.instructions = select_instructions(line.common, line.options.instruction);
+  const Workstation& workstation = *line.common.workstation;
+  const std::string notice =
+      complete_options(line, {.is_device = workstation.is_remote(),
+                              .gives_saved_run = workstation.takes_saved_run()});
   auto request = make_attach_request(line, parsed, planned.plan.get());
   if (!request) return finish_with(request.error(), line.common);
   request->title = std::move(title);
@@ -535,16 +549,14 @@ ExitCode attach(AttachLine& line, const Arguments& parsed, std::string title,
 
 } // namespace
 
-Result<trace::AttachRequest> read_attach_request(std::span<const std::string_view> arguments) {
+Result<trace::AttachRequest> read_attach_request(std::span<const std::string_view> arguments,
+                                                 bool gives_saved_run) {
   AttachLine line(ProbeKind::functions, this_machine());
   const auto parsed = line.parser.parse(arguments);
   if (!parsed) return fail(parsed.error());
   if (auto split = split_outputs(line.parser, line.common); !split)
     return fail(std::move(split).error());
-  if (line.options.stack.unwind_on == "host") { // the exports are those of serve_report()
-    line.options.stack.files = {};
-    line.common.exports.clear();
-  }
+  complete_options(line, {.is_device = true, .gives_saved_run = gives_saved_run});
   return make_attach_request(line, *parsed, nullptr);
 }
 

@@ -170,13 +170,13 @@ std::vector<std::string> symbols_here(const CommandLine& line) {
   return paths;
 }
 
-// Makes plans for the devices with the symbols here.
+// Makes plans for the devices with the symbols here, by the options as the devices complete them.
 Result<void> serve_plans(const CommandLine& line, std::span<const std::string_view> arguments,
                          const CommonOptions& common, host::DeviceRun& run) {
   if (line.spec().name != "attach" || line.has("--plan") || line.has("--config")) return {};
   std::vector<std::string> paths = symbols_here(line);
   if (paths.empty()) return {};
-  auto request = read_attach_request(arguments);
+  auto request = read_attach_request(arguments, run.request.takes_saved_run);
   if (!request) return fail(std::move(request).error());
   if (request->probes.target.empty()) return {}; // the object's sections say what to probe
   request->probes.target_options.debug_paths = std::move(paths);
@@ -338,11 +338,11 @@ std::optional<ExitCode> run_on_devices(std::string_view command,
   if (!command.empty()) {
     run.request.arguments.assign(all.begin(), all.end());
     run.request.paths = find_user_paths(line);
+    if (auto served = serve_report(line, arguments, common, run); !served)
+      return finish_with(served.error(), common);
     if (auto served = serve_plans(line, arguments, common, run); !served)
       return finish_with(served.error(), common);
     serve_debug_files(line, common, run);
-    if (auto served = serve_report(line, arguments, common, run); !served)
-      return finish_with(served.error(), common);
     run.request.stdout_is_terminal = ::isatty(STDOUT_FILENO) == 1;
     run.request.stderr_is_terminal = ::isatty(STDERR_FILENO) == 1;
   }

@@ -8,8 +8,9 @@
 
 namespace uprobectl::cli {
 
-// Reads the command line of attach.
-Result<trace::AttachRequest> read_attach_request(std::span<const std::string_view> arguments);
+// Reads the command line of attach for a run on a device. gives_saved_run: see Workstation.
+Result<trace::AttachRequest> read_attach_request(std::span<const std::string_view> arguments,
+                                                 bool gives_saved_run);
 
 // Makes plans for the builds that devices have. Thread-safe.
 class SymbolPlans {

@@ -726,6 +726,7 @@ def test_runs(world, killed, fixtures, tap):
         ("names are resolved with the symbols of the workstation", lambda: symbols.symbols_are_here(root)),
         ("values, conditions and lines have the types of the workstation", lambda: symbols.types_are_here(root)),
         ("a plan has the types of the workstation", lambda: symbols.plans_have_types(root)),
+        ("bodies of a function are chosen by the options, with symbols of the workstation", lambda: symbols.options_choose_bodies(root)),
         ("Ctrl-C ends a run as it does here", lambda: ends.ctrl_c(root))]
     cuts = [
         ("a pulled cable ends the run on the device", lambda: losses.lost_connection(lost, lambda run: lost.pull_cable())),

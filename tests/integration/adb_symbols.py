@@ -51,6 +51,18 @@ int main(void) {
 }
 """
 
+# The calls with 7 are those of a clone.
+BODIES = """
+static __attribute__((noinline)) int scale(int n, int by) { __asm__ volatile(""); return n * by; }
+__attribute__((noinline)) int (*find(void))(int, int) { return scale; }
+int main(int argc, char** argv) {
+  (void)argv;
+  int sum = 0;
+  for (int i = 0; i < 3; ++i) sum += scale(i, 7) + find()(i, argc);
+  return sum == 0;
+}
+"""
+
 
 class SymbolTests:
     def __init__(self, world, fixtures):
@@ -165,6 +177,21 @@ class SymbolTests:
                 problems.append(f"{options}: {records(here)}")
             given = sum(map(int, counts.read_text().split()))
             print(f"# {options}: {given} bytes", flush=True)
+        return problems
+
+    def options_choose_bodies(self, device):
+        """Which bodies of a function are probed follows from the options, also if a file of this machine has their names."""
+        folder = self.world.path / "bodies"
+        folder.mkdir()
+        (folder / "bodies.c").write_text(BODIES)
+        subprocess.run(["gcc", "-O2", "-fipa-cp-clone", "-no-pie", "-Wl,--build-id", "bodies.c", "-o", "bodies"], cwd=folder, check=True)
+        subprocess.run(["strip", "bodies", "-o", "stripped"], cwd=folder, check=True)
+        problems = []
+        for options, expected in [(["--count"], {"scale", "scale.constprop.0"}), (["--count", "--no-clones"], {"scale"}),
+                                  (["--live"], {"scale", "scale.constprop.0"}), (["--live", "--no-clones"], {"scale"})]:
+            done = self.world.run(device, "attach", "-d", "20s", *options, "--symbols", folder / "bodies", folder / "stripped", "scale",
+                                  "--", folder / "stripped")
+            problems += difference(f"{options} ({done.stderr})", {row.split("\t")[-1] for row in done.stdout.splitlines()}, expected)
         return problems
 
     def names_are_here(self, device):
