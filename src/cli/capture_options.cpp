@@ -171,7 +171,9 @@ private:
           events::parse_report_column(*options_.report_sort).value_or(graph.report.column);
     if (options_.graph_depth) graph.depth = static_cast<std::uint32_t>(*options_.graph_depth);
     if (options_.graph_limit) graph.max_functions = *options_.graph_limit;
-    if (options_.root_min_latency) graph.root_min_latency = *options_.root_min_latency;
+    if (options_.root_min_latency)
+      graph.root_min_latency_ns = static_cast<std::uint64_t>(options_.root_min_latency->count());
+    graph.root_conditions = options_.root_conditions;
     if (auto added =
             add_conditions(graph.root_filter, options_.root_conditions, workstation_, "--root-if");
         !added)
@@ -179,7 +181,8 @@ private:
     track_compared(graph.root_filter);
     capture_.on_entry = capture_.on_return = capture_.nest_calls = true;
     capture_.pair_calls = false;
-    graph.min_latency = std::exchange(capture_.min_latency, std::chrono::nanoseconds(0));
+    graph.min_latency_ns = static_cast<std::uint64_t>(
+        std::exchange(capture_.min_latency, std::chrono::nanoseconds(0)).count());
     return read_bounds("--graph-root: ", options_.graph_roots, graph.roots);
   }
 

@@ -4,7 +4,6 @@
 #include "debuginfod.hpp"
 #include "host/local_report.hpp"
 #include "live/view.hpp"
-#include "saved/format.hpp"
 #include "trace/saved_report.hpp"
 #include "util/numbers.hpp"
 
@@ -46,18 +45,16 @@ ExitCode run_report(std::span<const std::string_view> arguments, Workstation& wo
   parser.bind("--weight", request.weight, events::parse_summed_value);
   std::vector<std::string> conditions;
   parser.bind("--if", conditions);
-  trace::ReportRequest::Graph graph;
-  output::ReportOptions report;
+  output::GraphOptions graph;
   std::optional<std::string> column;
-  std::optional<std::uint64_t> depth;
   parser.bind("--graph", graph.shows_calls);
-  parser.bind("--graph-depth", depth, graph_depth_reader());
+  parser.bind("--graph-depth", graph.depth, graph_depth_reader());
   parser.bind("--root-min-latency", request.root_min_latency, DurationReader{"--root-min-latency"});
   std::vector<std::string> root_conditions;
   parser.bind("--root-if", root_conditions);
   parser.bind("--report", graph.reports);
   parser.bind("--report-sort", column);
-  parser.bind("--report-function", report.function);
+  parser.bind("--report-function", graph.report.function);
   bool live = false;
   parser.bind("--live", live);
   std::vector<std::string> paths;
@@ -94,11 +91,9 @@ ExitCode run_report(std::span<const std::string_view> arguments, Workstation& wo
                        common);
   request.hides_events = replace_events(files, common);
   if (graph.shows_calls || graph.reports) {
-    if (depth) graph.depth = static_cast<std::uint32_t>(*depth);
     if (column) // the parser has checked it
-      report.column = events::parse_report_column(*column).value_or(report.column);
-    report.top = request.totals.aggregates.top;
-    graph.report = report;
+      graph.report.column = events::parse_report_column(*column).value_or(graph.report.column);
+    graph.report.top = request.totals.aggregates.top;
     request.graph = graph;
   }
   std::unique_ptr<live::View> view;
@@ -117,7 +112,7 @@ ExitCode run_report(std::span<const std::string_view> arguments, Workstation& wo
                                   .messages = output_options(common)});
     if (!made) return finish_with(made.error(), common);
     view = std::move(*made);
-    request.live_view = [&view](const saved::RunHeader& header) {
+    request.live_view = [&view](const output::RunHeader& header) {
       view->begin(header.command, header.has_stacks);
     };
     common.records_messages = true;

@@ -12,22 +12,6 @@ namespace uprobectl::cli {
 
 namespace {
 
-std::optional<saved::GraphHeader> make_graph_header(const trace::AttachRequest& request) {
-  if (!request.graph) return std::nullopt;
-  const trace::GraphSpec& graph = *request.graph;
-  std::vector<std::string> root_conditions;
-  for (const events::FilterExpression& each : graph.root_filter.expressions)
-    root_conditions.push_back(each.typed->text);
-  return saved::GraphHeader{.shows_calls = graph.shows_calls,
-                            .reports = graph.reports,
-                            .report = graph.report,
-                            .depth = graph.depth,
-                            .min_latency_ns = static_cast<std::uint64_t>(graph.min_latency.count()),
-                            .root_min_latency_ns =
-                                static_cast<std::uint64_t>(graph.root_min_latency.count()),
-                            .root_conditions = std::move(root_conditions)};
-}
-
 // A pipe could block the run, except that to a workstation, which is always read.
 Result<UniqueFd> open_saved(const std::string& path, Workstation& workstation) {
   struct stat status{};
@@ -42,40 +26,10 @@ Result<UniqueFd> open_saved(const std::string& path, Workstation& workstation) {
 
 } // namespace
 
-saved::RunHeader make_header(const trace::AttachRequest& request) {
-  const events::CaptureSpec& capture = request.capture;
-  const output::ExportedRun run = describe_exported_run(request);
-  return {.version = UPROBECTL_VERSION,
-          .arch = host_arch,
-          .command = run.title,
-          .sends_events = run.sends_events,
-          // A map of the user's program may carry stacks.
-          .has_stacks = capture.has_whole_stacks() || request.program.has_value(),
-          .weighs_time = run.timed,
-          .graph = make_graph_header(request),
-          .value_unit = run.value_unit,
-          .view = run.view,
-          .sends_latencies = run.sends_latencies,
-          .raw_stacks =
-              capture.raw_stacks
-                  ? std::optional(saved::RawStackHeader{.stack_bytes = capture.stack_bytes,
-                                                        .source_lines = capture.source_lines})
-                  : std::nullopt,
-          .system = run.system};
-}
-
-saved::RunHeader make_task_header(std::string title) {
-  return {.version = UPROBECTL_VERSION,
-          .arch = host_arch,
-          .command = std::move(title),
-          .system = output::describe_system()};
-}
-
 Result<SavedOutput> SavedOutput::open(const OptionParser& parser, const CommonOptions& common,
                                       const output::TextStyle& style,
                                       const std::optional<std::string>& save,
-                                      const saved::RunHeader& header,
-                                      std::unique_ptr<live::View> view) {
+                                      output::RunHeader header, std::unique_ptr<live::View> view) {
   SavedOutput made;
   const bool to_stdout = save == "-";
   if (to_stdout && (common.json || common.output))
@@ -102,6 +56,7 @@ Result<SavedOutput> SavedOutput::open(const OptionParser& parser, const CommonOp
   made.view_ = std::move(view);
   if (save) {
     output::OutputBuffer& buffer = to_stdout ? made.output_->buffer() : *made.buffer_;
+    header.version = UPROBECTL_VERSION;
     made.writer_ = std::make_unique<saved::RunWriter>(buffer, !to_stdout, header);
     made.output_->add_recorder(*made.writer_);
   }

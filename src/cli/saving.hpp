@@ -5,24 +5,19 @@
 #include "console.hpp"
 #include "live/view.hpp"
 #include "saved/run_writer.hpp"
-#include "trace/trace.hpp"
 
 namespace uprobectl::cli {
-
-saved::RunHeader make_header(const trace::AttachRequest& request);
-// Of the run of a task file; `title` is the command line.
-saved::RunHeader make_task_header(std::string title);
 
 // The output of a run, and the file that saves it.
 class SavedOutput {
 public:
-  // Opens the output, and the file of --save if there is one, which begins with the header.
+  // Opens the output, and the file of --save if there is one, which begins with the header and the
+  // version of this program.
   // `save`: "-" is stdout, which then has nothing else. `view`: shows the run instead of records on
   // stdout, and its messages; may be null.
   static Result<SavedOutput> open(const OptionParser& parser, const CommonOptions& common,
                                   const output::TextStyle& style,
-                                  const std::optional<std::string>& save,
-                                  const saved::RunHeader& header,
+                                  const std::optional<std::string>& save, output::RunHeader header,
                                   std::unique_ptr<live::View> view = {});
 
   output::Output& output() { return *output_; }

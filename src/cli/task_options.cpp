@@ -97,7 +97,8 @@ ExitCode attach_task_file(const OptionParser& parser, const Arguments& arguments
         common);
   if (auto checked = check_exports(parser, common.exports, common.output); !checked)
     return finish_with(checked.error(), common);
-  auto opened = SavedOutput::open(parser, common, {}, options.save, make_task_header(title));
+  output::RunHeader header{.command = std::move(title), .system = output::describe_system()};
+  auto opened = SavedOutput::open(parser, common, {}, options.save, header);
   if (!opened) return finish_with(opened.error(), common);
   output::Output& output = opened->output();
   const auto end = [&](const Error& error) {
@@ -121,7 +122,7 @@ ExitCode attach_task_file(const OptionParser& parser, const Arguments& arguments
   request.all_or_nothing = options.all_or_nothing;
   request.statsd = options.statsd;
   request.exports = common.exports;
-  request.title = std::move(title);
+  request.header = std::move(header);
   const auto outcome = run_tasks(request, output);
   if (!outcome) {
     const ExitCode code = end(outcome.error());

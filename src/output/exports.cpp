@@ -149,10 +149,10 @@ void Exports::begin(ExportedRun run) {
 }
 
 void Exports::write(const Record& record) {
-  if (!is_running_ || (run_.sends_calls && record.find<events::Event>() != nullptr)) return;
+  if (!is_running_ || (run_.header.graph && record.find<events::Event>() != nullptr)) return;
   if (const auto* const sample = record.find<StackSample>()) {
     hits_ += sample->hits;
-    if (run_.value_unit && !sample->value) unweighed_ += sample->hits;
+    if (run_.header.value_unit && !sample->value) unweighed_ += sample->hits;
   }
   for (const auto& each : exports_) each->write(record);
 }
@@ -190,13 +190,14 @@ Result<void> Exports::flush() {
 std::vector<Error> Exports::finish(ExportedEnd end) {
   is_running_ = false;
   std::vector<Error> errors;
-  if (unweighed_ > 0) end.summary += fmt::format(", {} without {}", unweighed_, *run_.value_unit);
+  if (unweighed_ > 0)
+    end.summary += fmt::format(", {} without {}", unweighed_, *run_.header.value_unit);
   for (const auto& each : exports_)
     if (auto finished = each->finish(end); !finished) errors.push_back(std::move(finished).error());
   if (!exports_.empty() && hits_ > 0 && unweighed_ == hits_)
     errors.push_back(
         Error{ErrorKind::not_found,
-              fmt::format("--weight: no hit has a value '{}'", *run_.value_unit)}
+              fmt::format("--weight: no hit has a value '{}'", *run_.header.value_unit)}
             .hint("name a value that events show: see them without exports, or declare it with "
                   "--args"));
   return errors;

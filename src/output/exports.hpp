@@ -5,8 +5,8 @@
 #pragma once
 
 #include "events/call_tree.hpp"
-#include "output/flame_graph.hpp"
 #include "output/records.hpp"
+#include "output/run_header.hpp"
 #include "util/workstation.hpp"
 
 #include <functional>
@@ -40,22 +40,11 @@ struct ExportRequest {
 // Fails with usage if two of them are one file.
 Result<void> check_different_files(std::span<const ExportRequest> requests);
 
-// The run that is exported.
+// The run that is exported. The samples of a profile are the first that it sends of: calls, stacks,
+// events, histograms of latencies, counts.
 struct ExportedRun {
-  std::string title;       // the command line
-  std::string system = {}; // see describe_system()
+  RunHeader header;
   ClockReading start;
-  bool timed = false; // calls have durations, which are the weights of profiles
-  // Stacks weigh StackSample::value, in this unit, instead of their hits or time.
-  std::optional<std::string> value_unit = {};
-  FlameView view = FlameView::callees; // of flame graphs
-  // What the run sends. Calls replace the events of their entries and returns. The samples of a
-  // profile are the first that it sends of: calls, stacks, events, histograms of latencies, counts.
-  bool sends_calls = false;
-  bool sends_stacks = false;
-  bool only_callers = false; // stacks end with the caller (--caller)
-  bool sends_events = false;
-  bool sends_latencies = false;
   // Returns the name of a process, also after it has ended; nullopt if unknown.
   std::function<std::optional<std::string>(std::uint32_t)> find_process_name = [](std::uint32_t) {
     return std::nullopt;

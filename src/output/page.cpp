@@ -42,16 +42,16 @@ class PageEncoder final : public TimelineEncoder {
 public:
   void begin(std::string& out, const ExportedRun& run) override {
     start_ns_ = run.start.monotonic_ns;
-    only_callers_ = run.only_callers;
+    has_stacks_ = run.header.may_have_stacks();
     out += as_text(page_head());
     out += "r\t";
-    append_text(out, run.title);
+    append_text(out, run.header.command);
     out += fmt::format("\t{}\t", run.start.realtime_ns);
-    append_text(out, run.system);
+    append_text(out, run.header.system);
     out += '\n';
-    if (run.value_unit || run.timed) {
+    if (run.header.value_unit || run.header.weighs_time) {
       out += "u\t";
-      append_text(out, run.value_unit.value_or("ns"));
+      append_text(out, run.header.value_unit.value_or("ns"));
       out += '\n';
     }
   }
@@ -103,7 +103,7 @@ public:
                std::int64_t /*value*/) override {}
 
   void stack(std::string& out, const StackSample& sample) override {
-    if (only_callers_) return; // the calls themselves say more
+    if (!has_stacks_) return; // the calls themselves say more than their callers
     numbers_of_frames_.clear();
     for (const NamedFrame& frame : name_frames(sample))
       numbers_of_frames_ +=
@@ -237,7 +237,7 @@ private:
   }
 
   std::uint64_t start_ns_ = 0;
-  bool only_callers_ = false;
+  bool has_stacks_ = false;
   std::set<const resolve::ProbedBinary*> files_;
   std::map<std::pair<std::uint64_t, std::uint64_t>, std::size_t> tracks_;
   std::map<std::pair<const resolve::ProbePoint*, std::string>, std::size_t> names_;

@@ -251,7 +251,7 @@ private:
     write_functions(writer);
     writer.number(field::profile::time_nanos, run().start.realtime_ns);
     writer.number(field::profile::duration_nanos, end.time.monotonic_ns - run().start.monotonic_ns);
-    for (const std::string& comment : {run().title, end.summary})
+    for (const std::string& comment : {header().command, end.summary})
       if (!comment.empty()) writer.number(field::profile::comment, find_text(comment));
     for (const std::string* text : texts_.values())
       writer.text(field::profile::string_table, *text);

@@ -54,11 +54,11 @@ private:
 
   Result<std::string> content(const ExportedEnd& end) override {
     if (format_ == ExportFormat::folded) return tree_.folded();
-    return flame_graph(tree_, {.title = run().title,
+    return flame_graph(tree_, {.title = header().command,
                                .subtitle = end.summary,
                                .unit = unit().value_or("hit"),
-                               .is_value = run().value_unit.has_value(),
-                               .view = run().view});
+                               .is_value = header().value_unit.has_value(),
+                               .view = header().view});
   }
 
   static std::uint64_t drawn_weight(const SampleWeight& weight) {
@@ -99,7 +99,9 @@ void Profile::write(const Record& record) {
 }
 
 void Profile::take(const events::Event& event) {
-  if (run_->sends_calls || run_->sends_stacks || event.stack != nullptr) return;
+  const bool has_sample =
+      event.sample != nullptr || event.stack != nullptr || event.caller != nullptr;
+  if (header().graph || header().has_stacks || has_sample) return;
   PathFrame frame{.name = "record", .point = event.point};
   if (event.point != nullptr)
     frame.name = find_name(*event.point);
@@ -125,26 +127,26 @@ void Profile::closed(const events::OpenCall& call, events::CallEnd /*end*/, std:
 }
 
 void Profile::take(const StackSample& sample) {
-  if (run_->sends_calls || (run_->value_unit && !sample.value)) return;
-  add_stack(sample,
-            {.hits = sample.hits, .measured = run_->value_unit ? sample.value : sample.latency_ns});
+  if (header().graph || (header().value_unit && !sample.value)) return;
+  add_stack(sample, {.hits = sample.hits,
+                     .measured = header().value_unit ? sample.value : sample.latency_ns});
 }
 
 // `map`: of the records that were counted, if they belong to no point.
 void Profile::add_aggregate(const resolve::ProbePoint* point, std::string_view map,
                             const SampleWeight& weight) {
-  if (run_->sends_calls || run_->sends_stacks || run_->sends_events) return;
+  if (header().graph || header().has_stacks || header().sends_events) return;
   const PathFrame frame{.name = point != nullptr ? find_name(*point) : map, .point = point};
   add_path({&frame, 1}, weight);
 }
 
 void Profile::take(const CountRecord& count) {
-  if (!run_->sends_latencies && count.stack == nullptr)
+  if (!header().sends_latencies && count.stack == nullptr)
     add_aggregate(count.point, count.map, {.hits = count.count});
 }
 
 void Profile::take(const HistogramRecord& histogram) {
-  if (run_->sends_latencies)
+  if (header().sends_latencies)
     add_aggregate(histogram.point, histogram.map,
                   {.hits = histogram.histogram.count,
                    .measured = static_cast<std::uint64_t>(histogram.histogram.total)});

@@ -9,7 +9,7 @@
 namespace uprobectl::output {
 
 // The number of hits of a stack, and what else it weighs: the time of calls without the calls
-// inside them, or the value that the run measures (ExportedRun::value_unit).
+// inside them, or the value that the run measures (RunHeader::value_unit).
 struct SampleWeight {
   std::uint64_t hits = 0;
   std::optional<std::uint64_t> measured = {}; // nullopt: nothing
@@ -44,10 +44,11 @@ public:
 
 protected:
   const ExportedRun& run() const { return *run_; }
+  const RunHeader& header() const { return run_->header; }
   // The unit of SampleWeight::measured, or nullopt if hits are the only weight.
   std::optional<std::string> unit() const {
-    return run_->value_unit ? run_->value_unit
-                            : (run_->timed ? std::optional<std::string>("ns") : std::nullopt);
+    return header().value_unit || !header().weighs_time ? header().value_unit
+                                                        : std::optional<std::string>("ns");
   }
 
 private:

@@ -366,7 +366,7 @@ struct StackSample {
   StackCompleteness completeness = StackCompleteness::complete;
   std::uint64_t hits = 1;
   std::optional<std::uint64_t> latency_ns = {}; // of the call, if calls are paired
-  std::optional<std::uint64_t> value = {};      // see ExportedRun::value_unit; nullopt: none
+  std::optional<std::uint64_t> value = {};      // see RunHeader::value_unit; nullopt: none
   // Why it is incomplete, if it was not unwound by the run but when the run was read.
   std::string failure = {};
 };

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "output/descriptions.hpp"
+#include "output/run_header.hpp"
 #include "saved/fields.hpp"
 #include "saved/format.hpp"
 
@@ -62,11 +63,11 @@ void describe(auto& io, DescribedByOutput auto& value) { output::describe(io, va
 struct Empty {};
 void describe(auto& /*io*/, output::Described<Empty> auto& /*empty*/) {}
 
-void describe(auto& io, output::Described<RawStackHeader> auto& header) {
+void describe(auto& io, output::Described<output::RawStackHeader> auto& header) {
   io(1, "stack_bytes", header.stack_bytes);
   io(2, "source_lines", header.source_lines);
 }
-void describe(auto& io, output::Described<GraphHeader> auto& graph) {
+void describe(auto& io, output::Described<output::GraphHeader> auto& graph) {
   io(1, "shows_calls", graph.shows_calls);
   io(2, "reports", graph.reports);
   io.always(3, "order", graph.report.column);
@@ -77,7 +78,7 @@ void describe(auto& io, output::Described<GraphHeader> auto& graph) {
   io(8, "root_min_latency_ns", graph.root_min_latency_ns);
   io(9, "root_conditions", graph.root_conditions);
 }
-void describe(auto& io, output::Described<RunHeader> auto& header) {
+void describe(auto& io, output::Described<output::RunHeader> auto& header) {
   io(1, "version", header.version);
   io.always(2, "arch", header.arch);
   io(3, "command", header.command);
@@ -90,6 +91,7 @@ void describe(auto& io, output::Described<RunHeader> auto& header) {
   io(10, "sends_latencies", header.sends_latencies);
   io(11, "raw_stacks", header.raw_stacks);
   io(12, "system", header.system);
+  io(13, "runs_program", header.runs_program);
 }
 
 // ---- probes

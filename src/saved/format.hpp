@@ -2,15 +2,9 @@
 // The format of saved runs (docs/saved-runs.md): a head, then chunks. Everything is little-endian.
 #pragma once
 
-#include "output/call_graph.hpp"
-#include "output/flame_graph.hpp"
-#include "uprobectl/arch.hpp"
-
 #include <cstddef>
 #include <cstdint>
-#include <string>
 #include <string_view>
-#include <vector>
 
 namespace uprobectl::saved {
 
@@ -32,7 +26,7 @@ constexpr std::string_view gap_reason = "there was no space to save the run";
 
 // Chunks that others refer to by number have their own numbering from 0, in their order.
 enum class ChunkKind : std::uint32_t {
-  header = 1,     // RunHeader: always the first
+  header = 1,     // output::RunHeader: always the first
   file = 2,       // ProbedBinary
   probe = 3,      // ProbePoint
   module = 4,     // symbolize::Module
@@ -67,41 +61,6 @@ enum class ChunkKind : std::uint32_t {
   // unwind::KeptParts. Only between a run on a device and its workstation, which replaces it by
   // chunks of file_parts: not part of the format.
   kept_parts = 0x10000,
-};
-
-// How the run has shown its calls.
-struct GraphHeader {
-  bool shows_calls = false;
-  bool reports = false;
-  output::ReportOptions report = {};
-  std::optional<std::uint32_t> depth = {};
-  std::uint64_t min_latency_ns = 0;
-  // Only trees were shown whose root has taken as long and fulfils the conditions, as typed.
-  std::uint64_t root_min_latency_ns = 0;
-  std::vector<std::string> root_conditions = {};
-};
-
-// How stacks were copied that are unwound when the run is read.
-struct RawStackHeader {
-  std::uint32_t stack_bytes = 0; // that were copied at most
-  bool source_lines = false;     // frames have source lines
-};
-
-// What was asked, and where.
-struct RunHeader {
-  std::string version = {}; // of uprobectl
-  Arch arch = host_arch;
-  std::string command = {}; // the command line
-  bool sends_events = true; // otherwise hits were only counted
-  bool has_stacks = false;
-  bool weighs_time = false;              // the weights of stacks are nanoseconds
-  std::optional<GraphHeader> graph = {}; // if it nested calls
-  // As in ExportedRun.
-  std::optional<std::string> value_unit = {};
-  output::FlameView view = output::FlameView::callees;
-  bool sends_latencies = false;
-  std::optional<RawStackHeader> raw_stacks = {};
-  std::string system = {}; // as in ExportedRun
 };
 
 } // namespace uprobectl::saved

@@ -76,7 +76,7 @@ bool PartialFiles::add_parts(SavedFileParts& parts) {
   });
 }
 
-RawStacks::RawStacks(Arch arch, const RawStackHeader& header, elf::DebugSearch where)
+RawStacks::RawStacks(Arch arch, const output::RawStackHeader& header, elf::DebugSearch where)
     : arch_(arch), header_(header), cache_(std::move(where)) {
   if (header.source_lines) cache_.use_source_lines();
 }

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "output/records.hpp"
-#include "saved/format.hpp"
+#include "output/run_header.hpp"
 #include "unwind/raw_stack.hpp"
 
 #include <vector>
@@ -42,7 +42,7 @@ private:
 class RawStacks {
 public:
   // `arch`: of the run. Symbols of files that have none are searched in `where`.
-  RawStacks(Arch arch, const RawStackHeader& header, elf::DebugSearch where);
+  RawStacks(Arch arch, const output::RawStackHeader& header, elf::DebugSearch where);
 
   // Take chunks. They return false if one is invalid.
   bool add(struct SavedMappedFile& saved);
@@ -61,7 +61,7 @@ private:
   static bool update_memory(const struct SavedRawStack& saved, Memory& memory);
 
   Arch arch_;
-  RawStackHeader header_;
+  output::RawStackHeader header_;
   std::vector<Memory> memories_; // by RawStack::thread
   PartialFiles files_;
   unwind::ModuleCache cache_;

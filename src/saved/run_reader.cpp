@@ -73,7 +73,7 @@ Result<void> RunReader::take_chunk(ChunkKind kind, Bytes content) {
   if (has_begun_ != (kind != ChunkKind::header))
     return damaged(has_begun_ ? "it has two headers" : "it begins without its header");
   if (!has_begun_) {
-    RunHeader header;
+    output::RunHeader header;
     if (!read(content, header)) return damaged("its header is invalid");
     has_begun_ = true;
     arch_ = header.arch;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "output/output.hpp"
+#include "output/run_header.hpp"
 #include "saved/fields.hpp"
 #include "saved/format.hpp"
 #include "saved/raw_stacks.hpp"
@@ -18,7 +19,7 @@ namespace uprobectl::saved {
 class RunReplay : public output::Recorder {
 public:
   // The first call. An error ends the reading.
-  virtual Result<void> begin(const RunHeader& header) = 0;
+  virtual Result<void> begin(const output::RunHeader& header) = 0;
   // Called after each record: an error ends the reading.
   virtual const Error* problem() const { return nullptr; }
 };

@@ -31,7 +31,8 @@ std::vector<SavedPart> saved_parts(std::span<const unwind::Part> parts) {
 
 } // namespace
 
-RunWriter::RunWriter(output::OutputBuffer& out, bool flushes_buffer, const RunHeader& header)
+RunWriter::RunWriter(output::OutputBuffer& out, bool flushes_buffer,
+                     const output::RunHeader& header)
     : out_(out), flushes_buffer_(flushes_buffer),
       // A copied stack has only what changed since the one before.
       may_leave_out_(flushes_buffer && is_regular_file(out.fd()) && !header.raw_stacks) {

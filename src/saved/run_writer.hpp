@@ -17,7 +17,7 @@ public:
   // Writes the head and the header. Borrows the buffer. `flushes_buffer`: flush() writes it;
   // otherwise the owner of the buffer does. While there is no room for a regular file, events wait,
   // and are left out above a limit (gap_reason); anything else blocks flush().
-  RunWriter(output::OutputBuffer& out, bool flushes_buffer, const RunHeader& header);
+  RunWriter(output::OutputBuffer& out, bool flushes_buffer, const output::RunHeader& header);
 
   void write(const output::Record& record) override {
     record.visit([this](const auto& each) { take(each); });

@@ -405,12 +405,11 @@ private:
     if (signals.arrived())
       return fail(ErrorKind::interrupted, "interrupted before the probes were attached");
     const output::ClockReading clocks = output::ClockReading::now();
-    output::ExportedRun exported = describe_exported_run(request_);
-    exported.start = clocks;
-    exported.find_process_name = [this](std::uint32_t pid) {
-      return history_->find_name(static_cast<pid_t>(pid));
-    };
-    exports_.begin(std::move(exported));
+    exports_.begin({.header = make_header(request_),
+                    .start = clocks,
+                    .find_process_name = [this](std::uint32_t pid) {
+                      return history_->find_name(static_cast<pid_t>(pid));
+                    }});
     if (auto started = program_.start(hit_processes(processes)); !started)
       return fail(std::move(started).error());
     start_ = Clock::now();

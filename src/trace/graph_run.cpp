@@ -67,12 +67,14 @@ GraphRun::GraphRun(const GraphSpec& spec, std::set<std::uint32_t> roots,
                                    std::optional<std::uint64_t> latency_ns) {
         return decide_root(*root_condition, entry, exit, latency_ns);
       };
-    filter_.add(trees_.emplace(spec.root_min_latency, std::move(condition)));
+    filter_.add(
+        trees_.emplace(std::chrono::nanoseconds(spec.root_min_latency_ns), std::move(condition)));
     trees_->set_write_some([this] { write_some(); });
   }
   if (spec.shows_calls)
-    add(writer_.emplace(output, output::CallGraphWriter::Options{.min_latency = spec.min_latency,
-                                                                 .joins_leaves = !json}));
+    add(writer_.emplace(output, output::CallGraphWriter::Options{
+                                    .min_latency = std::chrono::nanoseconds(spec.min_latency_ns),
+                                    .joins_leaves = !json}));
   if (spec.reports) add(report_.emplace());
 }
 

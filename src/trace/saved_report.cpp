@@ -57,7 +57,7 @@ public:
         totals_of_calls_(begin_totals(),
                          request.min_latency.value_or(std::chrono::nanoseconds(0))) {}
 
-  Result<void> begin(const saved::RunHeader& header) override {
+  Result<void> begin(const output::RunHeader& header) override {
     if (const auto option = option_for_events(); !option.empty() && !header.sends_events)
       return refuse(option, "its hits were only counted");
     if (request_.graph && !header.graph)
@@ -73,10 +73,10 @@ public:
       return refuse("--measure", "--report has the times of nested calls");
     if (const auto option = option_for_stacks(); !option.empty() && header.graph)
       return refuse(option, "calls were nested instead of their stacks: --folded has them");
-    if (const auto option = option_for_stacks(); !option.empty() && !header.has_stacks)
+    if (const auto option = option_for_stacks(); !option.empty() && !header.may_have_stacks())
       return refuse(option, "it was saved without --stack");
     if (request_.weight && header.graph) return refuse("--weight", "calls weigh their time");
-    if (request_.weight && !header.has_stacks)
+    if (request_.weight && !header.may_have_stacks())
       return refuse("--weight", "it was saved without --stack");
     if (auto made = set_filter(header); !made) return made;
     values_.set_machine(header.arch);
@@ -86,23 +86,15 @@ public:
     weighs_as_saved_ = request_.weight && !weight_time() && weight_unit() == header.value_unit;
     raw_stacks_ = header.raw_stacks;
     for (const output::ExportRequest& each : request_.exports)
-      if (has_only_stacks(each.format) && !header.has_stacks && !header.graph)
+      if (has_only_stacks(each.format) && !header.may_have_stacks() && !header.graph)
         return refuse(each.option, "it was saved without --stack or --graph");
     auto exports = output::Exports::open(request_.exports, output_);
     if (!exports) return fail(std::move(exports).error());
     exports_ = std::move(*exports);
-    exported_ = {.title = header.command,
-                 .system = header.system,
-                 .start = {},
-                 .timed = header.weighs_time || header.graph,
-                 .value_unit = request_.weight ? weight_unit() : header.value_unit,
-                 .view = header.view,
-                 .sends_calls = header.graph.has_value(),
-                 .sends_stacks = header.has_stacks,
-                 .only_callers = !header.has_stacks,
-                 .sends_events = header.sends_events,
-                 .sends_latencies = header.sends_latencies,
-                 .find_process_name = [this](std::uint32_t pid) { return find_process_name(pid); }};
+    exported_ = {.header = header, .start = {}, .find_process_name = [this](std::uint32_t pid) {
+                   return find_process_name(pid);
+                 }};
+    if (request_.weight) exported_.header.value_unit = weight_unit();
     return {};
   }
 
@@ -314,7 +306,7 @@ private:
                 fmt::format("{} cannot be answered from this run: {}", option, reason));
   }
 
-  Result<void> set_filter(const saved::RunHeader& header) {
+  Result<void> set_filter(const output::RunHeader& header) {
     if (request_.filter.expressions.empty()) return {};
     auto made = events::EventFilter::make(
         request_.filter, {.nests_calls = header.graph.has_value(), .arch = header.arch});
@@ -477,17 +469,14 @@ private:
     for (const output::ProbeRecord& each : std::exchange(waiting_probes_, {})) output_.write(each);
   }
 
-  Result<void> set_graph(const saved::GraphHeader& asked, Arch arch) {
-    graph_spec_ = GraphSpec{
-        .shows_calls = asked.shows_calls,
-        .reports = asked.reports,
-        .report = asked.report,
-        .depth = asked.depth,
-        .min_latency = std::chrono::nanoseconds(static_cast<std::int64_t>(asked.min_latency_ns))};
-    if (request_.min_latency) graph_spec_->min_latency = *request_.min_latency;
+  Result<void> set_graph(const output::GraphHeader& asked, Arch arch) {
+    graph_spec_ = GraphSpec{asked};
+    if (request_.min_latency)
+      graph_spec_->min_latency_ns = static_cast<std::uint64_t>(request_.min_latency->count());
     if (computes_totals()) graph_spec_->shows_calls = graph_spec_->reports = false;
-    graph_spec_->root_min_latency = request_.root_min_latency.value_or(
-        std::chrono::nanoseconds(static_cast<std::int64_t>(asked.root_min_latency_ns)));
+    if (request_.root_min_latency)
+      graph_spec_->root_min_latency_ns =
+          static_cast<std::uint64_t>(request_.root_min_latency->count());
     graph_spec_->root_filter = request_.root_filter;
     if (graph_spec_->root_filter.expressions.empty())
       for (const std::string& text : asked.root_conditions)
@@ -498,12 +487,7 @@ private:
       if (!made) return fail(std::move(made).error());
       root_condition_ = std::move(*made);
     }
-    if (!request_.graph) return {};
-    const ReportRequest::Graph& graph = *request_.graph;
-    graph_spec_->shows_calls = graph.shows_calls;
-    graph_spec_->reports = graph.reports;
-    graph_spec_->depth = graph.depth;
-    if (graph.report) graph_spec_->report = *graph.report;
+    if (request_.graph) static_cast<output::GraphOptions&>(*graph_spec_) = *request_.graph;
     return {};
   }
   void set_root_points() {
@@ -620,7 +604,7 @@ private:
   bool has_begun_exports_ = false;
   std::optional<output::StackSample> waiting_; // of the next event
   StackTotals stacks_;
-  std::optional<saved::RawStackHeader> raw_stacks_;
+  std::optional<output::RawStackHeader> raw_stacks_;
   std::optional<output::SummaryRecord> summary_;
   std::optional<output::ClockReading> end_clocks_;
   std::uint64_t first_ns_ = 0;

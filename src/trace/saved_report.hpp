@@ -7,10 +7,6 @@
 
 #include <functional>
 
-namespace uprobectl::saved {
-struct RunHeader;
-} // namespace uprobectl::saved
-
 namespace uprobectl::trace {
 
 struct ReportRequest {
@@ -25,21 +21,15 @@ struct ReportRequest {
   std::optional<events::SummedValue> weight =
       {}; // the value that stacks weigh; nullopt: as in the run
   // How calls are shown that the run has nested; nullopt: as the run did.
-  struct Graph {
-    bool shows_calls = false;
-    bool reports = false;
-    std::optional<std::uint32_t> depth = {};
-    std::optional<output::ReportOptions> report = {};
-  };
-  std::optional<Graph> graph = {};
-  // Instead of what the run was asked for: as in GraphSpec.
+  std::optional<output::GraphOptions> graph = {};
+  // Instead of what the run was asked for: as in GraphHeader and GraphSpec.
   std::optional<std::chrono::nanoseconds> root_min_latency = {};
   events::Filter root_filter = {};
   // Where to search for files that name frames; nullopt: nowhere, as names are saved.
   std::optional<elf::DebugSearch> names = {};
   // For a live view that the output has as recorder: receives the header of the run, which is then
   // shown until the user ends the view. Empty without a view.
-  std::function<void(const saved::RunHeader&)> live_view = {};
+  std::function<void(const output::RunHeader&)> live_view = {};
   // The run comes from the parent process, `uprobectl --adb`. The view ends with it, and a view
   // that the user ends interrupts it.
   bool is_of_parent = false;

@@ -6,7 +6,6 @@
 #include "bpf/pin.hpp"
 #include "events/plan.hpp"
 #include "events/user_record.hpp"
-#include "output/call_graph.hpp"
 #include "output/exports.hpp"
 #include "output/output.hpp"
 #include "plans/attach_plan.hpp"
@@ -124,24 +123,15 @@ struct StackOutputs {
 };
 
 // How calls are nested (CaptureSpec::nest_calls), shown and summed up.
-struct GraphSpec {
-  bool shows_calls = false; // as a tree, instead of events
-  bool reports = false;     // at the end
-  output::ReportOptions report = {};
+struct GraphSpec : output::GraphHeader {
   std::vector<resolve::TargetedFunction> roots = {}; // only calls below these functions, if any
-  std::optional<std::uint32_t> depth = {};           // only this many levels
-  std::chrono::nanoseconds min_latency{0};           // of the calls that are shown
-  // Only trees whose root has taken as long and fulfils the filter, if it has expressions.
-  std::chrono::nanoseconds root_min_latency{0};
-  events::Filter root_filter = {};
+  events::Filter root_filter = {};                   // of GraphHeader::root_conditions
   std::size_t max_functions = default_max_functions;
   bool entry_decides = false; // CaptureSpec::entry_decides
 
   static constexpr std::size_t default_max_functions = 1000;
 
-  bool roots_decide() const {
-    return root_min_latency.count() > 0 || !root_filter.expressions.empty();
-  }
+  bool roots_decide() const { return root_min_latency_ns > 0 || !root_filter.expressions.empty(); }
 };
 
 // Events are kept in memory, and written when a trigger is hit: a function of
@@ -206,9 +196,8 @@ struct AttachRequest {
 // Returns the TARGETs of the functions, each once, in their order.
 std::vector<std::string> list_targets(std::span<const resolve::TargetedFunction> functions);
 
-// Returns what exports need to know of the run, and what saved runs keep for them: all but its
-// start and the names of processes.
-output::ExportedRun describe_exported_run(const AttachRequest& request);
+// Returns the header of the run, without the version of the program.
+output::RunHeader make_header(const AttachRequest& request);
 
 // Returns a usage error if parts of the request contradict each other.
 Result<void> check_request(const AttachRequest& request);

@@ -38,9 +38,8 @@ public:
       return fail(ErrorKind::interrupted, "interrupted before the probes were attached");
     if (std::ranges::all_of(tasks_, &RunningTask::is_over)) return {};
     const auto start = Clock::now();
-    exports_.begin({.title = request_.title,
+    exports_.begin({.header = request_.header,
                     .start = output::ClockReading::now(),
-                    .sends_events = true,
                     .find_process_name = [this](std::uint32_t pid) -> std::optional<std::string> {
                       const auto known = names_by_pid_.find(pid);
                       if (known == names_by_pid_.end()) return std::nullopt;

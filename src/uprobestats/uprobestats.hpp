@@ -40,7 +40,7 @@ struct TaskRunRequest {
   std::optional<std::string> statsd; // path of the socket for atoms; nullopt: none are sent
   // Exports of records. Those of stacks alone are not supported: the records have none.
   std::vector<output::ExportRequest> exports = {};
-  std::string title = {}; // of exports: the command line
+  output::RunHeader header = {};
 };
 
 // Runs all tasks at the same time, each for its duration. SIGINT, SIGTERM and SIGHUP end all tasks,

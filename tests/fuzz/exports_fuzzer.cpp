@@ -62,7 +62,7 @@ std::string write_export(std::string_view input, output::ExportFormat format) {
   output::Output output(-1, {});
   const auto exports = output::Exports::open({&request, 1}, output);
   require(exports.has_value());
-  (*exports)->begin({.title = "t", .start = {}, .timed = true, .sends_events = true});
+  (*exports)->begin({.header = {.command = "t", .weighs_time = true}, .start = {}});
   auto binary = std::make_shared<resolve::ProbedBinary>();
   std::vector<std::unique_ptr<resolve::ProbePoint>> points;
   while (!input.empty()) {

@@ -25,7 +25,7 @@ public:
     if (auto made = events::EventFilter::make(spec_, {})) filter_.emplace(std::move(*made));
     if (auto made = events::RecordFilter::make(spec_)) records_.emplace(std::move(*made));
   }
-  Result<void> begin(const saved::RunHeader&) override { return {}; }
+  Result<void> begin(const output::RunHeader&) override { return {}; }
   void write(const output::Record& record) override {
     text_.write(record);
     json_.write(record);

@@ -237,11 +237,10 @@ int main(int argc, char** argv) {
     return 1;
   }
   output::Exports& exports = **opened;
-  exports.begin({.title = "made",
+  output::RunHeader header{.command = "made", .sends_events = run != "calls", .weighs_time = true};
+  if (run == "calls") header.graph.emplace();
+  exports.begin({.header = std::move(header),
                  .start = {.monotonic_ns = 900, .boottime_ns = 100900, .realtime_ns = 500900},
-                 .timed = true,
-                 .sends_calls = run == "calls",
-                 .sends_events = run != "calls",
                  .find_process_name = [](std::uint32_t pid) -> std::optional<std::string> {
                    if (pid != 10) return std::nullopt;
                    return "app";

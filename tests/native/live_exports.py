@@ -132,6 +132,21 @@ def check_stacks(tap, uprobectl, fixtures, folder):
                if build_id not in raw])
 
 
+def check_callers(tap, uprobectl, fixtures, folder):
+    """A hit of a run with --caller is one sample, its path of two functions, also where the run is reported."""
+    if not shutil.which("go"):
+        tap.skip("pprof has each hit with its caller once", "no program 'go'")
+        return
+    depths = fixtures / "depths"
+    attach(uprobectl, folder, ["--caller", "--save", "callers.run", "-o", "live.pb.gz"], depths, ["depth_leaf"], [depths, "plain", "30", "0"])
+    subprocess.run([uprobectl, "report", "-q", "-o", "reported.pb.gz", "callers.run"], cwd=folder, stdout=subprocess.DEVNULL, check=True)
+    for name in ("live", "reported"):
+        raw = subprocess.run(["go", "tool", "pprof", "-raw", f"{name}.pb.gz"], cwd=folder, capture_output=True, text=True, check=True,
+                             env={"PATH": "/usr/bin:/bin", "HOME": str(folder)}).stdout
+        samples = re.findall(r"(?m)^ +[0-9]+: ([0-9 ]+)$", raw.split("Locations")[0])
+        tap.check(f"pprof has each hit with its caller once ({name})", [] if [len(each.split()) for each in samples] == [2] else [raw])
+
+
 def check_failure(tap, uprobectl, fixtures, folder):
     """A run that does not begin leaves the files as they were."""
     kept = folder / "kept.html"
@@ -155,6 +170,7 @@ def main(uprobectl, fixtures):
     with tempfile.TemporaryDirectory() as name:
         check_latency(tap, uprobectl, fixtures, Path(name))
         check_stacks(tap, uprobectl, fixtures, Path(name))
+        check_callers(tap, uprobectl, fixtures, Path(name))
         check_failure(tap, uprobectl, fixtures, Path(name))
     return tap.done()
 

@@ -140,7 +140,7 @@ private:
 // Describes the stacks of a saved run.
 class StackReplay final : public RunReplay {
 public:
-  Result<void> begin(const RunHeader& /*header*/) override { return {}; }
+  Result<void> begin(const output::RunHeader& /*header*/) override { return {}; }
   void write(const output::Record& record) override {
     if (const auto* const sample = record.find<output::StackSample>())
       stacks.push_back(describe_stack(*sample->stack));
@@ -173,7 +173,7 @@ TEST_CASE("a stack that another machine unwinds has the same frames") {
     std::vector<off_t> sizes;
     {
       output::OutputBuffer out(file.get());
-      RunWriter writer(out, true, {.raw_stacks = RawStackHeader{.stack_bytes = 65528}});
+      RunWriter writer(out, true, {.raw_stacks = output::RawStackHeader{.stack_bytes = 65528}});
       SavingSink sink(writer);
       for (int i = 0; i < 3; ++i) {
         const unwind::RawStack stack = live.collect(sample, sink);
@@ -251,7 +251,7 @@ TEST_CASE("a saved run tells the contents apart that a file has had") {
   const UniqueFd file{::memfd_create("raw-stacks", MFD_CLOEXEC)};
   {
     output::OutputBuffer out(file.get());
-    RunWriter writer(out, true, {.raw_stacks = RawStackHeader{.stack_bytes = 65528}});
+    RunWriter writer(out, true, {.raw_stacks = output::RawStackHeader{.stack_bytes = 65528}});
     SavingSink sink(writer);
     RewrittenLibrary library;
     for (const std::string& content : {arm64_library(), renamed_library(), arm64_library()})

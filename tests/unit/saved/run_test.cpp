@@ -26,7 +26,7 @@ namespace {
 class JsonReplay final : public RunReplay {
 public:
   explicit JsonReplay(output::OutputBuffer& out) : json(make_json_formatter(out)) {}
-  Result<void> begin(const RunHeader& asked) override {
+  Result<void> begin(const output::RunHeader& asked) override {
     header = asked;
     return {};
   }
@@ -65,7 +65,7 @@ public:
   void take(const output::ClockRecord& record) { clocks.push_back(record); }
 
   std::unique_ptr<output::Recorder> json;
-  RunHeader header;
+  output::RunHeader header;
   std::vector<events::Event> events;
   std::vector<std::string> lost;
   std::vector<std::string> stacks;
@@ -84,7 +84,7 @@ struct Reading {
   std::vector<std::string> names; // of processes
   std::vector<std::string> calls; // that begin and end
   std::vector<output::ClockRecord> clocks;
-  RunHeader header;
+  output::RunHeader header;
   std::optional<Error> error;
   std::uint64_t whole_bytes = 0;
   bool has_ended = false;

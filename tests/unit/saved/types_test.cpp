@@ -24,7 +24,7 @@ namespace {
 // Keeps what is known of probes.
 class ProbedReplay final : public RunReplay {
 public:
-  Result<void> begin(const RunHeader& /*header*/) override { return {}; }
+  Result<void> begin(const output::RunHeader& /*header*/) override { return {}; }
   void write(const output::Record& record) override {
     if (const auto* const probe = record.find<output::ProbedRecord>()) probed.push_back(*probe);
     if (const auto* const types = record.find<output::RecordTypesRecord>())

@@ -22,7 +22,7 @@ inline std::string bytes_written(const std::function<void(int)>& write) {
 }
 
 inline std::string save_run(const std::function<void(saved::RunWriter&)>& use,
-                            const saved::RunHeader& header = {}) {
+                            const output::RunHeader& header = {}) {
   return bytes_written([&](int fd) {
     output::OutputBuffer out(fd);
     saved::RunWriter writer(out, true, header);

@@ -52,7 +52,7 @@ events::Event own_event() {
 std::unique_ptr<output::Exports> open_exports(std::span<const output::ExportRequest> requests,
                                               output::Output& output) {
   auto exports = *output::Exports::open(requests, output);
-  exports->begin({.title = {}, .start = output::ClockReading::now(), .sends_stacks = true});
+  exports->begin({.header = {.has_stacks = true}, .start = output::ClockReading::now()});
   return exports;
 }
 
