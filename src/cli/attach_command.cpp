@@ -26,47 +26,25 @@ namespace uprobectl::cli {
 
 namespace {
 
-// The options of the process filter.
-struct ProcessOptions {
-  std::vector<std::string> processes;
-  std::optional<std::string> app;
-  bool follow = false;
-  std::optional<std::uint64_t> user;
-  std::optional<std::string> cgroup;
-  bool all = false;
-};
-
-// The options for a BPF program of the user.
+// The options for a BPF program of the user. Others are read into `request`.
 struct ProgramOptions {
+  trace::UserProgramRequest request;
   std::vector<std::string> objects;
   std::vector<std::string> pinned;
   std::vector<std::string> names;
   ObjectOptions set_up;
-  bool shares_maps = false;
-  std::vector<std::string> maps;
   std::vector<std::string> record_types;
   std::vector<std::string> shown_as;
-  bool clear = false;
-  std::optional<std::uint64_t> cookie;
-  bool printk = false;
 };
 
+// The options of which a request is made. Others are read into the request.
 struct AttachOptions {
   // Outer nullopt: not given; inner nullopt: forever.
   std::optional<std::optional<std::chrono::nanoseconds>> duration;
-  std::optional<std::uint64_t> max_events;
-  std::optional<std::string> mechanism;
-  std::optional<std::string> buffer;
-  bool no_fault = false;
-  bool keep_going = false;
-  bool dry_run = false;
-  resolve::ResolveOptions resolve = {};
   CloneOptions clones = {};
   bool instruction = false;
   std::vector<std::string> debug_paths;
-  bool everywhere = false;
   DexArguments dex;
-  std::optional<std::string> oatdump;
   std::optional<std::string> command_line;
   bool forward_exit = false;
   bool live = false;
@@ -77,35 +55,29 @@ struct AttachOptions {
   ProgramOptions program;
   CaptureOptions capture;
   StackOptions stack;
-  ProcessOptions processes;
+  std::vector<std::string> processes; // of -p
 };
 
-void bind_process_options(OptionParser& parser, ProcessOptions& options) {
-  parser.bind("--pid", options.processes);
-  parser.bind("--app", options.app);
-  parser.bind("--follow", options.follow);
-  parser.bind("--uid", options.user,
+void bind_process_options(OptionParser& parser, trace::AttachRequest& request) {
+  parser.bind("--app", request.probes.target_options.app);
+  parser.bind("--follow", request.processes.follow);
+  parser.bind("--uid", request.processes.user,
               CountReader{.option = "--uid",
                           .expected = "a number",
                           .least = 0,
                           .most = std::numeric_limits<std::uint32_t>::max()});
-  parser.bind("--cgroup", options.cgroup);
-  parser.bind("--all-processes", options.all);
+  parser.bind("--cgroup", request.processes.cgroup);
+  parser.bind("--all-processes", request.processes.all);
 }
 
-// Sets the process filter of a request, whose program, target and command must be set. usage if
-// options cannot be combined.
-Result<void> apply(const OptionParser& parser, const ProcessOptions& options,
-                   trace::AttachRequest& request) {
-  auto words = parse_processes(options.processes);
+// Sets the processes of -p, and checks the request, which has everything else. usage if options
+// cannot be combined.
+Result<void> set_processes(const OptionParser& parser, const std::vector<std::string>& processes,
+                           trace::AttachRequest& request) {
+  auto words = parse_processes(processes);
   if (!words) return fail(parser.usage_error(std::move(words).error().message));
   request.processes.pids = std::move(words->pids);
   request.processes.names = std::move(words->names);
-  request.probes.target_options.app = options.app;
-  request.processes.follow = options.follow;
-  request.processes.cgroup = options.cgroup;
-  request.processes.all = options.all;
-  if (options.user) request.processes.user = static_cast<uid_t>(*options.user);
   if (const auto checked = check_request(request); !checked) {
     Error error = parser.usage_error(checked.error().message);
     error.hints.insert(error.hints.begin(), checked.error().hints.begin(),
@@ -127,13 +99,13 @@ void bind_program_options(OptionParser& parser, ProgramOptions& options) {
   parser.bind("--program", options.pinned);
   parser.bind("--program-name", options.names);
   bind_object_options(parser, options.set_up);
-  parser.bind("--share-maps", options.shares_maps);
-  parser.bind("--map", options.maps);
+  parser.bind("--share-maps", options.request.shares_maps);
+  parser.bind("--map", options.request.maps);
   parser.bind("--record", options.record_types);
   parser.bind("--as", options.shown_as);
-  parser.bind("--clear", options.clear);
-  parser.bind("--cookie", options.cookie, parse_cookie);
-  parser.bind("--printk", options.printk);
+  parser.bind("--clear", options.request.clears_maps);
+  parser.bind("--cookie", options.request.cookie, parse_cookie);
+  parser.bind("--printk", options.request.printk);
 }
 
 // "NAME" or "NAME=[TARGET:]FUNCTION". The names of programs are those of functions of C.
@@ -158,13 +130,12 @@ Result<std::optional<trace::UserProgramRequest>> make_program_request(const Opti
                                                                       const ProgramOptions& options,
                                                                       Workstation& workstation) {
   if (options.objects.empty() && options.pinned.empty()) return std::nullopt;
-  trace::UserProgramRequest request;
+  trace::UserProgramRequest request = options.request;
   request.pinned = !options.pinned.empty();
   request.paths = request.pinned ? options.pinned : options.objects;
   auto choices = parse_program_choices(options.names);
   if (!choices) return fail(parser.usage_error(std::move(choices).error().message));
   request.choices = std::move(*choices);
-  request.maps = options.maps;
   for (const std::string& text : options.record_types) {
     const auto equals = text.find('=');
     const bool has_map = equals != std::string::npos;
@@ -180,14 +151,10 @@ Result<std::optional<trace::UserProgramRequest>> make_program_request(const Opti
     if (!rule) return fail(parser.usage_error("--as: " + rule.error().message));
     request.shown_as.push_back(std::move(*rule));
   }
-  request.clears_maps = options.clear;
-  request.printk = options.printk;
   auto settings = parse_object_settings(parser, options.set_up, workstation);
   if (!settings) return fail(std::move(settings).error());
   request.settings = std::move(*settings);
-  request.shares_maps = options.shares_maps;
   request.kernel_types = options.set_up.kernel_types.value_or("");
-  if (options.cookie) request.cookie = *options.cookie;
   return request;
 }
 
@@ -206,14 +173,14 @@ Result<std::vector<std::string>> parse_command(const OptionParser& parser,
 }
 
 // Returns nullopt for auto.
-std::optional<probe::Mechanism> parse_mechanism(std::string_view name) {
+Result<std::optional<probe::Mechanism>> parse_mechanism(std::string_view name) {
   for (const probe::Mechanism mechanism : {probe::Mechanism::multi, probe::Mechanism::perf,
                                            probe::Mechanism::perf_ioctl, probe::Mechanism::tracefs})
     if (name == to_string(mechanism)) return mechanism;
   return std::nullopt;
 }
 
-std::optional<bpf::RecordBuffer> parse_buffer(std::string_view name) {
+Result<std::optional<bpf::RecordBuffer>> parse_buffer(std::string_view name) {
   for (const bpf::RecordBuffer buffer : {bpf::RecordBuffer::ring, bpf::RecordBuffer::perf})
     if (name == to_string(buffer)) return buffer;
   return std::nullopt;
@@ -242,6 +209,7 @@ struct AttachLine {
   OptionParser parser;
   CommonOptions common;
   AttachOptions options;
+  trace::AttachRequest request;
   TaskRunOptions tasks; // of attach
 };
 
@@ -250,30 +218,31 @@ AttachLine::AttachLine(ProbeKind kind, Workstation& workstation)
       common{.workstation = &workstation, .private_output = true, .takes_exports = true} {
   bind_common_options(parser, common);
   parser.bind("--duration", options.duration, parse_run_time);
-  bind_process_options(parser, options.processes);
+  parser.bind("--pid", options.processes);
+  bind_process_options(parser, request);
   parser.bind("-c", options.command_line);
   parser.bind("--forward-exit", options.forward_exit);
   parser.bind("--live", options.live);
   parser.bind("--command-output", options.command_output);
-  bind_capture_options(parser, options.capture, kind);
-  bind_stack_options(parser, options.stack);
-  parser.bind("--max-events", options.max_events, CountReader{"-n", "a number of events"});
-  parser.bind("--mechanism", options.mechanism);
-  parser.bind("--buffer", options.buffer);
-  parser.bind("--no-fault", options.no_fault);
-  parser.bind("--keep-going", options.keep_going);
+  bind_capture_options(parser, options.capture, request, kind);
+  bind_stack_options(parser, options.stack, request);
+  parser.bind("--max-events", request.limits.max_events, CountReader{"-n", "a number of events"});
+  parser.bind("--mechanism", request.mechanism, parse_mechanism);
+  parser.bind("--buffer", request.buffer, parse_buffer);
+  parser.bind("--no-fault", request.no_fault);
+  parser.bind("--keep-going", request.probes.keep_going);
   bind_instruction_option(parser, options.instruction);
-  parser.bind("--dry-run", options.dry_run);
+  parser.bind("--dry-run", request.dry_run);
   parser.bind("--save", options.save);
   parser.bind("--with-system-trace", options.system_trace);
   bind_program_options(parser, options.program);
   bind_debug_options(parser, options.debug_paths, common);
-  parser.bind("--everywhere", options.everywhere);
+  parser.bind("--everywhere", request.probes.target_options.everywhere);
   if (kind == ProbeKind::static_probes) return;
-  bind_naming_options(parser, options.resolve, options.clones);
+  bind_naming_options(parser, request.probes.resolve_options, options.clones);
   bind_plan_options(parser, options.plan);
   bind_dex_options(parser, options.dex);
-  bind_oatdump_option(parser, options.oatdump);
+  bind_oatdump_option(parser, request.probes.target_options.oatdump);
   bind_task_run_options(parser, tasks);
 }
 
@@ -335,7 +304,8 @@ bool pairs_known_calls(const AttachLine& line, const trace::AttachRequest& reque
          request.probes.stop_on.empty() && !request.keep && !capture.stops_process;
 }
 
-Result<trace::AttachRequest> make_attach_request(const AttachLine& line, const Arguments& arguments,
+// Makes the request of what was read into it and of the other options.
+Result<trace::AttachRequest> make_attach_request(AttachLine& line, const Arguments& arguments,
                                                  const plans::AttachPlan* plan) {
   const OptionParser& parser = line.parser;
   const AttachOptions& options = line.options;
@@ -343,7 +313,7 @@ Result<trace::AttachRequest> make_attach_request(const AttachLine& line, const A
   if (!program) return fail(std::move(program).error());
   // The sections of the programs, or --program-name, name the FUNCTIONs.
   const bool by_sections = program->has_value() && arguments.positionals.size() < 2;
-  trace::AttachRequest request;
+  trace::AttachRequest& request = line.request;
   if (plan != nullptr) {
     if (auto applied = apply_plan(parser, *plan, arguments.positionals, request.probes); !applied)
       return fail(std::move(applied).error());
@@ -373,34 +343,25 @@ Result<trace::AttachRequest> make_attach_request(const AttachLine& line, const A
   auto system_trace = read_system_trace(line, request.exports);
   if (!system_trace) return fail(std::move(system_trace).error());
   request.system_trace = std::move(*system_trace);
-  request.probes.keep_going = options.keep_going;
-  request.dry_run = options.dry_run;
   request.makes_plan = options.plan.written.has_value();
-  request.probes.resolve_options = options.resolve;
-  request.probes.target_options.everywhere = options.everywhere;
   request.probes.target_options.debug_paths =
       paths_here(options.debug_paths, *line.common.workstation);
   auto dex = make_dex_search(options.dex, *line.common.workstation);
   if (!dex) return fail(std::move(dex).error());
   request.probes.target_options.dex = std::move(*dex);
-  request.probes.target_options.oatdump = options.oatdump;
 
   if (auto set = set_command(line, arguments, request.processes); !set)
     return fail(std::move(set).error());
-  if (auto applied = apply(parser, options.processes, request); !applied)
-    return fail(std::move(applied).error());
+  if (auto set = set_processes(parser, options.processes, request); !set)
+    return fail(std::move(set).error());
 
   // Without --duration a command is traced until it exits.
   if (options.duration)
     request.limits.duration = *options.duration;
   else if (request.processes.command.empty())
     request.limits.duration = std::chrono::seconds(10);
-  request.limits.max_events = options.max_events;
-  request.mechanism = parse_mechanism(options.mechanism.value_or("auto"));
-  request.buffer = parse_buffer(options.buffer.value_or("auto"));
-  request.no_fault = options.no_fault;
   request.pairs_known_calls = pairs_known_calls(line, request);
-  return request;
+  return std::move(request);
 }
 
 // Where a run takes place.
@@ -427,6 +388,7 @@ void give_to_workstation(AttachOptions& options, CommonOptions& common) {
 std::string prepare_live(AttachLine& line, const RunLocation& location) {
   AttachOptions& options = line.options;
   CaptureOptions& capture = options.capture;
+  trace::AggregateSpec& aggregates = line.request.aggregates;
   auto terminal = location.is_device ? Result<void>() : live::Terminal::check();
   if (location.is_device && !location.gives_saved_run)
     terminal = fail(ErrorKind::unsupported, "stdout is not a terminal");
@@ -435,9 +397,10 @@ std::string prepare_live(AttachLine& line, const RunLocation& location) {
     options.live = false;
     notice = terminal.error().message + ": --live prints counts each second instead";
   }
-  const bool counts = capture.count || capture.histogram;
-  if (!options.live) capture.count = capture.count || !counts;
-  if ((!options.live || counts) && !capture.interval) capture.interval = std::chrono::seconds(1);
+  const bool counts = aggregates.counts || aggregates.histograms;
+  if (!options.live && !counts) aggregates.counts = true;
+  if ((!options.live || counts) && !aggregates.interval)
+    aggregates.interval = std::chrono::seconds(1);
   if (!options.live || counts) return notice;
   const bool has_calls = line.probes == ProbeKind::functions && options.program.objects.empty() &&
                          options.program.pinned.empty() && capture.spans.empty();
@@ -445,7 +408,7 @@ std::string prepare_live(AttachLine& line, const RunLocation& location) {
   if (!capture.entry && !capture.on_return && !capture.latency)
     capture.latency = capture.latency_is_implied = true;
   if (!options.stack.how && !capture.off_cpu && options.stack.unwind_on != "host")
-    options.stack.caller = true;
+    line.request.capture.caller = true;
   return notice;
 }
 
@@ -454,8 +417,9 @@ std::string complete_options(AttachLine& line, const RunLocation& location) {
   AttachOptions& options = line.options;
   std::string notice = options.live ? prepare_live(line, location) : std::string();
   if (location.gives_saved_run) give_to_workstation(options, line.common);
-  options.resolve.clones = select_clones(options.clones);
-  options.resolve.instructions = select_instructions(line.common, options.instruction);
+  resolve::ResolveOptions& resolve = line.request.probes.resolve_options;
+  resolve.clones = select_clones(options.clones);
+  resolve.instructions = select_instructions(line.common, options.instruction);
   return notice;
 }
 
@@ -503,8 +467,8 @@ ExitCode attach(const AttachLine& line, trace::AttachRequest request, std::vecto
   if (!notice.empty()) output.warn(notice);
   const DebugFetching fetching(line.common.debuginfod, output);
   if (options.dex.compile)
-    if (auto compiled =
-            compile_methods(*options.processes.app, request.probes.target_options.dex, output);
+    if (auto compiled = compile_methods(*request.probes.target_options.app,
+                                        request.probes.target_options.dex, output);
         !compiled) {
       output.fail(compiled.error());
       return finish(output);
@@ -577,9 +541,10 @@ ExitCode run_attach(std::span<const std::string_view> arguments, Workstation& wo
   auto dex = make_dex_search(std::move(options.dex), workstation);
   if (!dex) return finish_with(dex.error(), line.common);
   line.tasks.save = std::move(options.save);
-  return attach_task_file(line.parser, *parsed, line.tasks, std::move(title),
-                          {.dex = std::move(*dex), .oatdump = std::move(options.oatdump)},
-                          line.common);
+  return attach_task_file(
+      line.parser, *parsed, line.tasks, std::move(title),
+      {.dex = std::move(*dex), .oatdump = std::move(line.request.probes.target_options.oatdump)},
+      line.common);
 }
 
 ExitCode run_usdt_attach(std::span<const std::string_view> arguments, Workstation& workstation) {

@@ -52,6 +52,12 @@ Result<std::string> read_start(const std::string& path, std::size_t most,
   return std::move(*content);
 }
 
+// The parser has checked it.
+Result<output::FlameView> parse_view(std::string_view name) {
+  if (name == "inverted") return output::FlameView::inverted;
+  return name == "callers" ? output::FlameView::callers : output::FlameView::callees;
+}
+
 // Applies CaptureOptions to a request.
 class CaptureApplication {
 public:
@@ -80,17 +86,13 @@ private:
   }
 
   void set_phases() {
-    request_.aggregates.counts = options_.count;
-    request_.aggregates.histograms = options_.histogram;
-    request_.probes.excluded = options_.excluded;
+    const trace::AggregateSpec& aggregates = request_.aggregates;
     capture_.on_return = options_.on_return;
     capture_.on_entry = options_.entry || !options_.on_return;
-    capture_.send_events = !options_.count && !options_.histogram;
-    capture_.count_by_process = options_.per_process;
-    capture_.registers = options_.registers;
+    capture_.send_events = !aggregates.counts && !aggregates.histograms;
     capture_.stops_process = options_.on_hit.has_value(); // "stop"
     const auto time = events::find_time(options_.measured.value_or("latency"));
-    if (options_.histogram &&
+    if (aggregates.histograms &&
         (!options_.measured || (events::needs_waits(time) && !request_.program)))
       capture_.measured_time = time;
     const bool needs_returns =
@@ -107,10 +109,6 @@ private:
     }
     request_.probes.return_at = return_at(options_.return_at.value_or("auto"));
     if (options_.min_latency) capture_.min_latency = *options_.min_latency;
-    if (options_.interval) request_.aggregates.interval = *options_.interval;
-    if (options_.top) request_.aggregates.top = options_.top;
-    request_.limits.expected_hits = options_.expected;
-    if (options_.depth) capture_.typed_depth = static_cast<int>(*options_.depth);
     if (options_.max_string_bytes)
       capture_.max_string_bytes = static_cast<std::uint32_t>(*options_.max_string_bytes);
   }
@@ -155,7 +153,7 @@ private:
     request_.open_spans = trace::OpenSpans{.how = options_.open == "list"     ? How::list
                                                   : options_.open == "stacks" ? How::stacks
                                                                               : How::automatic,
-                                           .top = options_.top};
+                                           .top = request_.aggregates.top};
     return {};
   }
 
@@ -165,7 +163,7 @@ private:
     graph.shows_calls = options_.graph;
     graph.reports = options_.report;
     graph.report.function = options_.report_function;
-    if (options_.top) graph.report.top = options_.top;
+    graph.report.top = request_.aggregates.top;
     if (options_.report_sort) // the parser has checked it
       graph.report.column =
           events::parse_report_column(*options_.report_sort).value_or(graph.report.column);
@@ -220,7 +218,7 @@ private:
     if (auto read = read_filters(); !read) return read;
     if (auto read = read_triggers(); !read) return read;
     if (options_.by) return read_groups();
-    if (options_.measured && !options_.histogram)
+    if (options_.measured && !request_.aggregates.histograms)
       return wrong("--measure needs --histogram or --by");
     if (!options_.measured || capture_.measured_time) return {};
     auto value = events::parse_summed_value(*options_.measured);
@@ -457,8 +455,7 @@ public:
     // Rounded up: the kernel copies words of 8 bytes.
     if (options_.size)
       request_.capture.stack_bytes = static_cast<std::uint32_t>((*options_.size + 7) / 8 * 8);
-    request_.capture.caller = options_.caller;
-    if (options_.caller && walk == events::StackWalk::none) {
+    if (request_.capture.caller && walk == events::StackWalk::none) {
       // A static probe is anywhere in its function.
       walk =
           request_.probes.static_probes ? events::StackWalk::frame_data : events::StackWalk::caller;
@@ -480,10 +477,7 @@ public:
         request_.aggregates.counts && walk == events::StackWalk::frame_pointers && !has_spans;
     request_.capture.count_stacks = counted;
     request_.capture.stack = counted ? events::StackWalk::none : walk;
-    request_.capture.source_lines = options_.source_lines;
     request_.capture.raw_stacks = options_.unwind_on == "host";
-    request_.stacks.save_dir = options_.kept;
-    if (options_.view) request_.stacks.view = parse_view(*options_.view);
     request_.stacks.hides_events = replace_events(options_.files, common_) && !request_.program;
     return options_.weight ? read_weight(*options_.weight) : Result<void>();
   }
@@ -510,12 +504,6 @@ private:
     return fail(parser_.usage_error(what));
   }
 
-  // The parser has checked it.
-  static output::FlameView parse_view(std::string_view name) {
-    if (name == "inverted") return output::FlameView::inverted;
-    return name == "callers" ? output::FlameView::callers : output::FlameView::callees;
-  }
-
   const OptionParser& parser_;
   const StackOptions& options_;
   const CommonOptions& common_;
@@ -524,12 +512,13 @@ private:
 
 } // namespace
 
-void bind_capture_options(OptionParser& parser, CaptureOptions& options, ProbeKind words) {
+void bind_capture_options(OptionParser& parser, CaptureOptions& options,
+                          trace::AttachRequest& request, ProbeKind words) {
   if (words == ProbeKind::functions) bind_return_options(parser, options);
   parser.bind("--args", options.arguments);
   if (words == ProbeKind::functions) parser.bind("--prototypes", options.prototypes);
   if (words == ProbeKind::functions)
-    parser.bind("--args-depth", options.depth,
+    parser.bind("--args-depth", request.capture.typed_depth,
                 CountReader{.option = "--args-depth",
                             .expected = fmt::format("1 to {}", events::max_typed_depth),
                             .most = events::max_typed_depth});
@@ -538,16 +527,17 @@ void bind_capture_options(OptionParser& parser, CaptureOptions& options, ProbeKi
               CountReader{.option = "--max-string",
                           .expected = fmt::format("1 to {} bytes", events::max_argument_bytes),
                           .most = events::max_argument_bytes});
-  parser.bind("--regs", options.registers);
-  parser.bind("--count", options.count);
-  parser.bind("--per-process", options.per_process);
+  parser.bind("--regs", request.capture.registers);
+  parser.bind("--count", request.aggregates.counts);
+  parser.bind("--per-process", request.capture.count_by_process);
   parser.bind("--by", options.by);
-  parser.bind("--histogram", options.histogram);
+  parser.bind("--histogram", request.aggregates.histograms);
   parser.bind("--measure", options.measured);
-  parser.bind("--interval", options.interval, DurationReader{"--interval"});
-  parser.bind("--top", options.top, CountReader{"--top", "a number of functions"});
-  parser.bind("--exclude", options.excluded);
-  parser.bind("--expect", options.expected, CountReader{"--expect", "a number of hits"});
+  parser.bind("--interval", request.aggregates.interval, DurationReader{"--interval"});
+  parser.bind("--top", request.aggregates.top, CountReader{"--top", "a number of functions"});
+  parser.bind("--exclude", request.probes.excluded);
+  parser.bind("--expect", request.limits.expected_hits,
+              CountReader{"--expect", "a number of hits"});
   parser.bind("--sample", options.sample);
   parser.bind("--max-rate", options.max_rate);
   parser.bind("--start-on", options.start_on);
@@ -598,7 +588,8 @@ bool replace_events(const StackFiles& files, const CommonOptions& common) {
   return (files.folded || files.flame_graph) && !common.json && !common.output;
 }
 
-void bind_stack_options(OptionParser& parser, StackOptions& options) {
+void bind_stack_options(OptionParser& parser, StackOptions& options,
+                        trace::AttachRequest& request) {
   parser.bind("--stack", options.how);
   parser.bind(
       "--stack-size", options.size,
@@ -606,13 +597,13 @@ void bind_stack_options(OptionParser& parser, StackOptions& options) {
                   .expected = fmt::format("{} to {} bytes", MIN_STACK_BYTES, MAX_STACK_BYTES),
                   .least = MIN_STACK_BYTES,
                   .most = MAX_STACK_BYTES});
-  parser.bind("--keep-stacks", options.kept);
+  parser.bind("--keep-stacks", request.stacks.save_dir);
   parser.bind("--unwind-on", options.unwind_on);
   bind_stack_files(parser, options.files);
-  parser.bind("--flamegraph-view", options.view);
+  parser.bind("--flamegraph-view", request.stacks.view, parse_view);
   parser.bind("--weight", options.weight);
-  parser.bind("--lines", options.source_lines);
-  parser.bind("--caller", options.caller);
+  parser.bind("--lines", request.capture.source_lines);
+  parser.bind("--caller", request.capture.caller);
 }
 
 Result<void> apply(const OptionParser& parser, const StackOptions& options,

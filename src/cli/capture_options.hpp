@@ -14,30 +14,22 @@ namespace uprobectl::cli {
 // The probes of attach and usdt attach.
 enum class ProbeKind { functions, static_probes };
 
+// The options of which a request is made by apply(). Others are read into the request.
 struct CaptureOptions {
   bool entry = false;
   bool on_return = false;
   std::optional<std::string> return_at;
   std::vector<std::string> arguments;
   std::vector<std::string> prototypes; // files
-  std::optional<std::uint64_t> depth;  // of structures
   std::vector<std::string> conditions;
   std::optional<std::uint64_t> max_string_bytes;
-  bool registers = false;
   bool latency = false;
   bool latency_is_implied = false; // by --live
   bool cpu = false;
   std::optional<std::string> off_cpu; // which waits have stacks
   std::optional<std::chrono::nanoseconds> min_latency;
-  bool count = false;
-  bool per_process = false;
   std::optional<std::string> by;
-  bool histogram = false;
   std::optional<std::string> measured;
-  std::optional<std::chrono::nanoseconds> interval;
-  std::optional<std::uint64_t> top;
-  std::vector<std::string> excluded;
-  std::optional<std::uint64_t> expected;
   std::optional<std::string> sample;
   std::optional<std::string> max_rate;
   std::vector<std::string> start_on;
@@ -58,7 +50,8 @@ struct CaptureOptions {
   std::optional<std::string> report_function;
 };
 
-void bind_capture_options(OptionParser& parser, CaptureOptions& options, ProbeKind words);
+void bind_capture_options(OptionParser& parser, CaptureOptions& options,
+                          trace::AttachRequest& request, ProbeKind words);
 
 // Adds the conditions of an option. Their files are read from the user's machine.
 Result<void> add_conditions(events::Filter& filter, std::span<const std::string> texts,
@@ -89,16 +82,12 @@ bool replace_events(const StackFiles& files, const CommonOptions& common);
 struct StackOptions {
   std::optional<std::string> how;
   std::optional<std::uint64_t> size;
-  std::optional<std::string> kept;
   StackFiles files;
-  std::optional<std::string> view; // of the flame graph
   std::optional<std::string> weight;
   std::optional<std::string> unwind_on;
-  bool source_lines = false;
-  bool caller = false;
 };
 
-void bind_stack_options(OptionParser& parser, StackOptions& options);
+void bind_stack_options(OptionParser& parser, StackOptions& options, trace::AttachRequest& request);
 
 // The same for stacks. The aggregates and the program of the request must be set. `common` has the
 // destination and format of the records.

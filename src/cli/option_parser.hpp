@@ -123,7 +123,7 @@ public:
   void bind(std::string_view name, std::vector<std::string>& target);
   // `read` converts the value. Its error becomes a usage error.
   template <typename T, typename Read>
-  void bind(std::string_view name, std::optional<T>& target, const Read& read) {
+  void bind(std::string_view name, T& target, const Read& read) {
     bind_reader(name, [&target, read](const std::string& value) -> Result<void> {
       auto parsed = read(value);
       if (!parsed) return fail(std::move(parsed).error());

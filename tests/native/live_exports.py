@@ -132,19 +132,22 @@ def check_stacks(tap, uprobectl, fixtures, folder):
                if build_id not in raw])
 
 
-def check_callers(tap, uprobectl, fixtures, folder):
-    """A hit of a run with --caller is one sample, its path of two functions, also where the run is reported."""
-    if not shutil.which("go"):
-        tap.skip("pprof has each hit with its caller once", "no program 'go'")
-        return
-    depths = fixtures / "depths"
-    attach(uprobectl, folder, ["--caller", "--save", "callers.run", "-o", "live.pb.gz"], depths, ["depth_leaf"], [depths, "plain", "30", "0"])
-    subprocess.run([uprobectl, "report", "-q", "-o", "reported.pb.gz", "callers.run"], cwd=folder, stdout=subprocess.DEVNULL, check=True)
-    for name in ("live", "reported"):
-        raw = subprocess.run(["go", "tool", "pprof", "-raw", f"{name}.pb.gz"], cwd=folder, capture_output=True, text=True, check=True,
-                             env={"PATH": "/usr/bin:/bin", "HOME": str(folder)}).stdout
-        samples = re.findall(r"(?m)^ +[0-9]+: ([0-9 ]+)$", raw.split("Locations")[0])
-        tap.check(f"pprof has each hit with its caller once ({name})", [] if [len(each.split()) for each in samples] == [2] else [raw])
+def check_reported(tap, uprobectl, fixtures, folder):
+    """A profile has each hit as one sample, also that of a saved run: with its caller, or the record of a user's program."""
+    depths, workload = fixtures / "depths", fixtures / "workload"
+    for what, options, target, function, command, frames in [
+            ("hit with its caller", ["--caller"], depths, "depth_leaf", [depths, "plain", "30", "0"], 2),
+            ("record", ["-n", "1", "--object", fixtures / "greetings.bpf.o"], workload, "work_count", [workload], 1)]:
+        if not shutil.which("go"):
+            tap.skip(f"pprof has each {what} once", "no program 'go'")
+            continue
+        attach(uprobectl, folder, [*options, "--save", "saved.run", "-o", "live.pb.gz"], target, [function], command)
+        subprocess.run([uprobectl, "report", "-q", "-o", "reported.pb.gz", "saved.run"], cwd=folder, stdout=subprocess.DEVNULL, check=True)
+        for name in ("live", "reported"):
+            raw = subprocess.run(["go", "tool", "pprof", "-raw", f"{name}.pb.gz"], cwd=folder, capture_output=True, text=True, check=True,
+                                 env={"PATH": "/usr/bin:/bin", "HOME": str(folder)}).stdout
+            samples = re.findall(r"(?m)^ +[0-9]+: ([0-9 ]+)$", raw.split("Locations")[0])
+            tap.check(f"pprof has each {what} once ({name})", [] if [len(each.split()) for each in samples] == [frames] else [raw])
 
 
 def check_failure(tap, uprobectl, fixtures, folder):
@@ -170,7 +173,7 @@ def main(uprobectl, fixtures):
     with tempfile.TemporaryDirectory() as name:
         check_latency(tap, uprobectl, fixtures, Path(name))
         check_stacks(tap, uprobectl, fixtures, Path(name))
-        check_callers(tap, uprobectl, fixtures, Path(name))
+        check_reported(tap, uprobectl, fixtures, Path(name))
         check_failure(tap, uprobectl, fixtures, Path(name))
     return tap.done()
 
