@@ -37,7 +37,7 @@ struct ProgramOptions {
   std::vector<std::string> shown_as;
 };
 
-// The options of which a request is made. Others are read into the request.
+// Options that are not read straight into the request.
 struct AttachOptions {
   // Outer nullopt: not given; inner nullopt: forever.
   std::optional<std::optional<std::chrono::nanoseconds>> duration;
@@ -364,7 +364,7 @@ Result<trace::AttachRequest> make_attach_request(AttachLine& line, const Argumen
   return std::move(request);
 }
 
-// Where a run takes place.
+// The machine on which a run is.
 struct RunLocation {
   bool is_device = false;
   bool gives_saved_run = false; // see Workstation::takes_saved_run()

@@ -14,7 +14,7 @@ namespace uprobectl::cli {
 // The probes of attach and usdt attach.
 enum class ProbeKind { functions, static_probes };
 
-// The options of which a request is made by apply(). Others are read into the request.
+// Options that apply() puts into a request. The others are read straight into it.
 struct CaptureOptions {
   bool entry = false;
   bool on_return = false;

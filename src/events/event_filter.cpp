@@ -267,24 +267,6 @@ Truth EventFilter::evaluate(std::size_t number, const Term& term, const Event& e
   return value != nullptr ? evaluate_value(number, term, *value) : Truth::unknown;
 }
 
-// A value that is not known makes a comparison fail, also a negated one.
-bool EventFilter::holds(const FilterNode& node, const std::function<Truth(std::size_t term)>& truth,
-                        bool& was_unread) {
-  const auto part_holds = [&](const FilterNode& part) { return holds(part, truth, was_unread); };
-  switch (node.kind) {
-  case FilterNode::Kind::all:
-    return std::ranges::all_of(node.parts, part_holds);
-  case FilterNode::Kind::any:
-    return std::ranges::any_of(node.parts, part_holds);
-  case FilterNode::Kind::term:
-    break;
-  }
-  const Truth known = truth(node.term);
-  if (known == Truth::unread) was_unread = true;
-  if (known == Truth::unread || known == Truth::unknown) return false;
-  return (known == Truth::yes) != node.negated;
-}
-
 // Of a span all is known when it has ended.
 EventFilter::Decision EventFilter::decide_span(const Event& event) const {
   const Event* const end = event.span->end.get();
@@ -295,15 +277,17 @@ EventFilter::Decision EventFilter::decide_span(const Event& event) const {
   if (begin_point == points_.end() || !begin_point->second.begin_terms) return Decision::fails;
   if (asks_for_end && (end_point == points_.end() || !end_point->second.end_terms))
     return Decision::fails;
-  const auto truth = [&](std::size_t term) {
-    return end_specs_[term] ? evaluate(term, (*end_point->second.end_terms)[term], *end)
-                            : evaluate(term, (*begin_point->second.begin_terms)[term], event);
-  };
   bool was_unread = false;
-  const bool all_hold =
-      std::ranges::all_of(filter_->expressions, [&](const FilterExpression& each) {
-        return holds(each.root, truth, was_unread);
-      });
+  const auto truth = [&](std::size_t term) {
+    const Truth known = end_specs_[term]
+                            ? evaluate(term, (*end_point->second.end_terms)[term], *end)
+                            : evaluate(term, (*begin_point->second.begin_terms)[term], event);
+    was_unread |= known == Truth::unread;
+    return known;
+  };
+  const bool all_hold = std::ranges::all_of(filter_->expressions, [&](const auto& each) {
+    return evaluate_expression(each.root, truth);
+  });
   if (all_hold) return Decision::holds;
   return was_unread ? Decision::undecided : Decision::fails;
 }
@@ -324,10 +308,13 @@ EventFilter::Decision EventFilter::decide(const Event& event) const {
   for (const std::size_t phase : {PHASE_ENTRY, PHASE_RETURN}) {
     if (!has_both && (phase == PHASE_RETURN) != is_return) continue;
     bool was_unread = false;
+    const auto truth = [&](std::size_t term) {
+      const Truth known = evaluate(term, point.terms[term], event);
+      was_unread |= known == Truth::unread;
+      return known;
+    };
     const bool all_hold = std::ranges::all_of(point.conjuncts[phase], [&](const auto* const node) {
-      return holds(
-          *node, [&](std::size_t term) { return evaluate(term, point.terms[term], event); },
-          was_unread);
+      return evaluate_expression(*node, truth);
     });
     if (!all_hold) return was_unread ? Decision::undecided : Decision::fails;
   }

@@ -6,8 +6,6 @@
 #include "events/event_values.hpp"
 #include "events/value_conditions.hpp"
 
-#include <functional>
-
 namespace uprobectl::events {
 
 class EventFilter {
@@ -76,9 +74,6 @@ private:
   Truth evaluate(std::size_t number, const Term& term, const Event& event) const;
   Truth evaluate_built_in(std::size_t number, const Term& term, const Event& event) const;
   Truth evaluate_value(std::size_t number, const Term& term, const values::Value& value) const;
-  // `truth`: of a term.
-  static bool holds(const FilterNode& node, const std::function<Truth(std::size_t term)>& truth,
-                    bool& was_unread);
 
   const Filter* filter_;
   Run run_;

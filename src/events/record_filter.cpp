@@ -145,18 +145,6 @@ Truth RecordFilter::compare(std::size_t number, const Term& term, const Event& e
   return evaluate_condition(term.prepared, texts_[number], term.type, *value);
 }
 
-// Decides all comparisons, so that list_unknown() has those of unknown members only.
-bool RecordFilter::holds(const FilterNode& node, std::span<const Term> terms, const Event& event) {
-  if (node.kind == FilterNode::Kind::term) {
-    const Truth truth = compare(node.term, terms[node.term], event);
-    return truth == (node.negated ? Truth::no : Truth::yes);
-  }
-  const auto holding = std::ranges::count_if(
-      node.parts, [&](const auto& part) { return holds(part, terms, event); });
-  if (node.kind == FilterNode::Kind::any) return holding > 0;
-  return holding == std::ssize(node.parts);
-}
-
 bool RecordFilter::holds(const Event& event) {
   has_seen_ = true;
   std::vector<Term> own;
@@ -171,11 +159,12 @@ bool RecordFilter::holds(const Event& event) {
                           ? type_of(*sent)
                           : values::ValueType{.use = values::ValueUse::none, .name = "a record"});
   }
-  const auto holding =
-      std::ranges::count_if(filter_.expressions, [&](const FilterExpression& each) {
-        return holds(each.root, *terms, event);
-      });
-  return holding == std::ssize(filter_.expressions);
+  // All, so that list_unknown() has those of unknown members only.
+  std::vector<Truth> truths;
+  for (std::size_t i = 0; i < terms->size(); ++i) truths.push_back(compare(i, (*terms)[i], event));
+  return std::ranges::all_of(filter_.expressions, [&](const FilterExpression& each) {
+    return evaluate_expression(each.root, [&](std::size_t term) { return truths[term]; });
+  });
 }
 
 std::vector<std::string> RecordFilter::list_unknown() const {

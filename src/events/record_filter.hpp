@@ -43,7 +43,6 @@ private:
 
   Term compile(const ConditionSpec& spec, const values::ValueType& record);
   std::vector<Term> compile_all(const values::ValueType& record);
-  bool holds(const FilterNode& node, std::span<const Term> terms, const Event& event);
   Truth compare(std::size_t number, const Term& term, const Event& event);
 
   Filter filter_;

@@ -3,6 +3,7 @@
 
 #include "util/arithmetic.hpp"
 
+#include <algorithm>
 #include <bit>
 
 namespace uprobectl::events {
@@ -78,6 +79,20 @@ Truth evaluate_condition(const PreparedTerm& condition, const ConditionTexts& te
   if (texts.are_bytes() && std::holds_alternative<std::string>(value.value))
     return texts.match(std::string(text->first) + '\0', false);
   return texts.match(text->first, text->second);
+}
+
+bool evaluate_expression(const FilterNode& node,
+                         const std::function<Truth(std::size_t term)>& truth) {
+  const auto holds = [&](const FilterNode& part) { return evaluate_expression(part, truth); };
+  switch (node.kind) {
+  case FilterNode::Kind::all:
+    return std::ranges::all_of(node.parts, holds);
+  case FilterNode::Kind::any:
+    return std::ranges::any_of(node.parts, holds);
+  case FilterNode::Kind::term:
+    break;
+  }
+  return truth(node.term) == truth_of(!node.negated);
 }
 
 } // namespace uprobectl::events

@@ -7,6 +7,7 @@
 #include "events/text_pattern.hpp"
 #include "values/value.hpp"
 
+#include <functional>
 #include <set>
 
 namespace uprobectl::events {
@@ -34,5 +35,10 @@ private:
 // Compares a value of this type, for which the condition was compiled.
 Truth evaluate_condition(const PreparedTerm& condition, const ConditionTexts& texts,
                          const values::ValueType& type, const values::Value& value);
+
+// Whether an expression holds, whose comparisons `truth` decides. One that is not known fails, also
+// if it is negated.
+bool evaluate_expression(const FilterNode& node,
+                         const std::function<Truth(std::size_t term)>& truth);
 
 } // namespace uprobectl::events
