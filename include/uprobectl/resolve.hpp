@@ -21,11 +21,9 @@ namespace uprobectl::binary {
 class Binary;
 } // namespace uprobectl::binary
 
-namespace uprobectl::output {
-struct PointDetails;
-} // namespace uprobectl::output
-
 namespace uprobectl::resolve {
+
+struct PointDetails;
 
 // A parsed FUNCTION. Parsing reads no file. The members are views of the text, which must outlive
 // them: a request can have thousands of FUNCTIONs.
@@ -231,7 +229,7 @@ struct ProbePoint : NamedAddress {
   std::optional<FileOffset> semaphore; // in the probed file
 
   // What a record says besides; null unless it was asked for.
-  std::shared_ptr<const output::PointDetails> details = {};
+  std::shared_ptr<const PointDetails> details = {};
 };
 
 // Whether the point is in a body of a function with this name, or that a pattern matches: a name, a

@@ -12,15 +12,16 @@ namespace uprobectl::cli {
 
 namespace {
 
-ExitCode write_and_finish(const output::Verdict& verdict, const output::VerdictStyle& style,
+ExitCode write_and_finish(const output::Verdict& verdict, const verify::VerdictStyle& style,
                           output::Output& output) {
-  if (!verdict.libraries().empty() || !output.has_failed()) write_verdict(verdict, style, output);
+  if (!verdict.libraries().empty() || !output.has_failed())
+    verify::write_verdict(verdict, style, output);
   const ExitCode code = finish(output);
   return has_failing_change(verdict, style) ? ExitCode::failed : code;
 }
 
 ExitCode compare_with_plan(const std::string& path, std::span<const std::string> targets,
-                           const resolve::TargetOptions& where, output::VerdictStyle style,
+                           const resolve::TargetOptions& where, verify::VerdictStyle style,
                            output::Output& output) {
   const auto plan = read_plan_file(path, output.workstation());
   if (!plan) {

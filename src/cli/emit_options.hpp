@@ -3,8 +3,8 @@
 #pragma once
 
 #include "console.hpp"
+#include "emit/emit.hpp"
 #include "option_parser.hpp"
-#include "output/emit.hpp"
 
 namespace uprobectl::cli {
 
@@ -15,10 +15,10 @@ struct EmitOptions {
 void bind_emit_options(OptionParser& parser, EmitOptions& options);
 
 // Fails with usage if --device-path is not absolute. Returns null without --emit.
-Result<std::unique_ptr<output::Emitter>> make_emitter(const OptionParser& parser,
-                                                      EmitOptions options);
+Result<std::unique_ptr<emit::Emitter>> make_emitter(const OptionParser& parser,
+                                                    EmitOptions options);
 
 // Writes the line of the point, or reports why the tool cannot probe it.
-void emit_point(output::Emitter& emitter, const resolve::ProbePoint& point, output::Output& output);
+void emit_point(emit::Emitter& emitter, const resolve::ProbePoint& point, output::Output& output);
 
 } // namespace uprobectl::cli

@@ -34,7 +34,7 @@ Result<Requests> read_all(const OptionParser& parser, const Arguments& arguments
 class TargetResolver {
 public:
   TargetResolver(const resolve::TargetOptions& where, const resolve::ResolveOptions& how,
-                 output::Emitter* emitter, bool keeps_points, bool with_details,
+                 emit::Emitter* emitter, bool keeps_points, bool with_details,
                  output::Output& output)
       : where_(where), how_(how), output_(output), keeps_points_(keeps_points), emitter_(emitter) {
     if (with_details) details_.emplace(where.debug_paths);
@@ -138,7 +138,7 @@ private:
   std::optional<verify::DetailReader> details_; // if they are wanted
   bool keeps_points_;
   std::vector<resolve::ProbePoint> points_; // if they are kept
-  output::Emitter* emitter_;                // null without --emit
+  emit::Emitter* emitter_;                  // null without --emit
   std::optional<resolve::Target> target_;   // kept for following requests of the same file
 };
 

@@ -27,7 +27,7 @@ public:
   // names_files: each probe has its file.
   // listed: receives the points, unless it is null. emitter: writes them, unless it is null.
   StaticListing(const StaticListRequest& request, const resolve::Targets& targets, bool names_files,
-                std::vector<resolve::ProbePoint>* listed, output::Emitter* emitter,
+                std::vector<resolve::ProbePoint>* listed, emit::Emitter* emitter,
                 output::Output& output)
       : request_(request), targets_(targets), names_files_(names_files), points_(listed),
         emitter_(emitter), output_(output) {}
@@ -93,7 +93,7 @@ private:
   const resolve::Targets& targets_;
   bool names_files_;
   std::vector<resolve::ProbePoint>* points_;
-  output::Emitter* emitter_;
+  emit::Emitter* emitter_;
   output::Output& output_;
   std::optional<Error> not_found_; // the first file's error, if it lacks the probes
   bool listed_ = false;
@@ -102,7 +102,7 @@ private:
 
 // `several`: the command has several requests.
 void list_static(const StaticListRequest& request, const resolve::TargetOptions& options,
-                 bool several, std::vector<resolve::ProbePoint>* listed, output::Emitter* emitter,
+                 bool several, std::vector<resolve::ProbePoint>* listed, emit::Emitter* emitter,
                  output::Output& output) {
   const auto targets = find_files(request.line, request.typed.value_or(""), WordKind::static_probes,
                                   options, output);

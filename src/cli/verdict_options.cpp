@@ -3,8 +3,8 @@
 
 #include "option_values.hpp"
 #include "output/export_file.hpp"
-#include "output/record_file.hpp"
 #include "requests.hpp"
+#include "verify/record_file.hpp"
 #include "verify/verify.hpp"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace {
 
 // The recorded matches, and whether the file has the short form.
 struct Record {
-  std::vector<output::RecordedMatch> matches;
+  std::vector<verify::RecordedMatch> matches;
   bool is_short = false;
 };
 
@@ -24,7 +24,7 @@ struct Record {
 Result<Record> read_record(const std::string& path, Workstation& workstation) {
   const auto file = FileText::read(path, workstation);
   if (!file) return fail(file.error());
-  output::RecordFileReader reader(record_folder(path, workstation));
+  verify::RecordFileReader reader(record_folder(path, workstation));
   auto done = file->for_each_line([&](std::string_view line) { return reader.read_line(line); });
   if (!done) return fail(std::move(done).error());
   Record record{.matches = reader.take(), .is_short = reader.is_short()};
@@ -89,7 +89,7 @@ Result<void> write_record_file(const std::string& path, std::span<const resolve:
   return output::replace_file(
       path,
       [&](output::OutputBuffer& out) {
-        out.append(output::write_record(points, record_folder(path, workstation)));
+        out.append(verify::write_record(points, record_folder(path, workstation)));
       },
       workstation);
 }
@@ -101,23 +101,23 @@ void bind_verdict_options(OptionParser& parser, VerdictOptions& options) {
               CountReader{.option = "--max-lines", .expected = "a number of lines", .least = 0});
 }
 
-Result<output::VerdictStyle> make_verdict_style(const OptionParser& parser,
+Result<verify::VerdictStyle> make_verdict_style(const OptionParser& parser,
                                                 const VerdictOptions& options,
                                                 CommonOptions& common) {
-  output::VerdictStyle style{.failing = parse_changes(options.fail_on)};
+  verify::VerdictStyle style{.failing = parse_changes(options.fail_on)};
   if (options.max_lines) style.max_rows = *options.max_lines;
   if (options.format) {
     const auto* const name = std::ranges::find(format_names, *options.format);
-    style.format = static_cast<output::VerdictFormat>(name - format_names.begin());
-    if (common.json && style.format != output::VerdictFormat::json)
+    style.format = static_cast<verify::VerdictFormat>(name - format_names.begin());
+    if (common.json && style.format != verify::VerdictFormat::json)
       return fail(parser.usage_error("--json cannot be combined with --format " + *options.format));
   }
-  common.json = common.json || style.format == output::VerdictFormat::json;
-  if (common.json) style.format = output::VerdictFormat::json;
+  common.json = common.json || style.format == verify::VerdictFormat::json;
+  if (common.json) style.format = verify::VerdictFormat::json;
   return style;
 }
 
-bool has_failing_change(const output::Verdict& verdict, const output::VerdictStyle& style) {
+bool has_failing_change(const output::Verdict& verdict, const verify::VerdictStyle& style) {
   return std::ranges::any_of(verdict.findings(), [&](const output::Finding& finding) {
     return style.fails(finding.change);
   });
@@ -180,7 +180,7 @@ ExitCode run_verify(const VerifyOptions& options, const Arguments& arguments,
   } else {
     failed = failed || has_failing_change(verdict, options.style);
   }
-  write_verdict(verdict, options.style, output);
+  verify::write_verdict(verdict, options.style, output);
   const ExitCode code = finish(output);
   return failed ? ExitCode::failed : code;
 }

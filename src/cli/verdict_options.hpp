@@ -3,7 +3,7 @@
 #pragma once
 
 #include "console.hpp"
-#include "output/verdict.hpp"
+#include "verify/verdict_formats.hpp"
 
 namespace uprobectl::cli {
 
@@ -15,17 +15,17 @@ struct VerdictOptions {
 };
 void bind_verdict_options(OptionParser& parser, VerdictOptions& options);
 // Also sets CommonOptions::json. usage if --json contradicts --format.
-Result<output::VerdictStyle> make_verdict_style(const OptionParser& parser,
+Result<verify::VerdictStyle> make_verdict_style(const OptionParser& parser,
                                                 const VerdictOptions& options,
                                                 CommonOptions& common);
 
 // Whether the verdict has a change that fails.
-bool has_failing_change(const output::Verdict& verdict, const output::VerdictStyle& style);
+bool has_failing_change(const output::Verdict& verdict, const verify::VerdictStyle& style);
 
 // Returns the folder that the paths of a record are relative to; nullopt if it is a file of the
 // workstation, and the paths are those of a device.
 std::optional<std::string> record_folder(const std::string& path, const Workstation& workstation);
-// --record: replaces the file by a record of the points (output/record_file.hpp), atomically.
+// --record: replaces the file by a record of the points (verify/record_file.hpp), atomically.
 Result<void> write_record_file(const std::string& path, std::span<const resolve::ProbePoint> points,
                                Workstation& workstation);
 
@@ -33,7 +33,7 @@ Result<void> write_record_file(const std::string& path, std::span<const resolve:
 struct VerifyOptions {
   std::optional<std::string> record; // --verify
   VerdictOptions verdict = {};
-  output::VerdictStyle style = {};
+  verify::VerdictStyle style = {};
   bool update = false; // --update
   bool unsafe = false; // --unsafe, if it was used for recording
 };

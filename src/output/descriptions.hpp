@@ -18,10 +18,10 @@
 #pragma once
 
 #include "output/format.hpp"
-#include "output/point_details.hpp"
 #include "output/records.hpp"
 #include "output/values.hpp"
 #include "resolve/archive_listing.hpp"
+#include "resolve/point_details.hpp"
 #include "util/errnos.hpp"
 
 #include <concepts>
@@ -133,17 +133,17 @@ void describe_build(auto& io, const resolve::ProbedBinary* binary) {
   io.key("machine", of(binary, &resolve::ProbedBinary::machine));
   io.key("build_id", of(binary, &resolve::ProbedBinary::build_id));
 }
-void describe(auto& io, Described<DetailParameter> auto& parameter) {
+void describe(auto& io, Described<resolve::DetailParameter> auto& parameter) {
   io.key("name", parameter.name);
   io.key("type_name", parameter.type);
 }
 // A member with its structure.
 struct RecordedMember {
-  const DetailStructure* structure;
-  const DetailMember* described;
+  const resolve::DetailStructure* structure;
+  const resolve::DetailMember* described;
 };
 void describe(auto& io, Described<RecordedMember> auto& recorded) {
-  const DetailMember& member = *recorded.described;
+  const resolve::DetailMember& member = *recorded.described;
   io.key("structure", recorded.structure->name);
   io.key("name", member.name);
   io.key("type_name", member.type);
@@ -153,15 +153,15 @@ void describe(auto& io, Described<RecordedMember> auto& recorded) {
   io.key_if(member.bit_size.has_value(), "bit_size", member.bit_size);
 }
 // A record is also read by people, so it has the first members only.
-inline std::vector<RecordedMember> recorded_members(const PointDetails& details) {
+inline std::vector<RecordedMember> recorded_members(const resolve::PointDetails& details) {
   constexpr std::size_t max_members = 512;
   std::vector<RecordedMember> members;
   for (const auto& structure : details.structures)
-    for (const DetailMember& member : structure->members)
+    for (const resolve::DetailMember& member : structure->members)
       if (members.size() < max_members) members.push_back({structure.get(), &member});
   return members;
 }
-void describe(auto& io, Described<PointDetails> auto& details) {
+void describe(auto& io, Described<resolve::PointDetails> auto& details) {
   io.key("parameters", details.parameters);
   io.key("result", details.result);
   io.key("members", [&] { return recorded_members(details); });

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a comparison of two builds has found: the findings, by library, and the formats that they
-// are written in.
+// What a comparison of two builds has found: the findings, by library.
 #pragma once
 
 #include "uprobectl/resolve.hpp"
@@ -10,8 +9,6 @@
 #include <tuple>
 
 namespace uprobectl::output {
-
-class Output;
 
 enum class Change : std::uint8_t {
   gone,
@@ -39,6 +36,8 @@ inline constexpr std::array all_changes = {
 // Whether it is about a library as a whole.
 bool is_of_library(Change change);
 std::string_view to_string(Change change); // "new" for `added`
+// If there are more findings than may be shown, those of a lower rank are shown.
+unsigned rank_of(Change change);
 
 // A difference between a recorded match or static probe and the present file (`drift`). Values are
 // numbers ("0x…"), build ids or arguments, depending on the change.
@@ -73,9 +72,6 @@ struct Finding {
 };
 // Returns "ns::f(int)+0x10", the request without a symbol, or the reason.
 std::string name_of(const Finding& finding);
-// Returns "'ns::f(int)' moved from 0x1180 to 0x1200".
-std::string sentence_of(const Finding& finding);
-
 // Recorded matches by what became of them.
 struct VerdictCounts {
   std::size_t unchanged = 0;
@@ -128,40 +124,5 @@ private:
   std::map<std::tuple<std::string, Change, std::string, std::string>, std::size_t> members_;
   std::optional<std::size_t> last_match_; // of the last finding
 };
-// Returns "3 of 9 matches are unchanged, 4 moved, 2 gone, 1 new".
-std::string summary_of(const Verdict& verdict);
-
-enum class VerdictFormat : std::uint8_t { text, json, junit, github, markdown };
-
-// How a verdict is written.
-struct VerdictStyle {
-  VerdictFormat format = VerdictFormat::text;
-  std::size_t max_rows = 20;              // of a library, and a count of the others; 0: all
-  std::vector<Change> failing = {};       // changes that make the run fail
-  std::optional<std::string> record = {}; // the file of the record, for annotations
-
-  bool fails(Change change) const;
-};
-// Writes the findings library by library, then the summary. Text and JSON are records.
-void write_verdict(const Verdict& verdict, const VerdictStyle& style, Output& output);
-
-// --- Internal, for write_verdict() and tests.
-
-// The findings of a library that are written, and the number of others by their change. The most
-// important ones are kept, in their order.
-struct ShownFindings {
-  std::vector<const Finding*> shown;
-  std::map<Change, std::size_t> omitted;
-};
-ShownFindings select_findings(const Verdict& verdict, const LibraryVerdict& library,
-                              std::size_t max_rows);
-// A JUnit report: a suite for each library, a case for each match. Changes that do not fail are in
-// the output of the case.
-std::string junit_report(const Verdict& verdict, const VerdictStyle& style);
-// Workflow commands of GitHub Actions, which annotate the lines of the record.
-std::string github_annotations(const Verdict& verdict, const VerdictStyle& style);
-// A comment for a pull request, of at most max_comment_size bytes.
-std::string markdown_comment(const Verdict& verdict, const VerdictStyle& style);
-constexpr std::size_t max_comment_size = 60'000; // GitHub accepts 65,536 characters
 
 } // namespace uprobectl::output

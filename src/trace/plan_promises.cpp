@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trace/plan_promises.hpp"
 
-#include "output/point_details.hpp"
+#include "resolve/point_details.hpp"
 #include "trace/typed_probes.hpp"
 #include "verify/details.hpp"
 
@@ -26,8 +26,8 @@ const ArchInfo* find_arch(const PlannedFile& file) {
   return found != archs.end() ? *found : nullptr;
 }
 
-output::DetailParameter detail_of(const std::string& name, const dwarf::Variable& variable,
-                                  const ArchInfo* arch) {
+resolve::DetailParameter detail_of(const std::string& name, const dwarf::Variable& variable,
+                                   const ArchInfo* arch) {
   return {.name = name,
           .type = variable.type->name(),
           .location =
@@ -40,7 +40,7 @@ constexpr std::size_t max_followed = 16;
 // Sets what a plan knows of values: types, locations, and the structures that they lead to when
 // members are followed `depth` times. Returns how often they were.
 std::size_t add_values(const dwarf::FunctionInfo& function, const ArchInfo* arch, std::size_t depth,
-                       verify::TypeDetails& types, output::PointDetails& details) {
+                       verify::TypeDetails& types, resolve::PointDetails& details) {
   types.describe(function, details);
   details.structures.clear();
   std::size_t parameters = 0;
@@ -48,7 +48,7 @@ std::size_t add_values(const dwarf::FunctionInfo& function, const ArchInfo* arch
   for (const dwarf::Variable& variable : function.variables) {
     if (!variable.inlined_function.empty()) continue;
     followed = std::max(followed, types.add_reachable(*variable.type, depth, details));
-    output::DetailParameter detail = detail_of(variable.name, variable, arch);
+    resolve::DetailParameter detail = detail_of(variable.name, variable, arch);
     if (variable.is_parameter)
       (*details.parameters)[parameters++].location = std::move(detail.location);
     else if (variable.location.is_readable())
@@ -69,11 +69,11 @@ std::vector<std::int64_t> distances_of(const plans::PlannedExits& exits, Virtual
 }
 
 // `depth`: raised to how often members were followed.
-std::shared_ptr<const output::PointDetails> details_of(const PlannedProbe& probe,
-                                                       VirtualAddress begin, const ArchInfo* arch,
-                                                       verify::TypeDetails& types,
-                                                       std::size_t& depth) {
-  output::PointDetails details;
+std::shared_ptr<const resolve::PointDetails> details_of(const PlannedProbe& probe,
+                                                        VirtualAddress begin, const ArchInfo* arch,
+                                                        verify::TypeDetails& types,
+                                                        std::size_t& depth) {
+  resolve::PointDetails details;
   if (probe.values) {
     depth = std::max(depth, add_values(probe.values->function, arch, max_followed, types, details));
     for (const plans::PlannedGlobal& global : probe.values->globals) {
@@ -82,7 +82,7 @@ std::shared_ptr<const output::PointDetails> details_of(const PlannedProbe& probe
     }
   }
   if (probe.exits) details.exits = distances_of(*probe.exits, begin);
-  return std::make_shared<const output::PointDetails>(std::move(details));
+  return std::make_shared<const resolve::PointDetails>(std::move(details));
 }
 
 resolve::ResolveOptions::Clones clones_of(const AttachPlan& plan) {
@@ -100,7 +100,7 @@ std::optional<std::string> entry_of(const std::string& target) {
   return std::nullopt;
 }
 
-output::RecordedMatch match_of(const PlannedFile& file, const PlannedProbe& probe,
+verify::RecordedMatch match_of(const PlannedFile& file, const PlannedProbe& probe,
                                const std::string& target) {
   const resolve::NamedAddress& named = probe.named;
   return {.target = target,
@@ -132,7 +132,7 @@ public:
   }
 
   void read(resolve::ProbePoint& point) {
-    output::PointDetails details;
+    resolve::PointDetails details;
     const ArchInfo* const arch = &point.binary->machine.info();
     if (const auto typed = types_.describe_for_plan(point)) {
       add_values(*(*typed)->function, arch, depth_, structures_, details);
@@ -145,7 +145,7 @@ public:
     if (const auto returns = binaries_.of(point).returns(point))
       if (const auto image = binaries_.of(point).image())
         details.exits = distances_of(plans::to_planned_exits(*returns, **image), point.address);
-    point.details = std::make_shared<const output::PointDetails>(std::move(details));
+    point.details = std::make_shared<const resolve::PointDetails>(std::move(details));
   }
 
 private:
@@ -170,7 +170,7 @@ std::optional<plans::BuildIdentity> identify(const PromisedFile& file,
 Result<std::vector<PromisedFile>> find_promised(const AttachPlan& plan,
                                                 std::span<const std::string> targets,
                                                 const resolve::TargetOptions& where) {
-  std::vector<output::RecordedMatch> matches;
+  std::vector<verify::RecordedMatch> matches;
   matches.reserve(plan.files.size());
   for (const PlannedFile& file : plan.files)
     matches.push_back(match_of(file, PlannedProbe{}, file.target));
@@ -231,7 +231,7 @@ output::Verdict check_promises(const AttachPlan& plan, std::span<const PromisedF
                           .entry = entry_of(file.target)});
     const ArchInfo* const arch = find_arch(*file.planned);
     for (const PlannedProbe& probe : file.planned->probes) {
-      output::RecordedMatch match = match_of(*file.planned, probe, file.target);
+      verify::RecordedMatch match = match_of(*file.planned, probe, file.target);
       match.clones = clones;
       match.details = details_of(probe, {*match.address}, arch, structures, depth);
       request.recorded.push_back(std::move(match));

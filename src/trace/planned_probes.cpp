@@ -12,6 +12,7 @@
 #include "trace/typed_probes.hpp"
 #include "util/mapped_file.hpp"
 #include "util/text.hpp"
+#include "verify/verdict_formats.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -320,9 +321,9 @@ private:
     if (same_machine != files_.end()) {
       const PromisedFile promised{.planned = &file, .target = path};
       const output::Verdict verdict = check_promises(plan_, {&promised, 1}, where_, output_);
-      write_verdict(
+      verify::write_verdict(
           verdict,
-          {.format = output_.is_json() ? output::VerdictFormat::json : output::VerdictFormat::text},
+          {.format = output_.is_json() ? verify::VerdictFormat::json : verify::VerdictFormat::text},
           output_);
     }
     return plans::check_build(file.build, image, path);

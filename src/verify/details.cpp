@@ -37,17 +37,17 @@ std::string name_of_structure(const dwarf::Type& structure) {
 
 // Members of anonymous structures are those of the whole one.
 void add_members(const dwarf::Type& structure, std::uint64_t offset, unsigned depth,
-                 std::vector<output::DetailMember>& members) {
+                 std::vector<resolve::DetailMember>& members) {
   constexpr unsigned max_depth = 8;
   for (const dwarf::Member& member : structure.members()) {
     if (member.name.empty() && !member.is_base) {
       if (depth < max_depth) add_members(*member.type, offset + member.offset, depth + 1, members);
       continue;
     }
-    output::DetailMember added{.name = member.is_base ? member.type->name() : member.name,
-                               .type = member.type->name(),
-                               .offset = offset + member.offset,
-                               .size = member.type->size()};
+    resolve::DetailMember added{.name = member.is_base ? member.type->name() : member.name,
+                                .type = member.type->name(),
+                                .offset = offset + member.offset,
+                                .size = member.type->size()};
     if (member.bits) {
       added.bit_offset = member.bits->offset;
       added.bit_size = member.bits->size;
@@ -100,11 +100,11 @@ bool has_same_code(const std::string& recorded, const std::string& current, Arch
   return one && other && insn::is_same_code(arch, *one, *other);
 }
 
-bool breaks(const output::PointDetails& details, resolve::PageRule rule) {
+bool breaks(const resolve::PointDetails& details, resolve::PageRule rule) {
   return std::ranges::find(details.pages, to_string(rule)) != details.pages.end();
 }
 
-std::string location_of(const output::DetailMember& member) {
+std::string location_of(const resolve::DetailMember& member) {
   std::string text =
       fmt::format("{} ({} {})", member.offset, member.size, member.size == 1 ? "byte" : "bytes");
   if (member.bit_size)
@@ -119,13 +119,13 @@ std::string exits_text(const std::vector<std::int64_t>& exits) {
   return text.empty() ? "none" : text;
 }
 
-void compare_members(const output::DetailStructure& recorded,
-                     const output::DetailStructure& current, std::vector<DetailChange>& changes) {
-  std::map<std::string_view, const output::DetailMember*> now;
-  for (const output::DetailMember& member : current.members) now.emplace(member.name, &member);
-  for (const output::DetailMember& member : recorded.members) {
+void compare_members(const resolve::DetailStructure& recorded,
+                     const resolve::DetailStructure& current, std::vector<DetailChange>& changes) {
+  std::map<std::string_view, const resolve::DetailMember*> now;
+  for (const resolve::DetailMember& member : current.members) now.emplace(member.name, &member);
+  for (const resolve::DetailMember& member : recorded.members) {
     const auto found = now.find(member.name);
-    const output::DetailMember* const other = found != now.end() ? found->second : nullptr;
+    const resolve::DetailMember* const other = found != now.end() ? found->second : nullptr;
     const std::string name = recorded.name + "." + member.name;
     if (other == nullptr || location_of(*other) != location_of(member))
       changes.push_back(
@@ -142,20 +142,20 @@ void compare_members(const output::DetailStructure& recorded,
 }
 
 // Returns the structure of this name; null if there is none, or only its declaration.
-const output::DetailStructure* find_structure(const output::PointDetails& details,
-                                              std::string_view name) {
+const resolve::DetailStructure* find_structure(const resolve::PointDetails& details,
+                                               std::string_view name) {
   const auto found = std::ranges::find_if(details.structures,
                                           [&](const auto& each) { return each->name == name; });
   return found != details.structures.end() && !(*found)->members.empty() ? found->get() : nullptr;
 }
 
-void compare_structures(const output::PointDetails& recorded, const output::PointDetails& current,
+void compare_structures(const resolve::PointDetails& recorded, const resolve::PointDetails& current,
                         std::vector<DetailChange>& changes) {
   const bool types_changed = std::ranges::any_of(changes, [](const DetailChange& each) {
     return each.change == output::Change::type_changed;
   });
   for (const auto& structure : recorded.structures) {
-    const output::DetailStructure* const other = find_structure(current, structure->name);
+    const resolve::DetailStructure* const other = find_structure(current, structure->name);
     if (other != nullptr && !(*other == *structure)) compare_members(*structure, *other, changes);
     // Another type leads to other structures.
     if (other == nullptr && !types_changed && !structure->members.empty())
@@ -165,8 +165,8 @@ void compare_structures(const output::PointDetails& recorded, const output::Poin
 }
 
 // Compares where a parameter or variable is, if both are known.
-void compare_location(const output::DetailParameter& recorded,
-                      const output::DetailParameter& current, std::vector<DetailChange>& changes) {
+void compare_location(const resolve::DetailParameter& recorded,
+                      const resolve::DetailParameter& current, std::vector<DetailChange>& changes) {
   if (recorded.location && current.location && recorded.location != current.location)
     changes.push_back({.change = output::Change::arguments,
                        .member = recorded.name,
@@ -174,11 +174,11 @@ void compare_location(const output::DetailParameter& recorded,
                        .found = current.location});
 }
 
-void compare_variables(const output::PointDetails& recorded, const output::PointDetails& current,
+void compare_variables(const resolve::PointDetails& recorded, const resolve::PointDetails& current,
                        std::vector<DetailChange>& changes) {
-  for (const output::DetailParameter& variable : recorded.variables) {
+  for (const resolve::DetailParameter& variable : recorded.variables) {
     const auto found =
-        std::ranges::find(current.variables, variable.name, &output::DetailParameter::name);
+        std::ranges::find(current.variables, variable.name, &resolve::DetailParameter::name);
     const bool is_there = found != current.variables.end();
     if (!is_there || found->type != variable.type)
       changes.push_back({.change = output::Change::type_changed,
@@ -190,7 +190,7 @@ void compare_variables(const output::PointDetails& recorded, const output::Point
   }
 }
 
-void compare_types(const output::PointDetails& recorded, const output::PointDetails& current,
+void compare_types(const resolve::PointDetails& recorded, const resolve::PointDetails& current,
                    std::vector<DetailChange>& changes) {
   const auto add = [&](std::string member, std::optional<std::string> before,
                        std::optional<std::string> after) {
@@ -203,8 +203,8 @@ void compare_types(const output::PointDetails& recorded, const output::PointDeta
   const auto& before = *recorded.parameters;
   const auto& after = *current.parameters;
   for (std::size_t i = 0; i < std::max(before.size(), after.size()); ++i) {
-    const output::DetailParameter* const one = i < before.size() ? &before[i] : nullptr;
-    const output::DetailParameter* const other = i < after.size() ? &after[i] : nullptr;
+    const resolve::DetailParameter* const one = i < before.size() ? &before[i] : nullptr;
+    const resolve::DetailParameter* const other = i < after.size() ? &after[i] : nullptr;
     std::string name = i < before.size() ? before[i].name : after[i].name;
     if (name.empty()) name = fmt::format("arg{}", i);
     if (one != nullptr && other != nullptr && one->name != other->name)
@@ -219,7 +219,7 @@ void compare_types(const output::PointDetails& recorded, const output::PointDeta
 
 } // namespace
 
-void TypeDetails::describe(const dwarf::FunctionInfo& function, output::PointDetails& details) {
+void TypeDetails::describe(const dwarf::FunctionInfo& function, resolve::PointDetails& details) {
   const auto add_type = [&](const dwarf::Type* type) {
     const dwarf::Type* const structure = type != nullptr ? structure_of(*type) : nullptr;
     if (structure != nullptr) add(*structure, details);
@@ -236,7 +236,7 @@ void TypeDetails::describe(const dwarf::FunctionInfo& function, output::PointDet
   add_type(function.result);
 }
 
-bool TypeDetails::add(const dwarf::Type& structure, output::PointDetails& details) {
+bool TypeDetails::add(const dwarf::Type& structure, resolve::PointDetails& details) {
   const std::string name = name_of_structure(structure);
   if (std::ranges::any_of(details.structures,
                           [&](const Structure& each) { return each->name == name; }))
@@ -246,7 +246,7 @@ bool TypeDetails::add(const dwarf::Type& structure, output::PointDetails& detail
 }
 
 std::size_t TypeDetails::add_reachable(const dwarf::Type& type, std::size_t depth,
-                                       output::PointDetails& details) {
+                                       resolve::PointDetails& details) {
   std::vector<const dwarf::Type*> types = {&type};
   std::set<const dwarf::Type*> seen;
   for (std::size_t followed = 0;; ++followed) {
@@ -269,8 +269,8 @@ std::size_t TypeDetails::add_reachable(const dwarf::Type& type, std::size_t dept
 TypeDetails::Structure TypeDetails::find(const dwarf::Type& structure) {
   Structure& known = by_type_[&structure];
   if (known) return known;
-  auto made = std::make_shared<output::DetailStructure>(
-      output::DetailStructure{.name = name_of_structure(structure)});
+  auto made = std::make_shared<resolve::DetailStructure>(
+      resolve::DetailStructure{.name = name_of_structure(structure)});
   add_members(structure, 0, 0, made->members);
   std::vector<Structure>& same_name = by_name_[made->name];
   const auto same =
@@ -294,7 +294,7 @@ DetailReader::File& DetailReader::open(const std::shared_ptr<const resolve::Prob
 }
 
 void DetailReader::read(resolve::ProbePoint& point) {
-  auto details = std::make_shared<output::PointDetails>();
+  auto details = std::make_shared<resolve::PointDetails>();
   File& file = open(point.binary);
   details->pages = file.pages;
   details->code = code_at(point);
@@ -315,8 +315,8 @@ void DetailReader::read(resolve::ProbePoint& point) {
   point.details = std::move(details);
 }
 
-std::vector<DetailChange> compare_details(const output::PointDetails& recorded,
-                                          const output::PointDetails& current, Arch arch,
+std::vector<DetailChange> compare_details(const resolve::PointDetails& recorded,
+                                          const resolve::PointDetails& current, Arch arch,
                                           bool has_moved) {
   std::vector<DetailChange> changes;
   if (recorded.parameters && current.parameters) {

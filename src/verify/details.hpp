@@ -4,8 +4,8 @@
 #pragma once
 
 #include "dwarf/functions.hpp"
-#include "output/point_details.hpp"
 #include "output/verdict.hpp"
+#include "resolve/point_details.hpp"
 #include "uprobectl/resolve/function.hpp"
 
 #include <map>
@@ -17,19 +17,19 @@ namespace uprobectl::verify {
 class TypeDetails {
 public:
   // Sets the parameters, the result and the structures. The types must outlive this object.
-  void describe(const dwarf::FunctionInfo& function, output::PointDetails& details);
+  void describe(const dwarf::FunctionInfo& function, resolve::PointDetails& details);
   // Adds the structure of a value, and those that its members are or point to: `depth` times, and
   // at most max_structures in all. Those without known members are left out. Returns how often
   // members were followed.
   std::size_t add_reachable(const dwarf::Type& type, std::size_t depth,
-                            output::PointDetails& details);
+                            resolve::PointDetails& details);
   static constexpr std::size_t max_structures = 1000; // of a point
 
 private:
-  using Structure = std::shared_ptr<const output::DetailStructure>;
+  using Structure = std::shared_ptr<const resolve::DetailStructure>;
   Structure find(const dwarf::Type& structure);
   // Returns whether it was not there.
-  bool add(const dwarf::Type& structure, output::PointDetails& details);
+  bool add(const dwarf::Type& structure, resolve::PointDetails& details);
 
   std::map<const dwarf::Type*, Structure> by_type_;
   std::map<std::string, std::vector<Structure>, std::less<>> by_name_;
@@ -64,8 +64,8 @@ struct DetailChange {
   std::optional<std::string> reason = {};
 };
 // `has_moved`: the point has moved inside its library, where other code is expected.
-std::vector<DetailChange> compare_details(const output::PointDetails& recorded,
-                                          const output::PointDetails& current, Arch arch,
+std::vector<DetailChange> compare_details(const resolve::PointDetails& recorded,
+                                          const resolve::PointDetails& current, Arch arch,
                                           bool has_moved);
 
 } // namespace uprobectl::verify

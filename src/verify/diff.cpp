@@ -219,7 +219,7 @@ private:
     if (current.size() != after.points.size())
       output_.warn_once(target + ": only exported functions are compared: the old build has no "
                                  "other symbols");
-    std::vector<output::RecordedMatch> recorded;
+    std::vector<RecordedMatch> recorded;
     for (const resolve::ProbePoint& point : before.points)
       if (is_full || !is_of_full_table(point) || new_names.contains(name_in_file(point)))
         recorded.push_back(record_of(point));
@@ -267,21 +267,21 @@ private:
 
 } // namespace
 
-output::RecordedMatch record_of(const resolve::ProbePoint& point) {
-  output::RecordedMatch match{
-      .target = point.binary->target,
-      .request = point.request,
-      .entry = point.binary->path.entry,
-      .file = point.offset ? std::optional(point.binary->real_path) : std::nullopt,
-      .offset = point.offset ? std::optional(point.offset->value) : std::nullopt,
-      .image_offset = point.image_offset.value,
-      .symbol = point.symbol,
-      .symbol_offset = point.symbol_offset,
-      .version = point.version,
-      .is_old_version = point.default_version == false,
-      .build_id = point.binary->build_id,
-      .table = point.table ? std::optional(std::string(to_string(*point.table))) : std::nullopt,
-      .is_inlined = point.inlined_into != nullptr};
+RecordedMatch record_of(const resolve::ProbePoint& point) {
+  RecordedMatch match{.target = point.binary->target,
+                      .request = point.request,
+                      .entry = point.binary->path.entry,
+                      .file = point.offset ? std::optional(point.binary->real_path) : std::nullopt,
+                      .offset = point.offset ? std::optional(point.offset->value) : std::nullopt,
+                      .image_offset = point.image_offset.value,
+                      .symbol = point.symbol,
+                      .symbol_offset = point.symbol_offset,
+                      .version = point.version,
+                      .is_old_version = point.default_version == false,
+                      .build_id = point.binary->build_id,
+                      .table = point.table ? std::optional(std::string(to_string(*point.table)))
+                                           : std::nullopt,
+                      .is_inlined = point.inlined_into != nullptr};
   match.details = point.details;
   if (point.static_probe)
     match.static_probe = {

@@ -2,13 +2,17 @@
 // Compares what can be probed in two builds of a program, a library or an archive.
 #pragma once
 
-#include "output/recorded_match.hpp"
 #include "output/verdict.hpp"
+#include "verify/recorded_match.hpp"
+
+namespace uprobectl::output {
+class Output;
+} // namespace uprobectl::output
 
 namespace uprobectl::verify {
 
 // What a record of the point says.
-output::RecordedMatch record_of(const resolve::ProbePoint& point);
+RecordedMatch record_of(const resolve::ProbePoint& point);
 
 struct DiffRequest {
   std::string old_target;

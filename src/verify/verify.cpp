@@ -22,7 +22,7 @@ namespace uprobectl::verify {
 namespace {
 
 // Whether both are the same point of a symbol. The code of a source line moves inside its function.
-bool is_same_point(const output::RecordedMatch& recorded, const resolve::ProbePoint& current) {
+bool is_same_point(const RecordedMatch& recorded, const resolve::ProbePoint& current) {
   return recorded.version == current.version &&
          (current.source || recorded.symbol_offset == current.symbol_offset) &&
          recorded.is_inlined == (current.inlined_into != nullptr);
@@ -30,8 +30,7 @@ bool is_same_point(const output::RecordedMatch& recorded, const resolve::ProbePo
 
 // Returns the file of a recorded match that is printed: that of the target, with the entry instead
 // of the pattern that matched it.
-std::string image_of(const output::RecordedMatch& match, const std::string& target,
-                     Pairing pairing) {
+std::string image_of(const RecordedMatch& match, const std::string& target, Pairing pairing) {
   if (pairing == Pairing::in_one_file) return target;
   if (!match.entry) return match.file.value_or(target);
   for (const BinaryPath& reading : parse_candidates(target))
@@ -41,7 +40,7 @@ std::string image_of(const output::RecordedMatch& match, const std::string& targ
 }
 
 // Returns a finding about a recorded match, without its change.
-output::Finding finding_about(const output::RecordedMatch& match, const std::string& target,
+output::Finding finding_about(const RecordedMatch& match, const std::string& target,
                               Pairing pairing) {
   output::Finding finding{.target = target,
                           .request = match.request,
@@ -57,12 +56,12 @@ output::Finding finding_about(const output::RecordedMatch& match, const std::str
   return finding;
 }
 
-bool is_in_full_table(const output::RecordedMatch& match) {
+bool is_in_full_table(const RecordedMatch& match) {
   return match.table == "symtab" || match.table == "debug_file" || match.table == "gnu_debugdata";
 }
 
 std::string hex_text(std::uint64_t value) { return fmt::format("{:#x}", value); }
-std::string position_of(const output::RecordedMatch& match) {
+std::string position_of(const RecordedMatch& match) {
   return hex_text(match.address.value_or(match.offset.value_or(match.image_offset)));
 }
 
@@ -80,14 +79,14 @@ public:
 
   using Visit = std::function<bool(std::size_t)>;
   // Calls visit for the index of each in order, until it returns true. Returns whether it did.
-  bool visit(const output::RecordedMatch& match, const Visit& visit) const {
+  bool visit(const RecordedMatch& match, const Visit& visit) const {
     const auto found = by_symbol_.find(key_of(match.symbol, match.entry));
     return found != by_symbol_.end() && std::ranges::any_of(found->second, [&](std::size_t i) {
              return is_same_point(match, current_[i]) && are_paired(match, current_[i], pairing_) &&
                     visit(i);
            });
   }
-  bool has(const output::RecordedMatch& match) const {
+  bool has(const RecordedMatch& match) const {
     return visit(match, [](std::size_t) { return true; });
   }
 
@@ -108,7 +107,7 @@ private:
 // Returns for each recorded match the index of its current match, or current.size() without one. If
 // a name has several points, pairs them in order of offset. The points of a static probe are first
 // paired by equal offset, so that the others stay paired if one was removed.
-std::vector<std::size_t> pair_matches(std::span<const output::RecordedMatch> recorded,
+std::vector<std::size_t> pair_matches(std::span<const RecordedMatch> recorded,
                                       std::span<const resolve::ProbePoint> current,
                                       Pairing pairing) {
   const MatchIndex index(current, pairing);
@@ -133,7 +132,7 @@ std::vector<std::size_t> pair_matches(std::span<const output::RecordedMatch> rec
 // Returns the differences in offset and in a static probe's semaphore and arguments. Compares the
 // semaphore's address, not its offset: if the archive entry moved, the probe's offset already
 // shows.
-std::vector<output::Finding> find_differences(const output::RecordedMatch& old,
+std::vector<output::Finding> find_differences(const RecordedMatch& old,
                                               const resolve::ProbePoint& point,
                                               const output::Finding& about) {
   std::vector<output::Finding> findings;
@@ -177,7 +176,7 @@ std::vector<output::Finding> find_differences(const output::RecordedMatch& old,
 }
 
 // The file of a recorded target, and the recorded entry or the pattern that matched it.
-BinaryPath split_recorded(const output::RecordedMatch& match) {
+BinaryPath split_recorded(const RecordedMatch& match) {
   if (!match.entry) return {.file = match.target, .entry = std::nullopt};
   const std::string suffix = "!/" + *match.entry;
   if (match.target.ends_with(suffix))
@@ -245,7 +244,7 @@ private:
 };
 
 // Returns the target to resolve a recorded match in.
-std::string current_target(const output::RecordedMatch& match, const TargetReplacements& targets,
+std::string current_target(const RecordedMatch& match, const TargetReplacements& targets,
                            EntryFinder& entries) {
   BinaryPath path = split_recorded(match);
   auto found = targets.find(normalized(path.file));
@@ -267,22 +266,19 @@ bool is_line(const std::string& request) {
 // Returns the choice of clones of a record that does not say it. Versions that wrote such records
 // included clones of patterns, and of names with --clones; then also parts and jumps to other
 // bodies.
-resolve::ResolveOptions::Clones infer_clones(std::span<const output::RecordedMatch> recorded) {
+resolve::ResolveOptions::Clones infer_clones(std::span<const RecordedMatch> recorded) {
   const std::string& request = recorded.front().request;
   const auto function = resolve::parse_function(request);
-  const bool is_clone_of_name =
-      std::ranges::any_of(recorded, [&](const output::RecordedMatch& match) {
-        return match.symbol && symbols::is_clone(*match.symbol) &&
-               !request.starts_with(*match.symbol);
-      });
+  const bool is_clone_of_name = std::ranges::any_of(recorded, [&](const RecordedMatch& match) {
+    return match.symbol && symbols::is_clone(*match.symbol) && !request.starts_with(*match.symbol);
+  });
   const bool all = is_clone_of_name || (function && symbols::is_name_pattern(function->name));
   return all ? resolve::ResolveOptions::Clones::all : resolve::ResolveOptions::Clones::none;
 }
 
 // Infers the options of the recorded request from its matches: --all if a name has several points,
 // --inlined if an inlined instance was recorded. A line may have several points without --all.
-resolve::ResolveOptions infer_options(std::span<const output::RecordedMatch> recorded,
-                                      bool unsafe) {
+resolve::ResolveOptions infer_options(std::span<const RecordedMatch> recorded, bool unsafe) {
   resolve::ResolveOptions options;
   options.unsafe = unsafe;
   const auto clones =
@@ -291,12 +287,12 @@ resolve::ResolveOptions infer_options(std::span<const output::RecordedMatch> rec
   options.clones = clones.value_or(infer_clones(recorded));
   // --all is needed for several points in one file only.
   std::set<std::pair<std::optional<std::string>, std::optional<std::string>>> files;
-  for (const output::RecordedMatch& match : recorded)
+  for (const RecordedMatch& match : recorded)
     options.all = options.all || !files.emplace(match.file, match.entry).second;
   if (is_line(recorded.front().request)) options.all = false;
   const auto function = resolve::parse_function(recorded.front().request);
   options.every_name = function && symbols::is_name_pattern(function->name);
-  options.inlined = std::ranges::any_of(recorded, &output::RecordedMatch::is_inlined);
+  options.inlined = std::ranges::any_of(recorded, &RecordedMatch::is_inlined);
   return options;
 }
 
@@ -308,7 +304,7 @@ public:
         details_(request.target_options.debug_paths) {}
 
   // `first`: index of the first match in the record.
-  void verify(const std::string& target, std::span<const output::RecordedMatch> recorded,
+  void verify(const std::string& target, std::span<const RecordedMatch> recorded,
               std::size_t first) {
     const std::string& request = recorded.front().request;
     const Result<resolve::Targets>& targets = find(target);
@@ -316,7 +312,7 @@ public:
     // Matches in a compressed library have no offset; they were recorded with --extracted.
     resolve::TargetOptions where = options_;
     where.extracted =
-        where.extracted || std::ranges::any_of(recorded, [](const output::RecordedMatch& match) {
+        where.extracted || std::ranges::any_of(recorded, [](const RecordedMatch& match) {
           return !match.offset.has_value();
         });
     const resolve::ResolveOptions how = infer_options(recorded, request_.unsafe);
@@ -339,13 +335,13 @@ public:
     const bool is_resolved = current.has_value();
     if (!is_resolved) current.emplace();
     if (how.every_name) drop_other_names(recorded, *current, pairing);
-    if (std::ranges::any_of(
-            recorded, [](const output::RecordedMatch& match) { return match.details != nullptr; }))
+    if (std::ranges::any_of(recorded,
+                            [](const RecordedMatch& match) { return match.details != nullptr; }))
       for (resolve::ProbePoint& point : *current)
         request_.read_details ? request_.read_details(point) : details_.read(point);
-    std::vector<output::RecordedMatch> readable;
+    std::vector<RecordedMatch> readable;
     const MatchIndex index(*current, pairing);
-    for (const output::RecordedMatch& match : recorded)
+    for (const RecordedMatch& match : recorded)
       if (index.has(match) || is_readable(match, target, *targets, where))
         readable.push_back(match);
     if (!is_resolved) ++outcome_.unresolved;
@@ -376,21 +372,20 @@ private:
 
   // Adds matches that cannot be checked, and reports each reason once: the target, or the request
   // in it, fails with this error. If an archive has no such entry, they are gone.
-  void skip(std::span<const output::RecordedMatch> recorded, const std::string& target,
-            Pairing pairing, const Error& error,
-            const std::optional<std::string>& request = std::nullopt) {
+  void skip(std::span<const RecordedMatch> recorded, const std::string& target, Pairing pairing,
+            const Error& error, const std::optional<std::string>& request = std::nullopt) {
     const bool is_gone =
         !request && error.kind == ErrorKind::not_found && is_entry_of_archive(target);
     if (!is_gone && failures_.emplace(target, error.message).second)
       output_.fail(error, target, request);
     if (is_gone) ++outcome_.unresolved;
-    for (const output::RecordedMatch& match : recorded)
+    for (const RecordedMatch& match : recorded)
       skip(match, target, pairing,
            is_gone ? output::Change::library_gone : output::Change::not_checked,
            is_gone ? not_in_archive : error.message);
   }
 
-  void skip(const output::RecordedMatch& match, const std::string& target, Pairing pairing,
+  void skip(const RecordedMatch& match, const std::string& target, Pairing pairing,
             output::Change change, std::string_view reason) {
     output::Finding finding = finding_about(match, target, pairing);
     finding.image = image_of(match, target, pairing);
@@ -417,7 +412,7 @@ private:
   // Returns whether a recorded match that was not found can be compared: its file can be read and
   // has the symbols that it had. Without the symbols of a debug file nothing is known of a
   // function.
-  bool is_readable(const output::RecordedMatch& match, const std::string& target,
+  bool is_readable(const RecordedMatch& match, const std::string& target,
                    const resolve::Targets& targets, const resolve::TargetOptions& where) {
     const Pairing pairing = targets.several ? Pairing::in_each_file : Pairing::in_one_file;
     const FileState* const state = state_of(match, target, targets, where);
@@ -447,7 +442,7 @@ private:
     bool is_stripped = false;                // has no other function symbols than exported ones
   };
   // Returns the state of the file of a recorded match; null if the target has no such file.
-  const FileState* state_of(const output::RecordedMatch& match, const std::string& target,
+  const FileState* state_of(const RecordedMatch& match, const std::string& target,
                             const resolve::Targets& targets, const resolve::TargetOptions& where) {
     for (const resolve::TargetFile& file : targets.files) {
       const auto& entry = file.path.entry;
@@ -516,13 +511,13 @@ private:
   }
 
   // Reports a changed build id once for each image.
-  void compare_build_ids(const std::string& target, std::span<const output::RecordedMatch> recorded,
+  void compare_build_ids(const std::string& target, std::span<const RecordedMatch> recorded,
                          std::span<const resolve::ProbePoint> current, Pairing pairing) {
     const auto key_of = [&](const std::optional<std::string>& entry, const std::string& file) {
       return pairing == Pairing::in_one_file ? std::string() : entry ? library_key(*entry) : file;
     };
-    std::unordered_map<std::string, const output::RecordedMatch*> first; // of each library
-    for (const output::RecordedMatch& match : recorded)
+    std::unordered_map<std::string, const RecordedMatch*> first; // of each library
+    for (const RecordedMatch& match : recorded)
       first.try_emplace(key_of(match.entry, match.file.value_or("")), &match);
     for (const resolve::ProbePoint& point : current) {
       const std::string image =
@@ -530,7 +525,7 @@ private:
       if (known_builds_.contains(image)) continue;
       const auto found = first.find(key_of(point.binary->path.entry, point.binary->real_path));
       if (found == first.end()) continue;
-      const output::RecordedMatch* const old = found->second;
+      const RecordedMatch* const old = found->second;
       known_builds_.insert(image);
       if (old->build_id == point.binary->build_id) continue;
       output::Finding finding{.change = output::Change::build_id,
@@ -582,7 +577,7 @@ void set_file(output::Finding& finding, const resolve::ProbePoint& point, Pairin
   if (pairing == Pairing::in_each_file) finding.image = to_string(binary.path);
 }
 
-bool are_paired(const output::RecordedMatch& recorded, const resolve::ProbePoint& current,
+bool are_paired(const RecordedMatch& recorded, const resolve::ProbePoint& current,
                 Pairing pairing) {
   if (pairing == Pairing::in_one_file) return true;
   const auto& entry = current.binary->path.entry;
@@ -591,7 +586,7 @@ bool are_paired(const output::RecordedMatch& recorded, const resolve::ProbePoint
   return library_key(*recorded.entry) == library_key(*entry);
 }
 
-void drop_other_names(std::span<const output::RecordedMatch> recorded,
+void drop_other_names(std::span<const RecordedMatch> recorded,
                       std::vector<resolve::ProbePoint>& current, Pairing pairing) {
   using Location = std::pair<const resolve::ProbedBinary*, ImageOffset>;
   std::set<std::size_t> paired;
@@ -606,14 +601,14 @@ void drop_other_names(std::span<const output::RecordedMatch> recorded,
   });
 }
 
-std::vector<output::Finding> compare_matches(std::span<const output::RecordedMatch> recorded,
+std::vector<output::Finding> compare_matches(std::span<const RecordedMatch> recorded,
                                              std::span<const resolve::ProbePoint> current,
                                              const std::string& target, Pairing pairing) {
   std::vector<output::Finding> findings;
   const std::vector<std::size_t> pairs = pair_matches(recorded, current, pairing);
   std::vector<bool> paired(current.size(), false);
   for (std::size_t i = 0; i < recorded.size(); ++i) {
-    const output::RecordedMatch& old = recorded[i];
+    const RecordedMatch& old = recorded[i];
     output::Finding finding = finding_about(old, target, pairing);
     finding.match = i;
     if (pairs[i] == current.size()) {
@@ -642,7 +637,7 @@ std::vector<output::Finding> compare_matches(std::span<const output::RecordedMat
   return findings;
 }
 
-void add_comparison(std::span<const output::RecordedMatch> recorded,
+void add_comparison(std::span<const RecordedMatch> recorded,
                     std::span<const resolve::ProbePoint> current, const std::string& target,
                     Pairing pairing, std::size_t first, output::Verdict& verdict, bool with_added) {
   std::vector<bool> differs(recorded.size(), false);
@@ -658,19 +653,18 @@ void add_comparison(std::span<const output::RecordedMatch> recorded,
     if (!differs[i]) verdict.add_unchanged(finding_about(recorded[i], target, pairing));
 }
 
-void retarget(std::span<output::RecordedMatch> matches, const TargetReplacements& targets) {
+void retarget(std::span<RecordedMatch> matches, const TargetReplacements& targets) {
   EntryFinder entries;
-  for (output::RecordedMatch& match : matches)
-    match.target = current_target(match, targets, entries);
+  for (RecordedMatch& match : matches) match.target = current_target(match, targets, entries);
 }
 
-Result<TargetReplacements> replace_targets(std::span<const output::RecordedMatch> recorded,
+Result<TargetReplacements> replace_targets(std::span<const RecordedMatch> recorded,
                                            std::span<const std::string> targets) {
   if (targets.size() == 1) return TargetReplacements{{"", targets.front()}};
   TargetReplacements replacements;
   if (targets.empty()) return replacements;
   std::vector<std::string> files;
-  for (const output::RecordedMatch& match : recorded)
+  for (const RecordedMatch& match : recorded)
     if (std::string file = split_recorded(match).file;
         std::ranges::find(files, normalized(file), normalized) == files.end())
       files.push_back(std::move(file));
@@ -705,7 +699,7 @@ VerifyOutcome verify_matches(const VerifyRequest& request, output::Output& outpu
   Verifier verifier(output, request);
   EntryFinder entries;
   // `resolve` writes the matches of one request one after another.
-  const std::vector<output::RecordedMatch>& all = request.recorded;
+  const std::vector<RecordedMatch>& all = request.recorded;
   for (std::size_t begin = 0; begin < all.size();) {
     std::size_t end = begin + 1;
     while (end < all.size() && all[end].target == all[begin].target &&

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "output/output.hpp"
-#include "output/recorded_match.hpp"
+#include "verify/recorded_match.hpp"
 
 #include <functional>
 #include <map>
@@ -16,16 +16,16 @@ namespace uprobectl::verify {
 using TargetReplacements = std::map<std::string, std::string>;
 // Makes the matches refer to the files that replace theirs. In the archive that replaces another
 // one, they refer to the same libraries.
-void retarget(std::span<output::RecordedMatch> matches, const TargetReplacements& targets);
+void retarget(std::span<RecordedMatch> matches, const TargetReplacements& targets);
 // Pairs the TARGETs of the command line with the recorded files. One TARGET replaces all of them.
 // Each of several replaces the file of its name. If one TARGET and one file are left, they belong
 // together. Fails with usage and lists what is left otherwise.
-Result<TargetReplacements> replace_targets(std::span<const output::RecordedMatch> recorded,
+Result<TargetReplacements> replace_targets(std::span<const RecordedMatch> recorded,
                                            std::span<const std::string> targets);
 
 // Recorded matches and how to resolve them again.
 struct VerifyRequest {
-  std::vector<output::RecordedMatch> recorded;
+  std::vector<RecordedMatch> recorded;
   // Replaces the files of the recorded targets; the entry in an archive stays the same.
   TargetReplacements targets;
   resolve::TargetOptions target_options; // for example the debug files of stripped binaries
@@ -55,8 +55,7 @@ enum class Pairing {
   in_each_file, // several files: match in the same archive entry, or else in the same file
 };
 // Whether both matches may be of the same file.
-bool are_paired(const output::RecordedMatch& recorded, const resolve::ProbePoint& current,
-                Pairing pairing);
+bool are_paired(const RecordedMatch& recorded, const resolve::ProbePoint& current, Pairing pairing);
 
 // Sets file, entry and ABI of a finding to those of the point.
 void set_file(output::Finding& finding, const resolve::ProbePoint& point, Pairing pairing);
@@ -68,16 +67,16 @@ std::string library_key(std::string_view entry);
 
 // Removes matches that are other names of a recorded function: records of earlier versions have one
 // name of each, so they are not new.
-void drop_other_names(std::span<const output::RecordedMatch> recorded,
+void drop_other_names(std::span<const RecordedMatch> recorded,
                       std::vector<resolve::ProbePoint>& current, Pairing pairing);
 
 // Returns the differences between the recorded and the current matches of one request. `target` is
 // the target of the current ones.
-std::vector<output::Finding> compare_matches(std::span<const output::RecordedMatch> recorded,
+std::vector<output::Finding> compare_matches(std::span<const RecordedMatch> recorded,
                                              std::span<const resolve::ProbePoint> current,
                                              const std::string& target, Pairing pairing);
 // Adds them to the verdict, and the matches that have none. `first`: index of the first match.
-void add_comparison(std::span<const output::RecordedMatch> recorded,
+void add_comparison(std::span<const RecordedMatch> recorded,
                     std::span<const resolve::ProbePoint> current, const std::string& target,
                     Pairing pairing, std::size_t first, output::Verdict& verdict,
                     bool with_added = true);

@@ -9,16 +9,16 @@ namespace {
 
 using ChangeRow = std::tuple<output::Change, std::string, std::string, std::string>;
 
-output::PointDetails with_structure(std::vector<output::DetailMember> members) {
-  output::PointDetails details{.parameters = {{{.name = "item", .type = "Item *"}}},
-                               .result = "int"};
-  details.structures.push_back(std::make_shared<const output::DetailStructure>(
-      output::DetailStructure{.name = "Item", .members = std::move(members)}));
+resolve::PointDetails with_structure(std::vector<resolve::DetailMember> members) {
+  resolve::PointDetails details{.parameters = {{{.name = "item", .type = "Item *"}}},
+                                .result = "int"};
+  details.structures.push_back(std::make_shared<const resolve::DetailStructure>(
+      resolve::DetailStructure{.name = "Item", .members = std::move(members)}));
   return details;
 }
 
-std::vector<ChangeRow> compare(const output::PointDetails& recorded,
-                               const output::PointDetails& current) {
+std::vector<ChangeRow> compare(const resolve::PointDetails& recorded,
+                               const resolve::PointDetails& current) {
   std::vector<ChangeRow> rows;
   for (const DetailChange& change : compare_details(recorded, current, Arch::x86_64, false))
     rows.emplace_back(change.change, change.reason.value_or(change.member),
@@ -29,11 +29,11 @@ std::vector<ChangeRow> compare(const output::PointDetails& recorded,
 } // namespace
 
 TEST_CASE("members move, change their types and disappear") {
-  const output::PointDetails recorded = with_structure(
+  const resolve::PointDetails recorded = with_structure(
       {{.name = "id", .type = "int", .size = 4},
        {.name = "flag", .type = "int", .offset = 4, .size = 4, .bit_offset = 3, .bit_size = 1},
        {.name = "old", .type = "long", .offset = 8, .size = 8}});
-  const output::PointDetails current = with_structure(
+  const resolve::PointDetails current = with_structure(
       {{.name = "id", .type = "long", .size = 8},
        {.name = "flag", .type = "int", .offset = 8, .size = 4, .bit_offset = 3, .bit_size = 1},
        {.name = "added", .type = "int", .offset = 12, .size = 4}});
@@ -48,37 +48,37 @@ TEST_CASE("members move, change their types and disappear") {
 }
 
 TEST_CASE("a record that has the first members only does not lose the others") {
-  const output::PointDetails recorded =
+  const resolve::PointDetails recorded =
       with_structure({{.name = "first", .type = "int", .size = 4}});
-  const output::PointDetails current =
+  const resolve::PointDetails current =
       with_structure({{.name = "first", .type = "int", .size = 4},
                       {.name = "last", .type = "int", .offset = 4, .size = 4}});
   CHECK(compare(recorded, current).empty());
 }
 
 TEST_CASE("the members of a structure that is only declared are not checked") {
-  const output::PointDetails recorded = with_structure({{.name = "id", .type = "int", .size = 4}});
+  const resolve::PointDetails recorded = with_structure({{.name = "id", .type = "int", .size = 4}});
   CHECK(compare(recorded, with_structure({})) ==
         std::vector<ChangeRow>{
             {output::Change::not_checked, "the members of 'Item' are not known", "none", "none"}});
 }
 
 TEST_CASE("another type leads to other structures") {
-  const output::PointDetails recorded = with_structure({{.name = "id", .type = "int", .size = 4}});
-  const output::PointDetails current{.parameters = {{{.name = "item", .type = "Thing *"}}},
-                                     .result = "int"};
+  const resolve::PointDetails recorded = with_structure({{.name = "id", .type = "int", .size = 4}});
+  const resolve::PointDetails current{.parameters = {{{.name = "item", .type = "Thing *"}}},
+                                      .result = "int"};
   CHECK(compare(recorded, current) ==
         std::vector<ChangeRow>{{output::Change::type_changed, "item", "Item *", "Thing *"}});
 }
 
 TEST_CASE("locations are compared if both are known") {
   const auto with_location = [](std::optional<std::string> location) {
-    output::PointDetails details{
+    resolve::PointDetails details{
         .parameters = {{{.name = "n", .type = "int", .location = location}}}};
     details.variables.push_back({.name = "counter", .type = "long", .location = "[0x4010]"});
     return details;
   };
-  output::PointDetails current = with_location("rsi");
+  resolve::PointDetails current = with_location("rsi");
   CHECK(compare(with_location(std::nullopt), current).empty());
   CHECK(compare(with_location("rdi"), current) ==
         std::vector<ChangeRow>{{output::Change::arguments, "n", "rdi", "rsi"}});
@@ -91,9 +91,9 @@ TEST_CASE("locations are compared if both are known") {
 }
 
 TEST_CASE("exits in a cold part before the function are negative") {
-  output::PointDetails recorded;
+  resolve::PointDetails recorded;
   recorded.exits = {{-176, 16}};
-  output::PointDetails current;
+  resolve::PointDetails current;
   current.exits = {{-192, 16}};
   CHECK(compare(recorded, current) == std::vector<ChangeRow>{{output::Change::exits_changed, "",
                                                               "-0xb0, +0x10", "-0xc0, +0x10"}});
@@ -101,7 +101,7 @@ TEST_CASE("exits in a cold part before the function are negative") {
 
 TEST_CASE(
     "a library that pages of 16 KiB could not map loses nothing by another rule of segments") {
-  output::PointDetails recorded{.pages = {"segment_alignment"}};
+  resolve::PointDetails recorded{.pages = {"segment_alignment"}};
   CHECK(compare(recorded, {.pages = {"relro", "segment_alignment"}}).empty());
   CHECK(compare(recorded, {.pages = {"archive_alignment"}}) ==
         std::vector<ChangeRow>{
@@ -113,7 +113,7 @@ TEST_CASE(
 }
 
 TEST_CASE("code whose relative addresses have changed is not other code, unlike another constant") {
-  const output::PointDetails recorded{.code = "488d3d001000008b4708c3"}; // lea 0x1000(%rip), %rdi
+  const resolve::PointDetails recorded{.code = "488d3d001000008b4708c3"}; // lea 0x1000(%rip), %rdi
   CHECK(compare(recorded, {.code = "488d3d002000008b4708c3"}).empty());
   CHECK(compare(recorded, {.code = "488d3d002000008b4710c3"}) ==
         std::vector<ChangeRow>{{output::Change::code_changed, "", "488d3d001000008b4708c3",

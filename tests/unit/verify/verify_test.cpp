@@ -8,9 +8,9 @@ namespace uprobectl::verify {
 
 namespace {
 
-output::RecordedMatch recorded(const char* symbol, std::uint64_t image_offset,
+verify::RecordedMatch recorded(const char* symbol, std::uint64_t image_offset,
                                std::uint64_t offset) {
-  output::RecordedMatch match;
+  verify::RecordedMatch match;
   match.request = symbol;
   match.symbol = symbol;
   match.image_offset = image_offset;
@@ -28,15 +28,15 @@ resolve::ProbePoint point(const char* symbol, std::uint64_t image_offset, std::u
   return point;
 }
 
-std::vector<output::Finding> compare(std::vector<output::RecordedMatch> then,
+std::vector<output::Finding> compare(std::vector<verify::RecordedMatch> then,
                                      std::vector<resolve::ProbePoint> now) {
   return compare_matches(then, now, "x.so", Pairing::in_one_file);
 }
 
-Result<std::optional<output::RecordedMatch>> read_match(const std::string& line) {
-  const auto object = output::parse_record(line);
+Result<std::optional<verify::RecordedMatch>> read_match(const std::string& line) {
+  const auto object = verify::parse_record(line);
   if (!object) return fail(object.error());
-  return output::read_match_record(*object);
+  return verify::read_match_record(*object);
 }
 
 } // namespace
@@ -145,7 +145,7 @@ TEST_CASE("the match of a compressed library has neither file nor offset") {
 }
 
 TEST_CASE("matches of a compressed library are compared by their location in it") {
-  output::RecordedMatch then = recorded("f", 0x10, 0);
+  verify::RecordedMatch then = recorded("f", 0x10, 0);
   then.offset.reset();
   std::vector<resolve::ProbePoint> now(1);
   now[0] = point("f", 0x10, 0);
@@ -160,7 +160,7 @@ TEST_CASE("matches of a compressed library are compared by their location in it"
 }
 
 TEST_CASE("a library that is no longer compressed has moved, even to an offset of the same value") {
-  output::RecordedMatch then = recorded("f", 0x10, 0);
+  verify::RecordedMatch then = recorded("f", 0x10, 0);
   then.offset.reset();
   std::vector<resolve::ProbePoint> now(1);
   now[0] = point("f", 0x10, 0x10);

@@ -9,12 +9,12 @@
 // Keys that do not apply are missing.
 #pragma once
 
-#include "output/recorded_match.hpp"
 #include "uprobectl/resolve.hpp"
+#include "verify/recorded_match.hpp"
 
 #include <map>
 
-namespace uprobectl::output {
+namespace uprobectl::verify {
 
 constexpr std::uint64_t record_version = 1;
 
@@ -51,4 +51,4 @@ std::string relative_target(const std::string& target, const std::optional<std::
 // Reverses it.
 std::string target_in_folder(const std::string& target, const std::optional<std::string>& folder);
 
-} // namespace uprobectl::output
+} // namespace uprobectl::verify

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "output/recorded_match.hpp"
+#include "verify/recorded_match.hpp"
 
 #include "util/json_size.hpp"
 #include "util/numbers.hpp"
 
 #include <llvm/Support/JSON.h>
 
-namespace uprobectl::output {
+namespace uprobectl::verify {
 
 namespace {
 
@@ -71,17 +71,17 @@ Result<std::optional<std::vector<T>>> list_at(const llvm::json::Object& object, 
   return list;
 }
 
-std::optional<DetailParameter> read_parameter(const llvm::json::Value& value) {
+std::optional<resolve::DetailParameter> read_parameter(const llvm::json::Value& value) {
   const auto* const object = value.getAsObject();
   const auto name = object != nullptr ? json_text(*object, "name") : std::nullopt;
   const auto type = object != nullptr ? json_text(*object, "type_name") : std::nullopt;
   if (!name || !type) return std::nullopt;
-  return DetailParameter{.name = *name, .type = *type};
+  return resolve::DetailParameter{.name = *name, .type = *type};
 }
 
 struct MemberOfStructure {
   std::string structure;
-  DetailMember member;
+  resolve::DetailMember member;
 };
 std::optional<MemberOfStructure> read_member(const llvm::json::Value& value) {
   const auto* const object = value.getAsObject();
@@ -102,13 +102,14 @@ std::optional<MemberOfStructure> read_member(const llvm::json::Value& value) {
 }
 
 // The members of a structure stand together.
-std::vector<std::shared_ptr<const DetailStructure>>
+std::vector<std::shared_ptr<const resolve::DetailStructure>>
 make_structures(std::vector<MemberOfStructure> members) {
-  std::vector<std::shared_ptr<const DetailStructure>> structures;
-  std::shared_ptr<DetailStructure> last;
+  std::vector<std::shared_ptr<const resolve::DetailStructure>> structures;
+  std::shared_ptr<resolve::DetailStructure> last;
   for (MemberOfStructure& each : members) {
     if (!last || last->name != each.structure) {
-      last = std::make_shared<DetailStructure>(DetailStructure{.name = std::move(each.structure)});
+      last = std::make_shared<resolve::DetailStructure>(
+          resolve::DetailStructure{.name = std::move(each.structure)});
       structures.push_back(last);
     }
     last->members.push_back(std::move(each.member));
@@ -116,8 +117,9 @@ make_structures(std::vector<MemberOfStructure> members) {
   return structures;
 }
 
-Result<std::shared_ptr<const PointDetails>> read_details(const llvm::json::Object& object) {
-  auto parameters = list_at<DetailParameter>(object, "parameters", read_parameter);
+Result<std::shared_ptr<const resolve::PointDetails>>
+read_details(const llvm::json::Object& object) {
+  auto parameters = list_at<resolve::DetailParameter>(object, "parameters", read_parameter);
   auto members = list_at<MemberOfStructure>(object, "members", read_member);
   auto exits = list_at<std::int64_t>(object, "exits", [](const llvm::json::Value& value) {
     const auto number = value.getAsInteger();
@@ -131,7 +133,7 @@ Result<std::shared_ptr<const PointDetails>> read_details(const llvm::json::Objec
   if (!members) return fail(std::move(members).error());
   if (!exits) return fail(std::move(exits).error());
   if (!pages) return fail(std::move(pages).error());
-  return std::make_shared<const PointDetails>(PointDetails{
+  return std::make_shared<const resolve::PointDetails>(resolve::PointDetails{
       .parameters = std::move(*parameters),
       .result = json_text(object, "result"),
       .structures = make_structures(std::move(*members).value_or(std::vector<MemberOfStructure>())),
@@ -147,7 +149,7 @@ std::optional<std::string> json_text(const llvm::json::Object& object, std::stri
   return value ? std::optional(value->str()) : std::nullopt;
 }
 
-Result<std::shared_ptr<const PointDetails>> details_at(const llvm::json::Object& object) {
+Result<std::shared_ptr<const resolve::PointDetails>> details_at(const llvm::json::Object& object) {
   const auto* const value = object.get("details");
   if (value == nullptr || value->getAsNull()) return nullptr;
   const auto* const details = value->getAsObject();
@@ -206,4 +208,4 @@ Result<std::optional<RecordedMatch>> read_match_record(const llvm::json::Object&
                        .details = std::move(*details)};
 }
 
-} // namespace uprobectl::output
+} // namespace uprobectl::verify

@@ -2,7 +2,7 @@
 // Reads `match` and `usdt` records that an earlier run has written.
 #pragma once
 
-#include "output/point_details.hpp"
+#include "resolve/point_details.hpp"
 #include "uprobectl/util.hpp"
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace llvm::json {
 class Object;
 }
 
-namespace uprobectl::output {
+namespace uprobectl::verify {
 
 // The fields of a `match` or `usdt` record that verify compares.
 struct RecordedMatch {
@@ -36,8 +36,8 @@ struct RecordedMatch {
   bool is_inlined = false;               // an inlined instance of the symbol
   // ResolveOptions::Clones as text; nullopt in records of versions before 1.1 and of numbers.
   std::optional<std::string> clones = {};
-  std::shared_ptr<const PointDetails> details = {}; // null: they were not recorded
-  std::size_t line = 0;                             // in the file of the record, from 1
+  std::shared_ptr<const resolve::PointDetails> details = {}; // null: they were not recorded
+  std::size_t line = 0;                                      // in the file of the record, from 1
 
   // The fields of a `usdt` record.
   struct Static {
@@ -52,10 +52,10 @@ struct RecordedMatch {
 Result<llvm::json::Object> parse_record(std::string_view line);
 std::optional<std::string> json_text(const llvm::json::Object& object, std::string_view key);
 // Reads the value of the key "details"; null without one. Fails with `corrupt`.
-Result<std::shared_ptr<const PointDetails>> details_at(const llvm::json::Object& object);
+Result<std::shared_ptr<const resolve::PointDetails>> details_at(const llvm::json::Object& object);
 
 // Reads a parsed record. Returns nullopt for one of another type. Fails with `corrupt` if it lacks
 // a required key. Unknown keys are ignored.
 Result<std::optional<RecordedMatch>> read_match_record(const llvm::json::Object& object);
 
-} // namespace uprobectl::output
+} // namespace uprobectl::verify

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "output/record_file.hpp"
+#include "verify/record_file.hpp"
 
 #include <catch2/catch.hpp>
 
-namespace uprobectl::output {
+namespace uprobectl::verify {
 
 namespace {
 
@@ -71,7 +71,7 @@ TEST_CASE("details of a point are read") {
   REQUIRE(matches);
   REQUIRE(matches->size() == 1);
   REQUIRE((*matches)[0].details);
-  const PointDetails& details = *(*matches)[0].details;
+  const resolve::PointDetails& details = *(*matches)[0].details;
   REQUIRE(details.parameters);
   REQUIRE(details.parameters->size() == 1);
   CHECK((*details.parameters)[0].type == "conn *");
@@ -119,4 +119,4 @@ TEST_CASE("paths of a record are relative to its folder") {
   CHECK(relative_target("libc.so.6", "/proc") == "libc.so.6");
 }
 
-} // namespace uprobectl::output
+} // namespace uprobectl::verify

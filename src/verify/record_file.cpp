@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "output/record_file.hpp"
+#include "verify/record_file.hpp"
 
 #include "output/descriptions.hpp"
 #include "output/json_record.hpp"
@@ -12,7 +12,7 @@
 #include <set>
 #include <tuple>
 
-namespace uprobectl::output {
+namespace uprobectl::verify {
 
 namespace {
 
@@ -82,7 +82,7 @@ std::optional<std::string> matched_entry(const resolve::ProbePoint& point) {
 
 std::string point_line(const resolve::ProbePoint& point, const std::string& target) {
   std::string line;
-  JsonRecord record(line, "point");
+  output::JsonRecord record(line, "point");
   record.key("target", target);
   record.key("request", point.request);
   const auto entry = matched_entry(point);
@@ -90,7 +90,7 @@ std::string point_line(const resolve::ProbePoint& point, const std::string& targ
   const bool is_of_process = !point.binary->path.entry && target == "*";
   record.key_if(is_of_process, "file", point.binary->real_path);
   record.key_if(point.symbol.has_value(), "symbol", point.symbol);
-  record.key_if(point.symbol_offset != 0, "symbol_offset", Hex{point.symbol_offset});
+  record.key_if(point.symbol_offset != 0, "symbol_offset", output::Hex{point.symbol_offset});
   record.key_if(point.version.has_value(), "version", point.version);
   record.key_if(point.default_version == false, "default_version", false);
   record.key_if(point.offset.has_value(), "offset", point.offset);
@@ -199,7 +199,7 @@ std::string write_record(std::span<const resolve::ProbePoint> points,
     const auto entry = matched_entry(point);
     if (binary.build_id) {
       std::string line;
-      JsonRecord record(line, "build");
+      output::JsonRecord record(line, "build");
       record.key("target", target);
       record.key_if(entry.has_value(), "entry", entry);
       record.key("build_id", binary.build_id);
@@ -216,4 +216,4 @@ std::string write_record(std::span<const resolve::ProbePoint> points,
   return text;
 }
 
-} // namespace uprobectl::output
+} // namespace uprobectl::verify

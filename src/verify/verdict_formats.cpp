@@ -1,43 +1,56 @@
 // SPDX-License-Identifier: Apache-2.0
-// Verdicts in the formats of CI systems.
+#include "verify/verdict_formats.hpp"
+
 #include "output/flame_graph.hpp"
 #include "output/format.hpp"
-#include "output/verdict.hpp"
+#include "output/output.hpp"
 #include "util/text.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
 
-namespace uprobectl::output {
+namespace uprobectl::verify {
 
 namespace {
 
-std::string omitted_text(std::size_t count, Change change) {
+std::string omitted_text(std::size_t count, output::Change change) {
   return fmt::format("{} more: {}", count, to_string(change));
+}
+
+// ---- text and JSON
+
+void write_rows(const output::Verdict& verdict, const output::LibraryVerdict& library,
+                std::size_t max_rows, output::Output& output) {
+  const ShownFindings selected = select_findings(verdict, library, max_rows);
+  for (const output::Finding* finding : selected.shown) output.write(*finding);
+  for (const auto& [change, count] : selected.omitted)
+    output.write(output::Finding{
+        .change = change, .target = library.image, .reason = fmt::format("({} more)", count)});
 }
 
 // ---- JUnit
 
 std::string xml_text(std::string_view text) {
   std::string sanitized;
-  append_sanitized(sanitized, text);
+  output::append_sanitized(sanitized, text);
   std::string escaped;
-  append_xml(escaped, sanitized);
+  output::append_xml(escaped, sanitized);
   return escaped;
 }
 
 struct TestCase {
   std::string name;
-  std::vector<const Finding*> findings = {};
+  std::vector<const output::Finding*> findings = {};
 };
 
 // Returns the cases of a library: its matches, then what applies to the whole library.
-std::vector<TestCase> cases_of(const Verdict& verdict, const LibraryVerdict& library) {
+std::vector<TestCase> cases_of(const output::Verdict& verdict,
+                               const output::LibraryVerdict& library) {
   std::vector<TestCase> cases;
   for (const std::string& name : library.unchanged) cases.push_back({.name = name});
-  const Finding* previous = nullptr;
+  const output::Finding* previous = nullptr;
   for (const std::size_t index : library.findings) {
-    const Finding& finding = verdict.findings()[index];
+    const output::Finding& finding = verdict.findings()[index];
     const bool continues = previous != nullptr && finding.match && previous->match == finding.match;
     if (!continues)
       cases.push_back({.name = finding.symbol || finding.request
@@ -58,9 +71,9 @@ struct CaseOutcome {
 };
 CaseOutcome outcome_of(const TestCase& test, const VerdictStyle& style) {
   CaseOutcome outcome;
-  for (const Finding* finding : test.findings) {
+  for (const output::Finding* finding : test.findings) {
     const std::string sentence = sentence_of(*finding);
-    const bool is_unknown = finding->change == Change::not_checked;
+    const bool is_unknown = finding->change == output::Change::not_checked;
     if (!style.fails(finding->change) && !is_unknown) {
       outcome.output += sentence + "\n";
       continue;
@@ -90,7 +103,7 @@ struct CaseCounts {
   }
 };
 
-std::string case_text(const LibraryVerdict& library, const TestCase& test,
+std::string case_text(const output::LibraryVerdict& library, const TestCase& test,
                       const CaseOutcome& outcome) {
   std::string text = fmt::format("    <testcase name=\"{}\" classname=\"{}\" time=\"0\"",
                                  xml_text(test.name), xml_text(library.image));
@@ -113,7 +126,7 @@ std::string github_text(std::string_view text, bool is_property) {
   std::string escaped;
   while (!text.empty()) {
     const std::size_t end = std::min(text.find_first_of("\r\n"), text.size());
-    for (const char c : printable(text.substr(0, end)))
+    for (const char c : output::printable(text.substr(0, end)))
       if (c == '%')
         escaped += "%25";
       else if (is_property && c == ':')
@@ -140,9 +153,9 @@ std::string annotation(std::string_view level, const VerdictStyle& style, std::s
                      github_text(text, false));
 }
 
-std::string_view level_of(const VerdictStyle& style, Change change) {
+std::string_view level_of(const VerdictStyle& style, output::Change change) {
   if (style.fails(change)) return "error";
-  return change == Change::build_id ? "notice" : "warning";
+  return change == output::Change::build_id ? "notice" : "warning";
 }
 
 // ---- Markdown
@@ -152,7 +165,7 @@ std::string_view level_of(const VerdictStyle& style, Change change) {
 std::string markdown_text(std::string_view text) {
   constexpr std::string_view markup = "\\`*_{}[]()<>#+-!|&~@:$\"";
   std::string escaped;
-  for (const char c : printable(text))
+  for (const char c : output::printable(text))
     if (markup.contains(c))
       escaped += fmt::format("&#{};", static_cast<unsigned>(static_cast<unsigned char>(c)));
     else
@@ -162,7 +175,7 @@ std::string markdown_text(std::string_view text) {
 
 // A code span for names, which keeps everything but what ends it or a cell.
 std::string markdown_code(std::string_view text) {
-  const std::string shown = printable(text);
+  const std::string shown = output::printable(text);
   if (shown.empty()) return "";
   if (shown.find_first_of("`|\\") == std::string::npos && shown.front() != ' ' &&
       shown.back() != ' ')
@@ -170,25 +183,25 @@ std::string markdown_code(std::string_view text) {
   return "<code>" + markdown_text(shown) + "</code>";
 }
 
-std::string title_of(const LibraryVerdict& library) {
+std::string title_of(const output::LibraryVerdict& library) {
   std::string title = markdown_code(library.image);
   if (library.abi && !library.image.contains("lib/" + *library.abi + "/"))
     title += " (" + markdown_text(*library.abi) + ")";
   return title;
 }
 
-std::string summary_row(std::string_view title, const VerdictCounts& counts) {
+std::string summary_row(std::string_view title, const output::VerdictCounts& counts) {
   return fmt::format("| {} | {} | {} | {} | {} | {} | {} | {} |\n", title, counts.checked(),
                      counts.unchanged, counts.moved, counts.gone, counts.changed, counts.added,
                      counts.not_checked);
 }
 
-std::string findings_table(const Verdict& verdict, const LibraryVerdict& library,
+std::string findings_table(const output::Verdict& verdict, const output::LibraryVerdict& library,
                            std::size_t max_rows) {
   std::string text = "\n" + title_of(library) +
                      "\n\n| change | function | recorded | found |\n|---|---|---|---|\n";
   const ShownFindings selected = select_findings(verdict, library, max_rows);
-  for (const Finding* finding : selected.shown) {
+  for (const output::Finding* finding : selected.shown) {
     const bool has_name = finding->symbol || finding->request;
     text += fmt::format(
         "| {} | {} | {} | {} |\n", markdown_text(to_string(finding->change)),
@@ -202,10 +215,57 @@ std::string findings_table(const Verdict& verdict, const LibraryVerdict& library
 
 } // namespace
 
-std::string junit_report(const Verdict& verdict, const VerdictStyle& style) {
+bool VerdictStyle::fails(output::Change change) const {
+  return std::ranges::find(failing, change) != failing.end();
+}
+
+std::string sentence_of(const output::Finding& finding) {
+  const std::string name = name_of(finding);
+  const std::string recorded = finding.recorded.value_or("none");
+  const std::string found = finding.found.value_or("none");
+  switch (finding.change) {
+  case output::Change::gone:
+    return fmt::format("'{}' is gone; it was at {}", name, recorded);
+  case output::Change::library_gone:
+    return "the library is gone: " + name;
+  case output::Change::library_new:
+    return "the library is new: " + name;
+  case output::Change::not_probeable:
+    return "the library cannot be probed any more: " + name;
+  case output::Change::page_size:
+    return "not ready for its pages: " + name;
+  case output::Change::added:
+    return fmt::format("'{}' is new at {}", name, found);
+  case output::Change::function_moved:
+    return fmt::format("'{}' moved from {} to {}", name, recorded, found);
+  case output::Change::archive_moved:
+    return fmt::format("'{}' moved with its library from {} to {}", name, recorded, found);
+  case output::Change::semaphore_moved:
+    return fmt::format("the semaphore of '{}' moved from {} to {}", name, recorded, found);
+  case output::Change::arguments:
+    if (finding.member) return fmt::format("'{}' is in {} instead of {}", name, found, recorded);
+    return fmt::format("the arguments of '{}' changed from '{}' to '{}'", name, recorded, found);
+  case output::Change::member_moved:
+    return finding.found ? fmt::format("'{}' moved from {} to {}", name, recorded, found)
+                         : fmt::format("'{}' is gone; it was at {}", name, recorded);
+  case output::Change::type_changed:
+    return fmt::format("the type of '{}' changed from '{}' to '{}'", name, recorded, found);
+  case output::Change::exits_changed:
+    return fmt::format("'{}' is left at {} instead of {}", name, found, recorded);
+  case output::Change::code_changed:
+    return fmt::format("'{}' has other code: {} instead of {}", name, found, recorded);
+  case output::Change::not_checked:
+    return "not checked: " + name;
+  case output::Change::build_id:
+    return fmt::format("another build: build id {} instead of {}", found, recorded);
+  }
+  return name;
+}
+
+std::string junit_report(const output::Verdict& verdict, const VerdictStyle& style) {
   std::string suites;
   CaseCounts all;
-  for (const LibraryVerdict& library : verdict.libraries()) {
+  for (const output::LibraryVerdict& library : verdict.libraries()) {
     CaseCounts counts;
     std::string cases;
     for (const TestCase& test : cases_of(verdict, library)) {
@@ -224,11 +284,11 @@ std::string junit_report(const Verdict& verdict, const VerdictStyle& style) {
                      all.tests, all.failures, all.errors, suites);
 }
 
-std::string github_annotations(const Verdict& verdict, const VerdictStyle& style) {
+std::string github_annotations(const output::Verdict& verdict, const VerdictStyle& style) {
   std::string text;
-  for (const LibraryVerdict& library : verdict.libraries()) {
+  for (const output::LibraryVerdict& library : verdict.libraries()) {
     const ShownFindings selected = select_findings(verdict, library, style.max_rows);
-    for (const Finding* finding : selected.shown)
+    for (const output::Finding* finding : selected.shown)
       text += annotation(level_of(style, finding->change), style, finding->record_line,
                          to_string(finding->change), library.image + ": " + sentence_of(*finding));
     for (const auto& [change, count] : selected.omitted)
@@ -238,13 +298,13 @@ std::string github_annotations(const Verdict& verdict, const VerdictStyle& style
   return text + annotation("notice", style, 0, "uprobectl", summary_of(verdict));
 }
 
-std::string markdown_comment(const Verdict& verdict, const VerdictStyle& style) {
+std::string markdown_comment(const output::Verdict& verdict, const VerdictStyle& style) {
   std::string text = "### uprobectl: " + summary_of(verdict) + "\n";
   std::size_t unchanged = 0;
   std::string rows;
   std::string tables;
   std::size_t omitted = 0;
-  for (const LibraryVerdict& library : verdict.libraries()) {
+  for (const output::LibraryVerdict& library : verdict.libraries()) {
     if (library.findings.empty()) {
       ++unchanged;
       continue;
@@ -273,4 +333,66 @@ std::string markdown_comment(const Verdict& verdict, const VerdictStyle& style) 
   return text + tables;
 }
 
-} // namespace uprobectl::output
+std::string summary_of(const output::Verdict& verdict) {
+  const output::VerdictCounts counts = verdict.counts();
+  std::string text =
+      fmt::format("{} of {} matches are unchanged", counts.unchanged, counts.recorded());
+  const auto add = [&](std::size_t count, std::string_view what) {
+    if (count != 0) text += fmt::format(", {} {}", count, what);
+  };
+  add(counts.moved, "moved");
+  add(counts.gone, "gone");
+  add(counts.changed, "changed");
+  add(counts.added, "new");
+  add(counts.not_checked, "could not be checked");
+  std::map<output::Change, std::size_t> of_libraries; // without recorded matches
+  for (const output::Finding& finding : verdict.findings())
+    if (is_of_library(finding.change) && !finding.matches &&
+        finding.change != output::Change::build_id)
+      ++of_libraries[finding.change];
+  for (const auto& [change, count] : of_libraries)
+    text += fmt::format("; {}: {}", to_string(change), count);
+  return text;
+}
+
+ShownFindings select_findings(const output::Verdict& verdict, const output::LibraryVerdict& library,
+                              std::size_t max_rows) {
+  ShownFindings selected;
+  std::vector<std::size_t> indexes = library.findings;
+  if (max_rows != 0 && indexes.size() > max_rows) {
+    std::ranges::sort(indexes, {}, [&](std::size_t index) {
+      return std::pair(rank_of(verdict.findings()[index].change), index);
+    });
+    for (std::size_t i = max_rows; i < indexes.size(); ++i)
+      ++selected.omitted[verdict.findings()[indexes[i]].change];
+    indexes.resize(max_rows);
+    std::ranges::sort(indexes);
+  }
+  for (const std::size_t index : indexes) selected.shown.push_back(&verdict.findings()[index]);
+  return selected;
+}
+
+void write_verdict(const output::Verdict& verdict, const VerdictStyle& style,
+                   output::Output& output) {
+  switch (style.format) {
+  case VerdictFormat::text:
+  case VerdictFormat::json:
+    for (const output::LibraryVerdict& library : verdict.libraries())
+      write_rows(verdict, library, style.format == VerdictFormat::json ? 0 : style.max_rows,
+                 output);
+    output.write(verdict);
+    break;
+  case VerdictFormat::junit:
+    output.write_text(junit_report(verdict, style));
+    break;
+  case VerdictFormat::github:
+    output.write_text(github_annotations(verdict, style));
+    break;
+  case VerdictFormat::markdown:
+    output.write_text(markdown_comment(verdict, style));
+    break;
+  }
+  output.status(summary_of(verdict));
+}
+
+} // namespace uprobectl::verify

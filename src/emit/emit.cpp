@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "output/emit.hpp"
+#include "emit/emit.hpp"
 
 #include "binary/binary.hpp"
 #include "resolve/instructions.hpp"
@@ -11,7 +11,7 @@
 #include <set>
 #include <unordered_map>
 
-namespace uprobectl::output::emit {
+namespace uprobectl::emit {
 
 namespace {
 
@@ -388,10 +388,6 @@ Result<EmittedLine> Bpftrace::line(const resolve::ProbePoint& point) {
   return line;
 }
 
-} // namespace uprobectl::output::emit
-
-namespace uprobectl::output {
-
 namespace {
 
 Error no_file_offset_error(const resolve::ProbePoint& point) {
@@ -411,8 +407,8 @@ std::optional<EmitTool> parse_emit_tool(std::string_view name) {
 }
 
 struct Emitter::State {
-  emit::EventNames names;
-  emit::Bpftrace bpftrace;
+  EventNames names;
+  Bpftrace bpftrace;
   std::set<std::string> static_lines;       // of bpftrace
   std::optional<BinaryPath> file_on_device; // the file that device_path stands for
 };
@@ -441,20 +437,20 @@ Result<EmittedLine> Emitter::line(const resolve::ProbePoint& point) {
 Result<EmittedLine> Emitter::line_of_tool(const resolve::ProbePoint& point) {
   const bool is_static = point.static_probe != nullptr;
   if (tool_ == EmitTool::bpftrace && !is_static) return state_->bpftrace.line(point);
-  auto text = tool_ == EmitTool::bpftrace  ? emit::bpftrace_static_line(point)
-              : tool_ == EmitTool::tracefs ? emit::tracefs_line(point, state_->names.name(point))
-              : tool_ == EmitTool::perf    ? emit::perf_line(point, state_->names.name(point))
-                                           : emit::libbpf_line(point);
+  auto text = tool_ == EmitTool::bpftrace  ? bpftrace_static_line(point)
+              : tool_ == EmitTool::tracefs ? tracefs_line(point, state_->names.name(point))
+              : tool_ == EmitTool::perf    ? perf_line(point, state_->names.name(point))
+                                           : libbpf_line(point);
   if (!text) return fail(std::move(text).error());
   EmittedLine line{.text = std::move(*text)};
   if (tool_ == EmitTool::bpftrace && !state_->static_lines.insert(line.text).second)
     return EmittedLine{};
   if (tool_ == EmitTool::tracefs || tool_ == EmitTool::perf)
-    for (const std::string& argument : emit::fetch_arguments(point).left_out)
+    for (const std::string& argument : fetch_arguments(point).left_out)
       line.warnings.push_back(fmt::format("'{}': {} cannot read the argument '{}'", *point.symbol,
                                           tool_ == EmitTool::perf ? "perf probe" : "uprobe_events",
                                           argument));
   return line;
 }
 
-} // namespace uprobectl::output
+} // namespace uprobectl::emit

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace uprobectl::output {
+namespace uprobectl::resolve {
 
 struct DetailParameter {
   std::string name;
@@ -48,4 +48,4 @@ struct PointDetails {
   std::vector<std::string> pages = {}; // rules of list-symbols --check that the library breaks
 };
 
-} // namespace uprobectl::output
+} // namespace uprobectl::resolve

@@ -7,7 +7,7 @@
 
 #include "uprobectl/resolve.hpp"
 
-namespace uprobectl::output {
+namespace uprobectl::emit {
 
 // Tools for which probe definitions can be written.
 enum class EmitTool { bpftrace, tracefs, perf, libbpf };
@@ -39,8 +39,6 @@ private:
   std::optional<std::string> device_path_;
   std::unique_ptr<State> state_;
 };
-
-namespace emit {
 
 // The hint for a path that a tool rejects. Symbolic links do not help, because they are resolved.
 constexpr std::string_view rename_hint =
@@ -98,6 +96,4 @@ private:
   std::unique_ptr<Symbols> symbols_;
 };
 
-} // namespace emit
-
-} // namespace uprobectl::output
+} // namespace uprobectl::emit
