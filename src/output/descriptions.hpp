@@ -139,12 +139,12 @@ void describe(auto& io, Described<resolve::DetailParameter> auto& parameter) {
 }
 // A member with its structure.
 struct RecordedMember {
-  const resolve::DetailStructure* structure;
-  const resolve::DetailMember* described;
+  std::string structure;
+  resolve::DetailMember member;
 };
 void describe(auto& io, Described<RecordedMember> auto& recorded) {
-  const resolve::DetailMember& member = *recorded.described;
-  io.key("structure", recorded.structure->name);
+  auto& member = recorded.member;
+  io.key("structure", recorded.structure);
   io.key("name", member.name);
   io.key("type_name", member.type);
   io.key("offset", member.offset);
@@ -158,13 +158,27 @@ inline std::vector<RecordedMember> recorded_members(const resolve::PointDetails&
   std::vector<RecordedMember> members;
   for (const auto& structure : details.structures)
     for (const resolve::DetailMember& member : structure->members)
-      if (members.size() < max_members) members.push_back({structure.get(), &member});
+      if (members.size() < max_members) members.push_back({structure->name, member});
   return members;
 }
+// Reverses it: the members of a structure stand together.
+inline void set_members(resolve::PointDetails& details, std::vector<RecordedMember> members) {
+  std::shared_ptr<resolve::DetailStructure> last;
+  for (RecordedMember& each : members) {
+    if (!last || last->name != each.structure) {
+      last = std::make_shared<resolve::DetailStructure>(std::move(each.structure));
+      details.structures.push_back(last);
+    }
+    last->members.push_back(std::move(each.member));
+  }
+}
 void describe(auto& io, Described<resolve::PointDetails> auto& details) {
+  std::vector<RecordedMember> members = recorded_members(details);
   io.key("parameters", details.parameters);
   io.key("result", details.result);
-  io.key("members", [&] { return recorded_members(details); });
+  io.key("members", members);
+  if constexpr (!std::is_const_v<std::remove_reference_t<decltype(details)>>)
+    set_members(details, std::move(members));
   io.key("exits", details.exits);
   io.key("code", details.code);
   io.key("pages", details.pages);

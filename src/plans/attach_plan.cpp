@@ -2,6 +2,7 @@
 #include "plans/attach_plan.hpp"
 
 #include "plans/descriptions.hpp"
+#include "util/json_fields.hpp"
 
 #include <fmt/format.h>
 #include <llvm/Support/JSON.h>
@@ -22,7 +23,7 @@ public:
 
   template <typename T>
   void operator()(llvm::StringRef key, const T& value) {
-    if constexpr (is_optional<T> || is_shared<T>) {
+    if constexpr (is_specialization<T, std::optional> || is_specialization<T, std::shared_ptr>) {
       if (value) attribute(key, *value);
     } else {
       attribute(key, value);
@@ -99,7 +100,7 @@ private:
       json_.value(std::uint64_t{value});
     else if constexpr (std::signed_integral<T>)
       json_.value(std::int64_t{value});
-    else if constexpr (is_vector<T>)
+    else if constexpr (is_specialization<T, std::vector>)
       json_.array([&] {
         for (const auto& each : value) write(each);
       });

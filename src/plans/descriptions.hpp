@@ -26,20 +26,6 @@ namespace uprobectl::plans {
 template <typename T, typename Record>
 concept Described = std::same_as<std::remove_const_t<T>, Record>;
 
-// Which keys may be missing, and which values are lists.
-template <typename T>
-constexpr bool is_vector = false;
-template <typename T>
-constexpr bool is_vector<std::vector<T>> = true;
-template <typename T>
-constexpr bool is_optional = false;
-template <typename T>
-constexpr bool is_optional<std::optional<T>> = true;
-template <typename T>
-constexpr bool is_shared = false;
-template <typename T>
-constexpr bool is_shared<std::shared_ptr<T>> = true;
-
 // Bounds of what readers accept. Formulas of debug information have a few loads.
 constexpr std::size_t max_loads = 16;
 constexpr std::size_t max_pieces = 64;

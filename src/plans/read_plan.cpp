@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plans/descriptions.hpp"
+#include "util/json_fields.hpp"
 #include "util/json_size.hpp"
-#include "util/numbers.hpp"
 
-#include <fmt/format.h>
-#include <llvm/Support/JSON.h>
 #include <set>
 
 namespace uprobectl::plans {
@@ -40,46 +38,29 @@ Result<Value> parse(std::string_view text) {
   return std::move(*parsed);
 }
 
-// Remembers the first problem of a plan. Its readers go on with default values.
-struct Problem {
-  std::string text = {};
-
-  void set(const std::string& where, std::string_view what) {
-    if (text.empty()) text = fmt::format("{}: {}", where, what);
-  }
-};
-
 // What the readers of one plan share.
 struct Reading {
   std::span<const std::string_view> parts; // of split_json()
   std::uint64_t version = 0;
   std::shared_ptr<dwarf::DescribedTypes> types = {}; // of the file; null: it has none
-  Problem problem = {};
+  JsonProblem problem = {};
 };
 
 // Reads the keys of an object: the `io` of plans/descriptions.hpp. All of them must be asked for
 // before end().
-class Fields {
+class Fields : public JsonFields<Fields> {
 public:
   Fields(const Value& value, std::string where, Reading& reading)
-      : object_(value.getAsObject()), where_(std::move(where)), reading_(reading) {
-    if (object_ == nullptr) problem().set(where_, "expected an object");
+      : JsonFields(value.getAsObject(), where, reading.problem), reading_(reading) {
+    if (object() == nullptr) problem().set(where, "expected an object");
   }
 
   template <typename T>
   void operator()(llvm::StringRef key, T& member) {
     const Value* const value = find(key);
-    if constexpr (is_optional<T>) {
-      if (value != nullptr) read(*value, name_of(key), member.emplace());
-    } else if constexpr (is_shared<T>) {
-      if (value == nullptr) return;
-      auto made = std::make_shared<std::remove_const_t<typename T::element_type>>();
-      read(*value, name_of(key), *made);
-      member = std::move(made);
-    } else {
-      static const Value missing(nullptr);
-      read(value == nullptr ? missing : *value, name_of(key), member);
-    }
+    const bool may_be_missing =
+        is_specialization<T, std::optional> || is_specialization<T, std::shared_ptr>;
+    if (value != nullptr || !may_be_missing) read_key(value, key, member);
   }
   // A type that may be missing.
   void operator()(llvm::StringRef key, const dwarf::Type*& type) {
@@ -156,9 +137,6 @@ public:
     if (problem().text.empty()) check_targets(name_of(key));
     member = reading_.types;
   }
-  void expect(bool is_valid, llvm::StringRef key, std::string_view what) {
-    if (!is_valid) wrong(key, what);
-  }
   template <typename T>
   void set(T& member, T value) {
     member = value;
@@ -169,70 +147,26 @@ public:
     (*this)(key, text);
     return text;
   }
-  void wrong(llvm::StringRef key, std::string_view what) { problem().set(name_of(key), what); }
 
   // Rejects keys that were not asked for.
   void end() {
-    if (object_ == nullptr) return;
-    for (const auto& [key, value] : *object_)
+    if (object() == nullptr) return;
+    for (const auto& [key, value] : *object())
       if (!asked_.contains(key.str())) wrong(key, "unknown key");
   }
 
 private:
-  Problem& problem() { return reading_.problem; }
+  friend JsonFields;
   const Value* find(llvm::StringRef key) {
     asked_.insert(key.str());
-    return object_ == nullptr ? nullptr : object_->get(key);
+    return object() == nullptr ? nullptr : object()->get(key);
   }
-  std::string name_of(llvm::StringRef key) const {
-    return where_.empty() ? key.str() : where_ + "." + key.str();
-  }
-
-  template <typename T>
-  void read(const Value& value, std::string where, T& member) {
-    if constexpr (std::same_as<T, std::string>) {
-      if (const auto text = value.getAsString())
-        member = text->str();
-      else
-        problem().set(where, "expected text");
-    } else if constexpr (std::same_as<T, VirtualAddress>) {
-      member.value = read_hex(value, where);
-    } else if constexpr (std::same_as<T, bool>) {
-      if (const auto flag = value.getAsBoolean())
-        member = *flag;
-      else
-        problem().set(where, "expected true or false");
-    } else if constexpr (std::unsigned_integral<T>) {
-      constexpr T most = std::numeric_limits<T>::max();
-      if (const auto number = value.getAsUINT64(); number && *number <= most)
-        member = static_cast<T>(*number);
-      else if (value.kind() == Value::Null)
-        problem().set(where, "expected a number");
-      else
-        problem().set(where, fmt::format("expected a number of at most {}", most));
-    } else if constexpr (std::signed_integral<T>) {
-      if (const auto number = value.getAsInteger())
-        member = *number;
-      else
-        problem().set(where, "expected a number");
-    } else if constexpr (is_vector<T>) {
-      read_each(value, where, [&](const Value& each, std::string element) {
-        read(each, std::move(element), member.emplace_back());
-      });
-    } else {
-      Fields fields(value, std::move(where), reading_);
-      plans::describe(fields, member);
-      fields.end();
-    }
+  void read_object(const Value& value, const std::string& where, auto& member) {
+    Fields fields(value, where, reading_);
+    plans::describe(fields, member);
+    fields.end();
   }
 
-  template <typename Visit>
-  void read_each(const Value& value, const std::string& where, Visit visit) {
-    const Array* const array = value.getAsArray();
-    if (array == nullptr) return problem().set(where, "expected an array");
-    for (std::size_t i = 0; i < array->size() && problem().text.empty(); ++i)
-      visit((*array)[i], fmt::format("{}[{}]", where, i));
-  }
   template <typename Visit>
   void for_each(llvm::StringRef key, Visit visit) {
     const Value* const value = find(key);
@@ -268,16 +202,6 @@ private:
     }
   }
 
-  std::uint64_t read_hex(const Value& value, const std::string& where) {
-    const auto text = value.getAsString();
-    if (text && text->starts_with("0x"))
-      if (const auto number = parse_number<std::uint64_t>(text->drop_front(2), 16)) return *number;
-    problem().set(where, "expected a hexadecimal number in quotes, such as \"0x1a20\"");
-    return 0;
-  }
-
-  const Object* object_;
-  std::string where_;
   Reading& reading_;
   std::set<std::string> asked_;
 };
@@ -304,7 +228,7 @@ Result<AttachPlan> read_plan(std::string_view text) {
     return fail(ErrorKind::corrupt,
                 "not a valid plan: expected objects as the types and probes of a file");
   Reading reading{.parts = parts->objects};
-  const Problem& problem = reading.problem;
+  const JsonProblem& problem = reading.problem;
   Fields fields(*parsed, "", reading);
   const Object* const object = parsed->getAsObject();
   const auto format = object == nullptr ? std::nullopt : object->getString("format");

@@ -108,9 +108,9 @@ verify::RecordedMatch match_of(const PlannedFile& file, const PlannedProbe& prob
           .entry = entry_of(target),
           .file = std::nullopt,
           .offset = std::nullopt,
-          .address = named.address.value,
+          .address = named.address,
           .symbol = named.symbol,
-          .symbol_offset = named.symbol_offset,
+          .symbol_offset = {named.symbol_offset},
           .version = named.version,
           .build_id = file.build.build_id,
           .table = named.table ? std::optional(std::string(to_string(*named.table))) : std::nullopt,
@@ -233,7 +233,7 @@ output::Verdict check_promises(const AttachPlan& plan, std::span<const PromisedF
     for (const PlannedProbe& probe : file.planned->probes) {
       verify::RecordedMatch match = match_of(*file.planned, probe, file.target);
       match.clones = clones;
-      match.details = details_of(probe, {*match.address}, arch, structures, depth);
+      match.details = details_of(probe, *match.address, arch, structures, depth);
       request.recorded.push_back(std::move(match));
     }
   }

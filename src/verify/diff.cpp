@@ -267,32 +267,6 @@ private:
 
 } // namespace
 
-RecordedMatch record_of(const resolve::ProbePoint& point) {
-  RecordedMatch match{.target = point.binary->target,
-                      .request = point.request,
-                      .entry = point.binary->path.entry,
-                      .file = point.offset ? std::optional(point.binary->real_path) : std::nullopt,
-                      .offset = point.offset ? std::optional(point.offset->value) : std::nullopt,
-                      .image_offset = point.image_offset.value,
-                      .symbol = point.symbol,
-                      .symbol_offset = point.symbol_offset,
-                      .version = point.version,
-                      .is_old_version = point.default_version == false,
-                      .build_id = point.binary->build_id,
-                      .table = point.table ? std::optional(std::string(to_string(*point.table)))
-                                           : std::nullopt,
-                      .is_inlined = point.inlined_into != nullptr};
-  match.details = point.details;
-  if (point.static_probe)
-    match.static_probe = {
-        .semaphore_offset = point.semaphore ? std::optional(point.semaphore->value) : std::nullopt,
-        .semaphore_address = point.static_probe->semaphore
-                                 ? std::optional(point.static_probe->semaphore->value)
-                                 : std::nullopt,
-        .raw_arguments = point.static_probe->raw_arguments};
-  return match;
-}
-
 output::Verdict diff_builds(const DiffRequest& request, output::Output& output) {
   return BuildComparison(request, output).run();
 }

@@ -3,16 +3,12 @@
 #pragma once
 
 #include "output/verdict.hpp"
-#include "verify/recorded_match.hpp"
 
 namespace uprobectl::output {
 class Output;
 } // namespace uprobectl::output
 
 namespace uprobectl::verify {
-
-// What a record of the point says.
-RecordedMatch record_of(const resolve::ProbePoint& point);
 
 struct DiffRequest {
   std::string old_target;

@@ -2,13 +2,11 @@
 #include "verify/record_file.hpp"
 
 #include "output/descriptions.hpp"
-#include "output/json_record.hpp"
-#include "util/numbers.hpp"
+#include "output/json_reader.hpp"
+#include "util/json_size.hpp"
 
 #include <algorithm>
 #include <filesystem>
-#include <fmt/format.h>
-#include <llvm/Support/JSON.h>
 #include <set>
 #include <tuple>
 
@@ -19,59 +17,9 @@ namespace {
 namespace fs = std::filesystem;
 using llvm::json::Object;
 
-// Fails if the key is there and is not a number.
-Result<std::optional<std::uint64_t>> record_number(const Object& object, llvm::StringRef key) {
-  const auto* const value = object.get(key);
-  if (value == nullptr) return std::nullopt;
-  const auto text = value->getAsString();
-  const auto number = text && text->starts_with("0x")
-                          ? parse_number<std::uint64_t>(text->drop_front(2), 16)
-                          : std::nullopt;
-  if (!number) return fail(ErrorKind::corrupt, fmt::format("invalid number for '{}'", key.str()));
-  return number;
-}
-
 // The target and the entry that its pattern has matched.
 std::string library_of(const std::string& target, const std::optional<std::string>& entry) {
   return entry ? target + '\0' + *entry : target;
-}
-
-Result<RecordedMatch> read_point(const Object& object) {
-  const auto target = json_text(object, "target");
-  const auto request = json_text(object, "request");
-  const auto offset = record_number(object, "offset");
-  const auto image_offset = record_number(object, "image_offset");
-  const auto symbol_offset = record_number(object, "symbol_offset");
-  const auto semaphore = record_number(object, "semaphore_address");
-  for (const auto* number : {&offset, &image_offset, &symbol_offset, &semaphore})
-    if (!*number) return fail(number->error());
-  if (!target || !request || (!*offset && !*image_offset))
-    return fail(ErrorKind::corrupt, "point without target, request or offset");
-  RecordedMatch match{.target = *target,
-                      .request = *request,
-                      .entry = json_text(object, "entry"),
-                      .file = json_text(object, "file"),
-                      .offset = *offset,
-                      .image_offset = image_offset->value_or(offset->value_or(0)),
-                      .symbol = json_text(object, "symbol"),
-                      .symbol_offset = symbol_offset->value_or(0),
-                      .version = json_text(object, "version"),
-                      .is_old_version = object.getBoolean("default_version") == false,
-                      .build_id = std::nullopt,
-                      .table = json_text(object, "table"),
-                      .is_inlined = object.getBoolean("inlined").value_or(false),
-                      .clones = json_text(object, "clones")};
-  auto details = details_at(object);
-  if (!details) return fail(std::move(details).error());
-  match.details = std::move(*details);
-  if (const auto arguments = json_text(object, "raw_arguments")) {
-    if (!match.symbol || !match.symbol->contains(':'))
-      return fail(ErrorKind::corrupt, "point of a static probe without its name");
-    match.static_probe = {.semaphore_offset = std::nullopt,
-                          .semaphore_address = *semaphore,
-                          .raw_arguments = *arguments};
-  }
-  return match;
 }
 
 // The entry of the point, unless its target names it.
@@ -80,32 +28,97 @@ std::optional<std::string> matched_entry(const resolve::ProbePoint& point) {
   return entry && !point.binary->target.ends_with("!/" + *entry) ? entry : std::nullopt;
 }
 
-std::string point_line(const resolve::ProbePoint& point, const std::string& target) {
+// The lines of the file.
+struct RecordLine {
+  std::uint64_t version = 0;
+};
+void describe(auto& io, output::Described<RecordLine> auto& record) {
+  io.key("version", record.version);
+}
+struct BuildLine {
+  std::string target;
+  std::optional<std::string> entry;
+  std::string build_id;
+};
+void describe(auto& io, output::Described<BuildLine> auto& build) {
+  io.key("target", build.target);
+  io.key_if(build.entry.has_value(), "entry", build.entry);
+  io.key("build_id", build.build_id);
+}
+void describe(auto& io, output::Described<RecordedMatch> auto& match) {
+  io.key("target", match.target);
+  io.key("request", match.request);
+  io.key_if(match.entry.has_value(), "entry", match.entry);
+  io.key_if(match.file.has_value(), "file", match.file);
+  io.key_if(match.symbol.has_value(), "symbol", match.symbol);
+  io.key_if(match.symbol_offset.value != 0, "symbol_offset", match.symbol_offset);
+  io.key_if(match.version.has_value(), "version", match.version);
+  io.key_if(match.default_version == false, "default_version", match.default_version);
+  io.key_if(match.offset.has_value(), "offset", match.offset);
+  io.key_if(!match.offset || match.offset->value != match.image_offset.value, "image_offset",
+            match.image_offset);
+  io.key_if(match.table.has_value(), "table", match.table);
+  io.key_if(match.clones.has_value(), "clones", match.clones);
+  io.key_if(match.is_inlined, "inlined", match.is_inlined);
+  io.key_if(match.semaphore.has_value(), "semaphore_address", match.semaphore);
+  io.key_if(match.is_static_probe(), "raw_arguments", match.raw_arguments);
+  io.key_if(match.details != nullptr, "details", match.details);
+}
+
+std::string line_of(std::string_view type, const auto& described) {
   std::string line;
-  output::JsonRecord record(line, "point");
-  record.key("target", target);
-  record.key("request", point.request);
-  const auto entry = matched_entry(point);
-  record.key_if(entry.has_value(), "entry", entry);
-  const bool is_of_process = !point.binary->path.entry && target == "*";
-  record.key_if(is_of_process, "file", point.binary->real_path);
-  record.key_if(point.symbol.has_value(), "symbol", point.symbol);
-  record.key_if(point.symbol_offset != 0, "symbol_offset", output::Hex{point.symbol_offset});
-  record.key_if(point.version.has_value(), "version", point.version);
-  record.key_if(point.default_version == false, "default_version", false);
-  record.key_if(point.offset.has_value(), "offset", point.offset);
-  record.key_if(!point.offset || point.offset->value != point.image_offset.value, "image_offset",
-                point.image_offset);
-  record.key_if(point.table.has_value(), "table", point.table);
-  record.key_if(point.clones.has_value(), "clones", point.clones);
-  record.key_if(point.inlined_into != nullptr, "inlined", true);
-  if (const usdt::StaticProbe* const probe = point.static_probe.get()) {
-    record.key_if(probe->semaphore.has_value(), "semaphore_address", probe->semaphore);
-    record.key("raw_arguments", probe->raw_arguments);
-  }
-  record.key_if(point.details != nullptr, "details", point.details);
+  output::JsonRecord record(line, type);
+  describe(record, described);
   record.end();
   return line;
+}
+
+Result<Object> parse_record(std::string_view line) {
+  if (!is_parsable_record(line))
+    return fail(ErrorKind::corrupt, "record of too many values, or nested too deeply");
+  auto parsed = llvm::json::parse(llvm::StringRef(line.data(), line.size()));
+  if (!parsed) {
+    llvm::consumeError(parsed.takeError());
+    return fail(ErrorKind::corrupt, "invalid JSON");
+  }
+  Object* const object = parsed->getAsObject();
+  if (object == nullptr || !object->getString("type"))
+    return fail(ErrorKind::corrupt, "record without a type");
+  return std::move(*object);
+}
+
+// Reads a point; also of a `match` or `usdt` record, most of whose keys are the same.
+RecordedMatch read_point(Object& object, JsonProblem& problem) {
+  const bool is_short = object.getString("type") == "point";
+  // The function that is inlined at a source line, in those records.
+  if (!is_short) object["inlined"] = object.getObject("inlined_into") != nullptr;
+  output::JsonReader keys(object, problem);
+  RecordedMatch match;
+  describe(keys, match);
+  if (is_short) {
+    FileOffset offset = match.offset.value_or(FileOffset{});
+    if (!keys.has("image_offset")) keys.key("offset", offset);
+    if (!keys.has("image_offset")) match.image_offset = {offset.value};
+    keys.expect(!match.is_static_probe() || (match.symbol && match.symbol->contains(':')), "symbol",
+                "expected PROVIDER:NAME");
+    return match;
+  }
+  keys.key("image_offset", match.image_offset);
+  // Null in a compressed library.
+  keys.expect(object.get("offset") != nullptr, "offset", "expected a number or null");
+  keys.key("build_id", match.build_id);
+  // A TARGET has the entry of an inner archive as "splits/base.apk!/lib/x.so".
+  std::optional<std::string> container;
+  keys.key("container", container);
+  if (match.entry && container) match.entry = *container + "!/" + *match.entry;
+  if (object.getString("type") == "match") return match;
+  std::string provider;
+  std::string name;
+  keys.key("provider", provider);
+  keys.key("name", name);
+  keys.key("raw_arguments", match.raw_arguments.emplace());
+  match.symbol = provider + ":" + name;
+  return match;
 }
 
 } // namespace
@@ -113,42 +126,40 @@ std::string point_line(const resolve::ProbePoint& point, const std::string& targ
 Result<void> RecordFileReader::read_line(std::string_view line) {
   ++lines_;
   if (line.find_first_not_of(" \t\r") == std::string_view::npos) return {};
-  const auto object = parse_record(line);
+  auto object = parse_record(line);
   if (!object) return fail(object.error());
-  auto match = read_match_record(*object);
-  if (!match) return fail(std::move(match).error());
-  if (*match) {
-    matches_.push_back(std::move(**match));
-    matches_.back().line = lines_;
-    return {};
-  }
-  const auto type = *object->getString("type");
+  const llvm::StringRef type = *object->getString("type");
+  JsonProblem problem;
+  output::JsonReader keys(*object, problem);
   if (type == "record") {
-    const auto version = object->getInteger("version");
-    if (!version || *version < 0) return fail(ErrorKind::corrupt, "record without a version");
-    if (static_cast<std::uint64_t>(*version) > record_version)
-      return fail(
-          ErrorKind::unsupported,
-          fmt::format("version {} of records is not supported, only {}", *version, record_version));
+    RecordLine record;
+    describe(keys, record);
+    if (record.version > record_version)
+      return fail(ErrorKind::unsupported,
+                  fmt::format("version {} of records is not supported, only {}", record.version,
+                              record_version));
     is_short_ = true;
   } else if (type == "build") {
-    const auto target = json_text(*object, "target");
-    const auto build_id = json_text(*object, "build_id");
-    if (!target || !build_id) return fail(ErrorKind::corrupt, "build without target or build_id");
-    builds_.insert_or_assign(library_of(*target, json_text(*object, "entry")), *build_id);
-  } else if (type == "point") {
-    auto point = read_point(*object);
-    if (!point) return fail(std::move(point).error());
-    libraries_of_points_.emplace_back(matches_.size(), library_of(point->target, point->entry));
-    point->line = lines_;
-    point->target = target_in_folder(point->target, folder_);
-    // As in `match` records, a TARGET that names the entry has it, too.
-    if (!point->entry)
-      for (const BinaryPath& path : parse_candidates(point->target))
-        if (path.entry && !point->entry) point->entry = path.entry;
-    matches_.push_back(std::move(*point));
+    BuildLine build;
+    describe(keys, build);
+    builds_.insert_or_assign(library_of(build.target, build.entry), build.build_id);
+  } else if (type == "point" || type == "match" || type == "usdt") {
+    const bool is_short = type == "point";
+    RecordedMatch& match = matches_.emplace_back(read_point(*object, problem));
+    match.line = lines_;
+    if (is_short) add_short(match);
   }
+  if (!problem.text.empty()) return fail(ErrorKind::corrupt, problem.text);
   return {};
+}
+
+void RecordFileReader::add_short(RecordedMatch& point) {
+  libraries_of_points_.emplace_back(matches_.size() - 1, library_of(point.target, point.entry));
+  point.target = target_in_folder(point.target, folder_);
+  // As in `match` records, a TARGET that names the entry has it, too.
+  if (!point.entry)
+    for (const BinaryPath& path : parse_candidates(point.target))
+      if (path.entry && !point.entry) point.entry = path.entry;
 }
 
 std::vector<RecordedMatch> RecordFileReader::take() {
@@ -184,6 +195,30 @@ std::string target_in_folder(const std::string& target, const std::optional<std:
   return folder->ends_with('/') ? *folder + name : *folder + "/" + name;
 }
 
+RecordedMatch record_of(const resolve::ProbePoint& point) {
+  const usdt::StaticProbe* const probe = point.static_probe.get();
+  const auto text_of = [](const auto& word) {
+    return word ? std::optional<std::string>(to_string(*word)) : std::nullopt;
+  };
+  return {.target = point.binary->target,
+          .request = point.request,
+          .entry = point.binary->path.entry,
+          .file = point.offset ? std::optional(point.binary->real_path) : std::nullopt,
+          .offset = point.offset,
+          .image_offset = point.image_offset,
+          .symbol = point.symbol,
+          .symbol_offset = {point.symbol_offset},
+          .version = point.version,
+          .default_version = point.default_version,
+          .build_id = point.binary->build_id,
+          .table = text_of(point.table),
+          .is_inlined = point.inlined_into != nullptr,
+          .clones = text_of(point.clones),
+          .semaphore = probe != nullptr ? probe->semaphore : std::nullopt,
+          .raw_arguments = probe != nullptr ? std::optional(probe->raw_arguments) : std::nullopt,
+          .details = point.details};
+}
+
 std::string write_record(std::span<const resolve::ProbePoint> points,
                          const std::optional<std::string>& folder) {
   // By the name of the request, so that a moved function changes one line and moves none.
@@ -195,22 +230,20 @@ std::string write_record(std::span<const resolve::ProbePoint> points,
     const resolve::ProbedBinary& binary = *point.binary;
     const auto [known, is_new] = targets.try_emplace(binary.target);
     if (is_new) known->second = relative_target(binary.target, folder);
-    const std::string& target = known->second;
-    const auto entry = matched_entry(point);
+    RecordedMatch match = record_of(point);
+    match.target = known->second;
+    match.entry = matched_entry(point);
+    // Only "*", all files of a process, does not say which one it is.
+    if (binary.path.entry || match.target != "*") match.file.reset();
     if (binary.build_id) {
-      std::string line;
-      output::JsonRecord record(line, "build");
-      record.key("target", target);
-      record.key_if(entry.has_value(), "entry", entry);
-      record.key("build_id", binary.build_id);
-      record.end();
-      builds.insert_or_assign(library_of(target, entry), std::move(line));
+      const BuildLine build{match.target, match.entry, *binary.build_id};
+      builds.insert_or_assign(library_of(match.target, match.entry), line_of("build", build));
     }
-    lines.emplace(Key{target, entry.value_or(""), point.request, point.symbol.value_or(""),
-                      point.image_offset.value},
-                  point_line(point, target));
+    lines.emplace(Key{match.target, match.entry.value_or(""), match.request,
+                      match.symbol.value_or(""), match.image_offset.value},
+                  line_of("point", match));
   }
-  std::string text = fmt::format("{{\"type\":\"record\",\"version\":{}}}\n", record_version);
+  std::string text = line_of("record", RecordLine{record_version});
   for (const auto& [library, line] : builds) text += line;
   for (const auto& [key, line] : lines) text += line;
   return text;

@@ -30,6 +30,8 @@ public:
   std::vector<RecordedMatch> take();
 
 private:
+  void add_short(RecordedMatch& point);
+
   std::optional<std::string> folder_;
   std::size_t lines_ = 0;
   bool is_short_ = false;

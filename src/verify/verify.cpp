@@ -24,7 +24,7 @@ namespace {
 // Whether both are the same point of a symbol. The code of a source line moves inside its function.
 bool is_same_point(const RecordedMatch& recorded, const resolve::ProbePoint& current) {
   return recorded.version == current.version &&
-         (current.source || recorded.symbol_offset == current.symbol_offset) &&
+         (current.source || recorded.symbol_offset.value == current.symbol_offset) &&
          recorded.is_inlined == (current.inlined_into != nullptr);
 }
 
@@ -49,8 +49,8 @@ output::Finding finding_about(const RecordedMatch& match, const std::string& tar
                           .file = match.file,
                           .entry = match.entry,
                           .abi = abi_of(match.entry),
-                          .symbol_offset = match.symbol_offset,
-                          .is_old_version = match.is_old_version,
+                          .symbol_offset = match.symbol_offset.value,
+                          .is_old_version = match.default_version == false,
                           .record_line = match.line};
   if (pairing == Pairing::in_each_file) finding.image = image_of(match, target, pairing);
   return finding;
@@ -62,7 +62,8 @@ bool is_in_full_table(const RecordedMatch& match) {
 
 std::string hex_text(std::uint64_t value) { return fmt::format("{:#x}", value); }
 std::string position_of(const RecordedMatch& match) {
-  return hex_text(match.address.value_or(match.offset.value_or(match.image_offset)));
+  if (match.address) return hex_text(match.address->value);
+  return hex_text(match.offset ? match.offset->value : match.image_offset.value);
 }
 
 // Finds the current matches that may be those of a recorded one.
@@ -116,7 +117,7 @@ std::vector<std::size_t> pair_matches(std::span<const RecordedMatch> recorded,
   const auto pair = [&](std::size_t old, bool same_point) {
     if (pairs[old] != current.size()) return;
     index.visit(recorded[old], [&](std::size_t i) {
-      if (paired[i] || (same_point && recorded[old].image_offset != current[i].image_offset.value))
+      if (paired[i] || (same_point && recorded[old].image_offset != current[i].image_offset))
         return false;
       pairs[old] = i;
       paired[i] = true;
@@ -124,7 +125,7 @@ std::vector<std::size_t> pair_matches(std::span<const RecordedMatch> recorded,
     });
   };
   for (std::size_t old = 0; old < recorded.size(); ++old)
-    if (recorded[old].static_probe) pair(old, true);
+    if (recorded[old].is_static_probe()) pair(old, true);
   for (std::size_t old = 0; old < recorded.size(); ++old) pair(old, false);
   return pairs;
 }
@@ -143,10 +144,9 @@ std::vector<output::Finding> find_differences(const RecordedMatch& old,
     finding.found = std::move(found);
     findings.push_back(std::move(finding));
   };
-  const bool same_image_offset = old.address ? point.address.value == *old.address
-                                             : point.image_offset.value == old.image_offset;
-  const bool same_point =
-      old.address || (point.offset ? old.offset == point.offset->value : !old.offset);
+  const bool same_image_offset =
+      old.address ? point.address == *old.address : point.image_offset == old.image_offset;
+  const bool same_point = old.address || point.offset == old.offset;
   if (!same_image_offset || !same_point)
     add(same_image_offset ? output::Change::archive_moved : output::Change::function_moved,
         position_of(old), hex_text(old.address ? point.address.value : display_offset(point)));
@@ -161,17 +161,15 @@ std::vector<output::Finding> find_differences(const RecordedMatch& old,
       finding.reason = std::move(change.reason);
       findings.push_back(std::move(finding));
     }
-  if (!old.static_probe || !point.static_probe) return findings;
+  if (!old.is_static_probe() || !point.static_probe) return findings;
   const usdt::StaticProbe& probe = *point.static_probe;
-  const auto semaphore = probe.semaphore ? std::optional(probe.semaphore->value) : std::nullopt;
-  const auto shown = [](const std::optional<std::uint64_t>& address) {
-    return address ? hex_text(*address) : "none";
+  const auto shown = [](const std::optional<VirtualAddress>& address) {
+    return address ? hex_text(address->value) : "none";
   };
-  if (old.static_probe->semaphore_address != semaphore)
-    add(output::Change::semaphore_moved, shown(old.static_probe->semaphore_address),
-        shown(semaphore));
-  if (old.static_probe->raw_arguments != probe.raw_arguments)
-    add(output::Change::arguments, old.static_probe->raw_arguments, probe.raw_arguments);
+  if (old.semaphore != probe.semaphore)
+    add(output::Change::semaphore_moved, shown(old.semaphore), shown(probe.semaphore));
+  if (*old.raw_arguments != probe.raw_arguments)
+    add(output::Change::arguments, *old.raw_arguments, probe.raw_arguments);
   return findings;
 }
 
@@ -319,7 +317,7 @@ public:
     const Result<resolve::Target>* one =
         targets->several ? nullptr : &open(target, *targets, where);
     if (one != nullptr && !*one) return skip(recorded, target, Pairing::in_one_file, one->error());
-    auto current = recorded.front().static_probe
+    auto current = recorded.front().is_static_probe()
                        ? (one == nullptr ? resolve_static_in_several(*targets, request, where)
                                          : (*one)->static_probes(request))
                    : one == nullptr ? resolve_in_several(*targets, request, where, how)
@@ -704,7 +702,7 @@ VerifyOutcome verify_matches(const VerifyRequest& request, output::Output& outpu
     std::size_t end = begin + 1;
     while (end < all.size() && all[end].target == all[begin].target &&
            all[end].request == all[begin].request &&
-           all[end].static_probe.has_value() == all[begin].static_probe.has_value())
+           all[end].is_static_probe() == all[begin].is_static_probe())
       ++end;
     verifier.verify(current_target(all[begin], request.targets, entries),
                     std::span(all).subspan(begin, end - begin), begin);

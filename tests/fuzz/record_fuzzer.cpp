@@ -18,7 +18,7 @@ int fuzz_record(const std::uint8_t* data, std::size_t size) {
   }
   for (const verify::RecordedMatch& match : reader.take()) {
     if (match.line == 0 || match.line > lines) std::abort();
-    if (match.static_probe && (!match.symbol || !match.symbol->contains(':'))) std::abort();
+    if (match.is_static_probe() && (!match.symbol || !match.symbol->contains(':'))) std::abort();
   }
   return 0;
 }

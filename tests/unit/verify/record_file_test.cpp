@@ -28,12 +28,12 @@ TEST_CASE("a short record has the build id of each library once, in any order") 
   REQUIRE(matches);
   REQUIRE(matches->size() == 2);
   CHECK((*matches)[0].target == "folder/a.so");
-  CHECK((*matches)[0].image_offset == 0x10);
+  CHECK((*matches)[0].image_offset == ImageOffset{0x10});
   CHECK((*matches)[0].build_id == "aa");
   CHECK((*matches)[0].line == 2);
   CHECK((*matches)[1].target == "folder/../b.apk!/lib/x86_64/b.so");
   CHECK((*matches)[1].entry == "lib/x86_64/b.so");
-  CHECK((*matches)[1].image_offset == 0x10);
+  CHECK((*matches)[1].image_offset == ImageOffset{0x10});
   CHECK_FALSE((*matches)[1].build_id);
   CHECK((*matches)[1].line == 4);
 }
@@ -56,9 +56,8 @@ TEST_CASE("a static probe in a short record") {
   });
   REQUIRE(matches);
   REQUIRE(matches->size() == 1);
-  REQUIRE((*matches)[0].static_probe);
-  CHECK((*matches)[0].static_probe->semaphore_address == 0x4040);
-  CHECK((*matches)[0].static_probe->raw_arguments == "4@%eax");
+  CHECK((*matches)[0].semaphore == VirtualAddress{0x4040});
+  CHECK((*matches)[0].raw_arguments == "4@%eax");
 }
 
 TEST_CASE("details of a point are read") {
@@ -86,25 +85,57 @@ TEST_CASE("details of a point are read") {
 
 TEST_CASE("a damaged record is one error") {
   const auto [line, message] = GENERATE(table<const char*, const char*>({
-      {R"({"type":"record"})", "record without a version"},
-      {R"({"type":"record","version":-1})", "record without a version"},
+      {R"({"type":"record"})", "version: expected a number"},
+      {R"({"type":"record","version":-1})",
+       "version: expected a number of at most 18446744073709551615"},
       {R"({"type":"record","version":2})", "version 2 of records is not supported, only 1"},
-      {R"({"type":"build","target":"./a.so"})", "build without target or build_id"},
-      {R"({"type":"point","request":"f","offset":"0x1"})",
-       "point without target, request or offset"},
-      {R"({"type":"point","target":"a","request":"f"})", "point without target, request or offset"},
-      {R"({"type":"point","target":"a","request":"f","offset":12})", "invalid number for 'offset'"},
+      {R"({"type":"build","target":"./a.so"})", "build_id: expected text"},
+      {R"({"type":"point","request":"f","offset":"0x1"})", "target: expected text"},
+      {R"({"type":"point","target":"a","request":"f"})",
+       R"(offset: expected a hexadecimal number in quotes, such as "0x1a20")"},
+      {R"({"type":"point","target":"a","request":"f","offset":12})",
+       R"(offset: expected a hexadecimal number in quotes, such as "0x1a20")"},
       {R"({"type":"point","target":"a","request":"f","offset":"0x1","raw_arguments":""})",
-       "point of a static probe without its name"},
+       "symbol: expected PROVIDER:NAME"},
       {R"({"type":"point","target":"a","request":"f","offset":"0x1","details":[]})",
-       "details that are not an object"},
-      {R"({"type":"point","target":"a","request":"f","offset":"0x1","details":{"exits":["4"]}})",
-       "details with an invalid list 'exits'"},
+       "details: expected an object"},
+      {R"({"type":"point","target":"a","request":"f","offset":"0x1",)"
+       R"("details":{"members":[],"exits":[1,"4"]}})",
+       "details.exits[1]: expected a number"},
+      {R"({"type":"match","target":"a","request":"f","image_offset":"0x1"})",
+       "offset: expected a number or null"},
+      {R"({"type":"match","target":"a","request":"f","offset":null,"image_offset":"0x1","symbol":7})",
+       "symbol: expected text"},
+      {R"({"type":"usdt","target":"a","request":"p:f","offset":null,"image_offset":"0x1",)"
+       R"("provider":"p","name":"f"})",
+       "raw_arguments: expected text"},
       {R"({"type":"point")", "invalid JSON"},
+      {R"({"target":"a"})", "record without a type"},
   }));
   const auto matches = read_lines({line});
   REQUIRE_FALSE(matches);
   CHECK(matches.error().message == message);
+}
+
+TEST_CASE("a usdt record, and the match of an inlined instance in an inner archive") {
+  const auto matches = read_lines({
+      R"({"type":"usdt","target":"a.so","request":"p:n","file":"/a.so","offset":"0x10",)"
+      R"("image_offset":"0x10","provider":"p","name":"n","semaphore_address":"0x4040",)"
+      R"("raw_arguments":"4@%eax","build_id":"aa"})",
+      R"({"type":"match","target":"b.apks!*","request":"f","file":"/b.apks","container":"base.apk",)"
+      R"("entry":"lib/x.so","offset":"0x1010","image_offset":"0x10","symbol":"f",)"
+      R"("inlined_into":{"symbol":"main"},"inlined":"g(int)"})",
+      R"({"type":"match","target":"a.so","request":"g","offset":"0x1","image_offset":"0x1",)"
+      R"("inlined":"g(int)"})",
+});
+REQUIRE(matches);
+REQUIRE(matches->size() == 3);
+CHECK((*matches)[0].symbol == "p:n");
+CHECK((*matches)[0].semaphore == VirtualAddress{0x4040});
+CHECK((*matches)[0].build_id == "aa");
+CHECK((*matches)[1].entry == "base.apk!/lib/x.so");
+CHECK((*matches)[1].is_inlined);
+CHECK_FALSE((*matches)[2].is_inlined); // a line in an inlined function
 }
 
 TEST_CASE("paths of a record are relative to its folder") {

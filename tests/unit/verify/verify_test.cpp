@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "verify/record_file.hpp"
 #include "verify/verify.hpp"
 
 #include <catch2/catch.hpp>
-#include <llvm/Support/JSON.h>
 
 namespace uprobectl::verify {
 
 namespace {
 
-verify::RecordedMatch recorded(const char* symbol, std::uint64_t image_offset,
-                               std::uint64_t offset) {
-  verify::RecordedMatch match;
+RecordedMatch recorded(const char* symbol, std::uint64_t image_offset, std::uint64_t offset) {
+  RecordedMatch match;
   match.request = symbol;
   match.symbol = symbol;
-  match.image_offset = image_offset;
-  match.offset = offset;
+  match.image_offset = {image_offset};
+  match.offset = FileOffset{offset};
   return match;
 }
 
@@ -28,15 +27,16 @@ resolve::ProbePoint point(const char* symbol, std::uint64_t image_offset, std::u
   return point;
 }
 
-std::vector<output::Finding> compare(std::vector<verify::RecordedMatch> then,
+std::vector<output::Finding> compare(std::vector<RecordedMatch> then,
                                      std::vector<resolve::ProbePoint> now) {
   return compare_matches(then, now, "x.so", Pairing::in_one_file);
 }
 
-Result<std::optional<verify::RecordedMatch>> read_match(const std::string& line) {
-  const auto object = verify::parse_record(line);
-  if (!object) return fail(object.error());
-  return verify::read_match_record(*object);
+Result<std::optional<RecordedMatch>> read_match(std::string_view line) {
+  RecordFileReader reader(std::nullopt);
+  if (auto read = reader.read_line(line); !read) return fail(std::move(read).error());
+  const auto matches = reader.take();
+  return matches.empty() ? std::nullopt : std::optional(matches.front());
 }
 
 } // namespace
@@ -123,9 +123,9 @@ TEST_CASE("a match record is read back, other records are skipped") {
   REQUIRE(*match);
   CHECK((*match)->target == "x.apk!/a.so");
   CHECK((*match)->entry == "a.so");
-  CHECK((*match)->offset == 0x1010);
-  CHECK((*match)->image_offset == 0x10);
-  CHECK((*match)->symbol_offset == 4);
+  CHECK((*match)->offset == FileOffset{0x1010});
+  CHECK((*match)->image_offset == ImageOffset{0x10});
+  CHECK((*match)->symbol_offset.value == 4);
   CHECK_FALSE((*match)->version);
   CHECK((*match)->build_id == "abcd");
   const auto other = read_match(R"({"type":"error","code":"not_found"})");
@@ -141,11 +141,11 @@ TEST_CASE("the match of a compressed library has neither file nor offset") {
   REQUIRE(*match);
   CHECK_FALSE((*match)->file);
   CHECK_FALSE((*match)->offset);
-  CHECK((*match)->image_offset == 0x10);
+  CHECK((*match)->image_offset == ImageOffset{0x10});
 }
 
 TEST_CASE("matches of a compressed library are compared by their location in it") {
-  verify::RecordedMatch then = recorded("f", 0x10, 0);
+  RecordedMatch then = recorded("f", 0x10, 0);
   then.offset.reset();
   std::vector<resolve::ProbePoint> now(1);
   now[0] = point("f", 0x10, 0);
@@ -160,7 +160,7 @@ TEST_CASE("matches of a compressed library are compared by their location in it"
 }
 
 TEST_CASE("a library that is no longer compressed has moved, even to an offset of the same value") {
-  verify::RecordedMatch then = recorded("f", 0x10, 0);
+  RecordedMatch then = recorded("f", 0x10, 0);
   then.offset.reset();
   std::vector<resolve::ProbePoint> now(1);
   now[0] = point("f", 0x10, 0x10);
@@ -171,7 +171,7 @@ TEST_CASE("a library that is no longer compressed has moved, even to an offset o
 
 TEST_CASE("invalid records are rejected") {
   for (const char* line :
-       {"", "nonsense", "[]", "{}", R"({"type":3})", R"({"type":"match"})",
+       {"nonsense", "[]", "{}", R"({"type":3})", R"({"type":"match"})",
         R"({"type":"match","target":"x","request":"f","offset":16,"image_offset":"0x1"})",
         R"({"type":"match","target":"x","request":"f","offset":"0xzz","image_offset":"0x1"})",
         R"({"type":"match","target":"x","request":"f","image_offset":"0x1"})",
