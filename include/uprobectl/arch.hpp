@@ -130,7 +130,7 @@ struct ArchInfo {
   std::uint8_t instruction_alignment = 1;
   std::uint8_t instruction_size = 0; // 0: variable
   bool has_decoder = false;          // src/insn can find instruction boundaries
-  // What the kernel writes over a probed instruction: UPROBE_SWBP_INSN (Linux
+  // The breakpoint that the kernel writes over a probed instruction: UPROBE_SWBP_INSN (Linux
   // arch/*/include/asm/uprobes.h); empty if probes cannot be attached.
   std::string_view breakpoint = {};
   const char* llvm_triple = nullptr; // for the disassembler; null if none is linked
@@ -171,7 +171,7 @@ struct ArchInfo {
   // uprobe(2), which the calls that replace nops make (Linux commit 56101b69c919 in v6.18); 0:
   // none.
   std::uint32_t uprobe_system_call = 0;
-  // The thread pointer points behind glibc's struct pthread, not at it.
+  // The thread pointer points to the end of glibc's struct pthread, not to its start.
   bool thread_pointer_behind_thread = false;
   // Bits of an address that mmap() returns; above them is a signature of the address.
   std::uint8_t mapped_address_bits = 56;

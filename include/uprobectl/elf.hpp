@@ -124,7 +124,7 @@ public:
 
   // Whether the entry has this name, with any version. Faster than at().
   bool has_name(std::uint32_t index, std::string_view name) const;
-  // Same for this name or one that continues it behind a '.': "f", "f.cold".
+  // Whether the entry has this name, or a name that continues it after a '.': "f", "f.cold".
   bool has_name_or_suffix(std::uint32_t index, std::string_view name) const;
   // Symbol::address, whatever the name is. Faster than at().
   VirtualAddress address(std::uint32_t index) const;
@@ -205,7 +205,7 @@ struct FoundSymbols;
 class Image {
 public:
   // Opens and parses the file, or the stored bytes of an archive's entry. Errors include the path.
-  // Fails with not_elf, and a hint to name an entry, if the path is that of an archive.
+  // Fails with not_elf, and a hint to name an entry, if the file is an archive.
   static Result<Image> open(const BinaryPath& path);
 
   // Same, for an open file: images of one archive share one mapping.
@@ -282,8 +282,9 @@ public:
   // DT_REL), in their order. Each has a symbol with a name. Supports x86-64, i386, arm64 and arm;
   // empty for other machines. Reads the packed DT_ANDROID_REL and DT_ANDROID_RELA, too.
   Result<std::vector<ImportSlot>> import_slots() const;
-  // The same for variables, imported ones and own ones: code of this file uses the storage that the
-  // loader has chosen, which may be in a program with a copy relocation, or in another library.
+  // Returns the GOT entries of variables, imported ones and own ones: code of this file uses the
+  // storage that the loader has chosen, which may be in a program with a copy relocation, or in
+  // another library.
   Result<std::vector<ImportSlot>> variable_slots() const;
   // Returns the GOT entry that the loader sets to the offset of the image's own thread-local
   // variable from the thread pointer. nullopt if there is none, and on other machines than x86-64

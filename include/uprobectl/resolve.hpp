@@ -39,10 +39,11 @@ struct FunctionSpec {
   };
 
   Form form = Form::name;
-  std::string_view request;          // as typed
-  std::string_view name;             // name, plt: with the version suffix, without "+N"; lines:
-                                     // FILE or FUNCTION; else empty
-  std::uint64_t number = 0;          // the address or offset; lines: LINE
+  std::string_view request; // as typed
+  // The function with its version suffix, without "plt:" and "+N". FILE or FUNCTION of a line.
+  // Empty for numbers.
+  std::string_view name;
+  std::uint64_t number = 0;          // the address or offset, or the LINE
   std::optional<std::uint64_t> plus; // "+N": bytes into the function
 };
 
@@ -55,8 +56,8 @@ struct ResolveOptions {
   // "f.avx2"), which are called instead of it; all: also parts that are called ("f.part.0").
   enum class Clones : std::uint8_t { bodies, all, none };
   Clones clones = Clones::bodies;
-  bool thunks = false;  // keep bodies that only jump to another one: a call of it counts twice
-  bool inlined = false; // include the addresses where debug information says that it is inlined
+  bool thunks = false;  // keep bodies that only jump to another body: a call through one hits twice
+  bool inlined = false; // include the addresses where the function is inlined, by debug information
   bool aliases = false; // fill in ProbePoint::aliases
   // A pattern without "+N" finds each name and version of an address, not only the preferred one.
   bool every_name = false;
@@ -65,13 +66,14 @@ struct ResolveOptions {
   // The caller attaches a probe: a number that points inside an instruction is an error, like "+N".
   // If false, such a number only causes a warning.
   bool to_probe = false;
-  // The caller attaches a probe: nops that this kernel replaces while they are probed.
+  // Nops that this kernel replaces while they are probed. Set by callers that attach.
   insn::OptimizedNops replaced_nops = {};
   // Whether to fill in ProbePoint::instruction. required: also warn if it cannot be shown.
   enum class Instructions { none, if_known, required };
   Instructions instructions = Instructions::none;
-  // Warn of clones and folded functions even if the name is found in the ELF hash table. That needs
-  // a pass over all symbols, which the lookup itself avoids. Other lookups warn in any case.
+  // Warn of clones and folded functions even if the name is found in the ELF hash table. The
+  // warning needs a pass over all symbols, which the lookup itself avoids. Other lookups always
+  // warn.
   bool thorough = false;
   bool suggest = true; // suggest similar names for an unknown one; slow for many files
   // Accept another spelling of a name if no function has exactly this one (find_by_spelling()).
@@ -91,15 +93,16 @@ Result<FunctionSpec> parse_function(Temporary&&) = delete; // the views would da
 
 // A FUNCTION or a static probe, as typed, with the TARGET that is written before it.
 struct FunctionWord {
-  std::string_view target; // empty: that of the command
+  std::string_view target; // empty: the TARGET of the command
   std::string_view function;
 };
 // Splits "TARGET:FUNCTION" or "TARGET:PROVIDER:NAME" by the text alone, without looking for files:
-// at the first single ':' that is not in parentheses or brackets. It is part of the FUNCTION if it
-// follows "plt", "vaddr", "offset" or "file-offset", "go" or "type" (of symbols of Go), "kfun" (of
-// Kotlin/Native) or a drive letter, and if only a line number or a range of lines follows. That of
-// PROVIDER:NAME separates nothing: there another one must follow, or the TARGET have '/' or ".so".
-// What follows a TARGET is not split again. usage if nothing follows it.
+// at the first single ':' that is not in parentheses or brackets. The colon is part of the FUNCTION
+// if it follows "plt", "vaddr", "offset" or "file-offset", "go" or "type" (of symbols of Go),
+// "kfun" (of Kotlin/Native) or a drive letter, and if only a line number or a range of lines
+// follows. For static probes, the colon of PROVIDER:NAME is not a separator: a TARGET is split off
+// only if it contains '/' or ".so", or if a second colon follows. The text after the TARGET is not
+// split again. Fails with usage if nothing follows the TARGET.
 Result<FunctionWord> split_target(std::string_view word, bool is_static_probe = false);
 
 // A FUNCTION or static probe and the TARGET that has it.
@@ -114,10 +117,10 @@ struct KeyedWord {
   std::string_view word;               // for split_target()
   std::optional<std::string_view> key; // may be empty
 };
-// Finds the KEY by the text alone. What stands before the last single colon is a TARGET if it has a
+// Finds the KEY by the text alone. The text before the last single colon is a TARGET if it has a
 // slash or ".so", or if another single colon follows; otherwise it is the FUNCTION. The colons of
-// "file.c:20", "plt:f" and "PROVIDER:NAME" belong to FUNCTION. Fails with `usage` if there are
-// more.
+// "file.c:20", "plt:f" and "PROVIDER:NAME" belong to FUNCTION. Fails with usage if there are more
+// colons.
 Result<KeyedWord> split_key(std::string_view word, bool is_static_probe);
 // Reverses split_target(): returns the word that means the function in a command with this TARGET.
 std::string word_of(const TargetedFunction& named, std::string_view command_target,
@@ -137,7 +140,7 @@ struct ProbedBinary {
   FileOffset entry_data; // start of the ELF image in the file
   elf::Machine machine;
   std::optional<std::string> build_id;
-  // What was read of the file so far; null if a Target has not opened it.
+  // The parsed file; null until Target::open().
   std::shared_ptr<binary::Binary> opened = {};
 };
 
@@ -150,7 +153,7 @@ struct JavaMethod {
   bool operator==(const JavaMethod&) const = default;
 };
 
-// The call that a compiler has replaced by the code of the function.
+// Where a function was inlined: the function around it, and the call that was replaced.
 struct InlinedInto {
   std::string function;                 // raw name of the function that has the code; may be empty
   std::optional<std::string> demangled; // only if it differs
@@ -200,11 +203,13 @@ struct ProbePoint : NamedAddress {
 
   // The raw name of the function that the symbol is a clone or part of.
   std::optional<std::string> clone_of;
-  // That of the function itself: clone_of, or the symbol. Empty without a symbol.
+  // Returns the raw name of the function itself: clone_of, or else the symbol; empty without a
+  // symbol.
   std::string_view function() const {
     return clone_of ? *clone_of : symbol ? std::string_view(*symbol) : std::string_view();
   }
-  // Which clones the name meant; nullopt for a request by number, and with thunks.
+  // ResolveOptions::clones of the request, for messages; nullopt for a request by number, and with
+  // ResolveOptions::thunks.
   std::optional<ResolveOptions::Clones> clones;
   // Raw names of the other symbols at the symbol's address, if ResolveOptions::aliases.
   std::optional<std::vector<std::string>> aliases;
@@ -228,12 +233,12 @@ struct ProbePoint : NamedAddress {
   std::shared_ptr<const usdt::StaticProbe> static_probe;
   std::optional<FileOffset> semaphore; // in the probed file
 
-  // What a record says besides; null unless it was asked for.
+  // Details that records have in addition; null unless they were asked for.
   std::shared_ptr<const PointDetails> details = {};
 };
 
-// Whether the point is in a body of a function with this name, or that a pattern matches: a name, a
-// pattern and the functions that they exclude mean the same.
+// Whether the point is in a body of a function that has this name, or that the pattern matches.
+// Selecting and excluding functions both use it.
 bool is_body_of(const ProbePoint& point, const std::string& name);
 
 // Whether TARGET means the file of the point: as it was typed, by the end of its path, or as the
@@ -258,8 +263,8 @@ std::string display_source(const ProbePoint& point, bool folders);
 // Returns the offset to print: the file offset, or the image offset if the library is compressed.
 std::uint64_t display_offset(const ProbePoint& point);
 
-// Return where the uprobe of the point is: at the point, or uprobe_distance behind it. At a hit the
-// instruction pointer has this address. nullopt if the point has no file offset.
+// Return where the uprobe of the point is: at the point, or uprobe_distance bytes after it. At a
+// hit the instruction pointer has this address. nullopt if the point has no file offset.
 std::optional<FileOffset> uprobe_offset(const ProbePoint& point);
 VirtualAddress uprobe_address(const ProbePoint& point);
 
@@ -330,8 +335,8 @@ std::vector<std::string> known_abis();
 // The result of Target::resolve_spelled().
 struct ResolvedFunction {
   Result<std::vector<ProbePoint>> points;
-  // Set if the name was resolved by another spelling: SpelledFunctions::distance. The points and
-  // errors of a file with a lower one, or without one, are preferred.
+  // How far the found spelling is from the name as typed (symbols::SpelledFunctions); nullopt if
+  // the name is exact. Exact names are preferred to others, and lower distances to higher ones.
   std::optional<unsigned> distance = {};
 };
 
@@ -371,7 +376,7 @@ public:
   const BinaryPath& path() const;         // as found
   const BinaryPath& display_path() const; // the path to print: FILE of the output
   const elf::Image* image() const;        // null for an archive as a whole
-  const ProbedBinary& binary() const;     // of an archive as a whole: without machine and build id
+  const ProbedBinary& binary() const;     // an archive as a whole has no machine and no build id
   const std::shared_ptr<const MappedFile>& file() const;
   const std::vector<std::string>& warnings() const; // about the choice of this file
   // The error wrong_machine if none of the processes in the options can run this file.
@@ -395,8 +400,8 @@ public:
 
   // Returns the points of the static probes that "PROVIDER:NAME" means, in the order of the notes.
   // Both parts may be patterns, and NAME may have '-' for "__", as in dtrace. A text without a
-  // colon is an error that suggests a static probe or a function. Of the options it takes those of
-  // a caller that attaches probes.
+  // colon is an error that suggests a static probe or a function. Uses only the options to_probe
+  // and replaced_nops.
   Result<std::vector<ProbePoint>> static_probes(std::string_view text,
                                                 const ResolveOptions& options = {}) const;
   // Returns all static probes of the file; reads the notes once. Error no_code for an archive as a
@@ -457,8 +462,8 @@ std::string compiler_filter_note(const art::OatFile& oat);
 // for others.
 std::string newer_version_warning(std::string_view subject, const art::OatFile& oat);
 
-// Returns the warning for a mapping that R8 has written for another build than that of the file's
-// DEX files; empty for others.
+// Returns the warning for a mapping that R8 has written for another build of the file's DEX files;
+// empty for others.
 std::string mapping_warning(std::string_view subject, const art::OatFile& oat);
 
 // The points of one FUNCTION in several files.

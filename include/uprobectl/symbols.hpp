@@ -95,7 +95,7 @@ using TypedefFinder = std::function<std::map<std::string, std::string, std::less
 // a name that neither find_by_name() nor find_by_demangled_name() finds. A name without scopes,
 // parameters and template arguments, which may be a mistyped C name, means no method and no
 // function of a namespace. If no function has the types as they are written, typedefs in them are
-// replaced: those of the C library, then what `find_typedefs` returns.
+// replaced: first those of the C library, then those that `find_typedefs` returns.
 SpelledFunctions find_by_spelling(const elf::Image& image, std::string_view name,
                                   const TypedefFinder& find_typedefs = {});
 SpelledFunctions find_by_spelling(std::span<const elf::Symbol> symbols, std::string_view name,

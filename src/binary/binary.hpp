@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// One ELF file, or one entry of an archive, and what is read of it: the symbols of other files, the
-// debug information, and the index of symbols by address. Each is read when it is first needed,
-// once. Nothing else opens an image or its debug information (tests/lint/openers.py).
+// One ELF file, or one entry of an archive, and what is read of it: the debug symbols, the debug
+// information, and the index of symbols by address. Each is read once, when it is first needed.
+// Nothing else opens an image or its debug information (tests/lint/openers.py).
 #pragma once
 
 #include "dwarf/dwarf.hpp"
@@ -29,10 +29,10 @@ public:
   const elf::DebugSearch& debug_search() const { return where_; }
 
   // Adds the next source that has symbols to the image: .gnu_debugdata, then the debug file.
-  // Returns false if there is none left. They are read one at a time and only when a query needs
-  // them, because reading them takes longer than all the rest.
+  // Returns false if there is none left. Sources are read one at a time and only when a query needs
+  // them, because reading them takes longer than everything else.
   bool add_next_symbols();
-  // Adds all sources unless the image has a .symtab: for queries that need all symbols.
+  // Adds all sources unless the image has a .symtab. Queries that need all symbols call it.
   void complete_symbols();
   // Where the symbols that were added came from.
   const elf::DebugNotes& debug_notes() const { return notes_; }
@@ -40,12 +40,12 @@ public:
   // As symbol_at() of symbols.hpp. The first call scans the tables, the second sorts all symbols,
   // so that later calls are fast. Uses debug symbols that have been added so far.
   std::optional<symbols::SymbolAt> symbol_at(VirtualAddress address);
-  // Lets the first call sort the symbols already, if many calls will follow.
+  // Makes the next symbol_at() sort the symbols at once, because many calls will follow.
   void expect_many_addresses() { uses_index_ = true; }
 
   const Result<dwarf::DebugInfo>& debug_info();
   bool has_opened_debug_info() const { return debug_info_.has_value(); }
-  // Frees it, until it is needed again.
+  // Frees the debug information until it is needed again.
   void close_debug_info() { debug_info_.reset(); }
 
 private:
@@ -58,7 +58,7 @@ private:
   std::optional<Result<dwarf::DebugInfo>> debug_info_;
   bool uses_index_ = false;
   std::optional<symbols::SymbolFinder> index_;
-  std::size_t indexed_tables_ = 0; // of debug symbols
+  std::size_t indexed_tables_ = 0; // number of debug symbol tables that index_ has
 };
 
 // Whether the image has a .symtab with symbols.

@@ -598,7 +598,7 @@ std::vector<CallEntry> BuiltinProgram::State::calls() const {
   return calls;
 }
 
-// Not those that the program has replaced by another call of the same key.
+// Skips calls that the program has replaced by another call of the same key.
 std::uint64_t BuiltinProgram::State::remove_calls(std::span<const CallEntry> calls) const {
   const int map = object.map("calls");
   std::uint64_t removed = 0;

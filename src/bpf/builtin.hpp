@@ -124,9 +124,9 @@ public:
     std::vector<Probe> probes = {}; // by number
     std::uint32_t spans = 0;        // with SPANS: how many
     std::uint32_t max_open_spans = default_open_spans;
-    std::vector<exit_rule> exit_rules = {}; // by number; the first is that of return instructions
+    std::vector<exit_rule> exit_rules = {}; // by number; the first is for return instructions
     std::vector<ProbeExit> exits = {};      // all of them, without repeats
-    // Those of all sites. Programs for other roles are not loaded: the kernel verifies each for
+    // The roles of all sites. Programs for other roles are not loaded: the kernel verifies each for
     // milliseconds.
     std::set<ProbeRole> roles = {ProbeRole::entry, ProbeRole::on_return};
     builtin_settings run = {};
@@ -168,13 +168,14 @@ public:
   // Readable when the program wakes the reader. -1, which poll() ignores, while records that cannot
   // be read yet would keep it readable.
   int poll_fd() const;
-  // Passes the pending records to visit until it returns false. They are in order; those of perf
-  // buffers only within one call. The number per call is limited, because a hot probe may add
+  // Passes the pending records to visit until it returns false. The records are in order; those of
+  // perf buffers only within one call. The number per call is limited, because a hot probe may add
   // records all the time. Returns true if records may be left.
   bool drain(const std::function<bool(Bytes)>& visit);
   // True if drain() has stopped at a record that a hit has reserved and not submitted yet.
   bool waits() const;
-  // Records that were reserved for long and are still not submitted. Those behind them are read.
+  // Returns the number of records that were reserved long ago and are still not submitted. The
+  // records after them are read.
   std::uint64_t unsubmitted() const;
 
   std::uint64_t lost(lost_reason reason) const; // since load

@@ -120,7 +120,7 @@ bool has_system_call_filter() {
 }
 
 // Linux commit f3f096cfedf8 ("tracing: Provide trace events interface for uprobes") in v3.5.
-// Nothing is written. O_TRUNC would remove all events of the system.
+// Writes nothing. O_TRUNC would remove all events of the system.
 void probe_tracefs(KernelFeatures& features) {
   const auto tracefs = find_tracefs();
   features.tracefs_uprobe = tracefs.has_value();

@@ -72,7 +72,7 @@ struct MultiLinkInfo {
 };
 static_assert(sizeof(MultiLinkInfo) == 64);
 
-// The same for links on perf events.
+// As MultiLinkInfo, for links on perf events.
 struct PerfLinkInfo {
   std::uint32_t type;
   std::uint32_t id;

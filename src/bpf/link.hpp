@@ -63,11 +63,12 @@ struct AttachedUprobes {
 // The ids of all links, ascending. not_permitted without CAP_SYS_ADMIN.
 Result<std::vector<std::uint32_t>> list_link_ids();
 
-// Nullopt if the link does not exist or is not a uprobe_multi link. Without offsets if the kernel
-// does not report them.
+// Returns nullopt if the link does not exist or is not a uprobe_multi link. The offsets are empty
+// if the kernel does not report them.
 std::optional<AttachedUprobes> read_multi_link_probes(std::uint32_t link);
 
-// The same for the link between a program and a uprobe perf event; since Linux 6.6.
+// As read_multi_link_probes(), for the link between a program and a uprobe perf event; since Linux
+// 6.6.
 std::optional<AttachedUprobes> read_perf_link_probe(std::uint32_t link);
 
 // The uprobe with a BPF program behind descriptor fd of a process. bpf(2), BPF_TASK_FD_QUERY: Linux

@@ -15,11 +15,11 @@ namespace uprobectl::bpf {
 // features.
 bool is_shortage(int errnum);
 
-// The Error for a failed BPF_PROG_LOAD or BPF_MAP_CREATE, with hints.
+// Returns the error for a failed BPF_PROG_LOAD or BPF_MAP_CREATE, with hints.
 Error bpf_load_error(int errnum, std::string_view what);
 
-// The same with find_rejection() of the verifier's log or libbpf's first message as a hint. A lack
-// of memory or descriptors has no such hint, because the messages are only its consequences.
+// Also adds find_rejection() of the verifier's log, or libbpf's first message, as a hint, unless
+// memory or descriptors are missing: then the messages are only consequences.
 Error bpf_load_error(int errnum, std::string_view what, std::string_view verifier_log,
                      const std::string& libbpf_message);
 
@@ -52,9 +52,9 @@ private:
   std::string text_;
 };
 
-// The lines of the verifier's log that say why it rejects a program: the last instruction and what
-// is wrong with it. Empty if the log is. Newer kernels explain the error behind these lines, in
-// paragraphs: of these only the reason is taken.
+// Returns the lines of the verifier's log that say why it rejects a program: the last instruction
+// and what is wrong with it. Returns an empty text for an empty log. Newer kernels explain the
+// error after these lines, in paragraphs: only the reason is taken from them.
 std::string find_rejection(std::string_view log);
 
 // Raises the limit of locked memory as far as this user may.

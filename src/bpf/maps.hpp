@@ -122,7 +122,7 @@ struct SentRecord {
 // Reads the records in ring buffers and perf event arrays of users' programs.
 class RecordStreams {
 public:
-  // Opens the buffers among the maps, whose descriptors must stay open. `stacks`: by map, used for
+  // Opens the buffers among the maps. Their descriptors must stay open. `stacks`: by map, used for
   // perf event arrays; empty: no stacks.
   static Result<RecordStreams> open(std::span<const UserMap> maps,
                                     std::span<const StackRequest> stacks = {});
@@ -137,7 +137,7 @@ public:
   // are in order for each ring buffer and for each CPU of a perf event array. Returns true if some
   // may be left.
   bool drain(const std::function<bool(std::size_t map, Bytes sent)>& visit);
-  // Of the ring buffers: see BuiltinProgram.
+  // As in BuiltinProgram, for the ring buffers.
   bool waits() const;
   std::uint64_t unsubmitted() const;
   // Decodes what drain() passed to visit, which may be a copy. Nullopt if the kernel's part is

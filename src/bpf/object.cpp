@@ -146,7 +146,7 @@ Error at_position(Error error, const LinePosition& position) {
   return std::move(error).within(fmt::format("{}, line {}", *position.file, position.line));
 }
 
-// What the kernel says of an index outside of an array is what it says of a full map.
+// The kernel returns the same error for an index outside of an array and for a full map.
 Error entry_error(int errnum, const PendingEntry& entry, const std::string& path) {
   const std::string name = bpf_map__name(entry.map);
   const std::uint32_t type = bpf_map__type(entry.map);

@@ -14,10 +14,10 @@ namespace uprobectl::bpf {
 
 // A map in an object file.
 struct ObjectMap {
-  std::string name; // as in the source; that of ".rodata" etc. begins with the object's name
+  std::string name; // as in the source; ".rodata" and the like begin with the object's name
   int fd = -1;
-  // Where LIBBPF_PIN_BY_NAME wants it, unless there was a pin, whose map is then used. load() does
-  // not pin it. Empty otherwise.
+  // The path where LIBBPF_PIN_BY_NAME wants the map to be pinned; load() does not pin it. Empty if
+  // it is not to be pinned, or if there was a pin: the map of that pin is then used.
   std::string wanted_pin = {};
   bool is_of_pin = false; // set by load() and use_pins(): the map of a pin is used
   // Set by load() if the object leaves the size to its loader: entries, or bytes of a ring buffer.
@@ -96,7 +96,8 @@ public:
   // of this kernel.
   static Result<BpfObject> open(const MappedFile& file, const MappedFile* kernel_types = nullptr);
 
-  // Programs that were pinned before, whose object file is not known. load() does nothing then.
+  // Makes an object of programs that were pinned before and whose object file is not known. load()
+  // then does nothing.
   static BpfObject of_pins(std::string path, std::vector<ObjectProgram> programs);
 
   BpfObject(BpfObject&&) noexcept;

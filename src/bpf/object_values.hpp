@@ -17,7 +17,7 @@ struct ValueLocation {
   std::uint32_t type = 0; // its id
   std::size_t offset = 0; // bytes
   std::size_t size = 0;   // bytes
-  // Of a bit field: its first bit, counted from offset, and its size; 0 bits: not a bit field.
+  // The first bit of a bit field, counted from offset, and its size; 0 bits: not a bit field.
   std::uint32_t first_bit = 0;
   std::uint32_t bits = 0;
 };

@@ -271,7 +271,7 @@ public:
 
   const UniqueFd& folder() const { return folder_; }
 
-  // What the list had before this run.
+  // Returns the list as it was before this run.
   std::vector<ListedPin> read_list() const {
     return list_ ? read_pin_list(list_.get()) : std::vector<ListedPin>();
   }

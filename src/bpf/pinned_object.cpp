@@ -62,7 +62,7 @@ Result<std::set<std::uint32_t>> find_used_maps(std::span<const OpenedPin> progra
   return ids;
 }
 
-// What others keep is not loaded. All trust root.
+// Rejects a folder that another user owns, except root: its objects are not loaded.
 Result<void> check_owner(const std::string& path, const std::string& folder) {
   struct stat status{};
   if (::stat(path.c_str(), &status) != 0) return fail(system_error(errno, path));

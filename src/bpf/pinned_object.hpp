@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Programs that were pinned before, as programs of objects: those of `uprobectl load`, whose object
-// files are kept beside the pins, those of Android's loader, whose pins tell their names (AOSP
-// system/bpf/loader/Loader.cpp: "prog_OBJECT_NAME", "map_OBJECT_NAME", where '/' in the name of a
-// section is '_'), and single pins of others.
+// Opens programs that were pinned before as programs of objects. `uprobectl load` keeps the object
+// files of its pins beside them. Android's loader has the names of object and program in the pins
+// (AOSP system/bpf/loader/Loader.cpp: "prog_OBJECT_NAME", "map_OBJECT_NAME", with '_' for '/' in
+// the name of a section). Other pins are opened one by one.
 #pragma once
 
 #include "bpf/object.hpp"
@@ -32,7 +32,7 @@ struct PinnedObjects {
   std::vector<std::string> warnings;
 };
 
-// Opens the objects of a folder, or that of one pin, whose other programs have no pin then. A
+// Opens the objects of a folder, or the object of one pin: its other programs then have no pin. A
 // program of a folder whose pin cannot be used has a load_problem. An object whose file has gone is
 // left out with a warning if there are others. corrupt if what `load` keeps is damaged.
 // not_permitted if another user keeps it, except root: libbpf would load programs of theirs with

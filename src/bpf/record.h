@@ -153,10 +153,10 @@ enum filter_subject {
   COMPARE_PROCESS_NAME = 7,
   /* The return address, in the code that `callers` has of the process. */
   COMPARE_CALLER = 8,
-  /* Of a call of a known function: readings of its result and of errno. */
+  /* The result and errno of a call of a known function, by their readings. */
   COMPARE_FAILED = 9,
   COMPARE_ERRNO = 10,
-  /* Of a paired call, at its return: the parts of its latency. */
+  /* The parts of the latency of a paired call, at its return. */
   COMPARE_ON_CPU = 11,
   COMPARE_WAITING = 12,
   COMPARE_PREEMPTED = 13,
@@ -412,7 +412,7 @@ struct builtin_settings {
   record_u32 pattern_states;               /* of each pattern, a power of two; 0: no patterns */
   struct process_name_layout process_name; /* used with COMPARE_PROCESS_NAME */
   struct thread_layout thread;             /* used with USES_THREAD_POINTER */
-  /* Of the hits of a probe that passed the filters: */
+  /* Which hits of a probe are recorded, of those that passed the filters: */
   record_u32 sample;          /* records the first and then every Nth; 0: all */
   record_u32 max_in_window;   /* records of a probe in one window; 0: no limit */
   record_u32 window_ms;       /* length of a window, which begins with a record */
@@ -709,7 +709,7 @@ struct group_sums {
   record_u64 sum;      /* modulo 2^64 */
 };
 
-/* Of one stack: the default of kernel.perf_event_max_stack. */
+/* The maximum of one stack: the default of kernel.perf_event_max_stack. */
 #define MAX_FRAMES 127
 /* A user stack at a hit, found by frame pointers. */
 struct stack_key {

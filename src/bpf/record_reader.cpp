@@ -100,10 +100,11 @@ Bytes take_stack(SampleFields& fields) {
 
 // Ends a drain even if a hot probe refills the buffer as fast as it is read.
 constexpr std::uint32_t max_records_per_drain = 1U << 16;
-// From the time of a record until it is in its buffer, unless the CPU is stopped meanwhile.
+// Maximum time from a record's timestamp until it is visible in its buffer, on a CPU that is not
+// stopped meanwhile.
 constexpr std::uint64_t max_write_ns = 1'000'000;
-constexpr std::size_t max_bytes_per_drain = std::size_t{16}
-                                            << 20; // of perf buffers, which it copies
+// Limits the copies of records of perf buffers.
+constexpr std::size_t max_bytes_per_drain = std::size_t{16} << 20;
 
 class RingReader final : public RecordReader {
 public:
@@ -122,9 +123,9 @@ private:
   MappedRing ring_;
 };
 
-// Sorts the records of all CPUs, whose buffers are each in order. Reads until all buffers are
-// empty: a thread may move to another CPU meanwhile, whose buffer was read before. If that takes
-// too long, records later than what is left in a buffer wait for the next call.
+// Sorts the records of all CPUs. Each CPU's buffer is in order. Reads until all buffers are empty:
+// a thread may move to another CPU meanwhile, whose buffer was read before. If that takes too long,
+// returns only records that are older than the unread ones of all buffers.
 class PerfReader final : public RecordReader {
 public:
   explicit PerfReader(const PerfBufferOptions& options) : options_(options) {}
@@ -154,7 +155,7 @@ private:
   // Reads the buffers into pending_. Returns true if a buffer has more records than its share.
   bool collect() {
     const std::size_t buffers = perf_buffer__buffer_cnt(buffers_.get());
-    // Of buffers with unread records: the time of the last one that was read.
+    // For each buffer that has unread records, the time of the last record that was read from it.
     std::vector<std::optional<std::uint64_t>> unread = keep_waiting(buffers);
     const auto is_unread = [](const auto& latest) { return latest.has_value(); };
     bool more = std::ranges::any_of(unread, is_unread);
@@ -184,7 +185,8 @@ private:
     return true;
   }
 
-  // Keeps the records that still wait. Returns the time of the latest of each buffer.
+  // Moves the unvisited records to the front. Returns the time of the newest one of each buffer;
+  // nullopt without any.
   std::vector<std::optional<std::uint64_t>> keep_waiting(std::size_t buffers) {
     std::vector<std::optional<std::uint64_t>> latest(buffers);
     std::vector<std::byte> bytes;
@@ -251,10 +253,11 @@ private:
   perf_event_attr event_ = {};
   std::vector<PendingRecord> pending_;
   std::vector<std::byte> bytes_;
-  std::size_t next_ = 0;                       // of pending_, to be visited
-  std::size_t ordered_ = 0;                    // of pending_: those that follow wait
-  std::size_t buffer_ = 0;                     // being read
-  std::size_t left_ = 0;                       // that the buffer being read may add
+  std::size_t next_ = 0; // index in pending_ of the record to visit next
+  // pending_ is in order up to here. The later records wait for the next drain().
+  std::size_t ordered_ = 0;
+  std::size_t buffer_ = 0;                     // index of the buffer being read
+  std::size_t left_ = 0;                       // number of records that buffer_ may still add
   std::unique_ptr<perf_buffer, Free> buffers_; // calls back with `this`
 };
 

@@ -12,7 +12,8 @@
 
 namespace uprobectl::bpf {
 
-// Adds the stack, registers, thread, CPU and time to samples; no change if `stack` is not enabled.
+// Adds the stack, registers, thread, CPU and time to samples. Changes nothing if `stack` is not
+// enabled.
 void request_stack(perf_event_attr& attributes, const StackRequest& stack);
 // Adds only the bytes of the stack.
 void request_stack_bytes(perf_event_attr& attributes, std::uint32_t bytes);
@@ -47,10 +48,13 @@ public:
   RecordReader& operator=(const RecordReader&) = delete;
   virtual ~RecordReader() = default;
 
-  // See the functions of BuiltinProgram.
-  virtual int poll_fd() const = 0;
+  // The functions of BuiltinProgram have the same contracts.
+  virtual int poll_fd() const = 0; // readable when records wait
+  // Visits records until visit returns false. Returns true if more may wait.
   virtual bool drain(const Visit& visit) = 0;
+  // True if drain() has stopped at a record that is being written.
   virtual bool waits() const { return false; }
+  // The number of records that were reserved and never written.
   virtual std::uint64_t unsubmitted() const { return 0; }
 };
 

@@ -20,7 +20,7 @@ std::uint64_t load(std::uint64_t* position) {
   return std::atomic_ref(*position).load(std::memory_order_acquire);
 }
 
-// Of the record with its header, padded.
+// Returns the size of the record with its header and padding.
 std::uint64_t bytes_used(std::uint32_t header) {
   const std::uint64_t length = header & ~(BPF_RINGBUF_BUSY_BIT | BPF_RINGBUF_DISCARD_BIT);
   return (length + BPF_RINGBUF_HDR_SZ + 7) / 8 * 8;

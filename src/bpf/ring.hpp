@@ -11,14 +11,14 @@
 
 namespace uprobectl::bpf {
 
-// How long a record may be reserved before those behind it are read.
+// How long a record may be reserved before the records after it are read.
 constexpr std::chrono::milliseconds reserved_record_timeout{800};
 
 // The memory of a ring buffer as the kernel maps it. All positions count bytes since the beginning
 // and never wrap.
 struct RingMemory {
   std::uint64_t* consumer = nullptr; // position of the first record that is in use
-  std::uint64_t* producer = nullptr; // position behind the last record; read only
+  std::uint64_t* producer = nullptr; // position after the last record; read only
   std::byte* data = nullptr;         // mapped twice in a row, read only
   std::uint64_t size = 0;            // bytes, a power of two
 };
@@ -33,20 +33,20 @@ public:
 
   // Visits the submitted records in order until visit returns false; returns false then. Stops at a
   // reserved record until it is submitted, or for reserved_record_timeout: then it is skipped, and
-  // visited when it is submitted later. The space of a skipped record and of all behind it is not
-  // released, because the program may still write into it.
+  // visited when it is submitted later. The space of a skipped record and of all records after it
+  // is not released, because the program may still write into it.
   bool drain(Time now, const Visit& visit);
 
   // True if the last drain() has stopped at a reserved record.
   bool waits() const { return waits_; }
-  // True if records have waited behind a reserved one for some time. The descriptor of the buffer
+  // True if records have waited after a reserved one for some time. The descriptor of the buffer
   // stays readable then: wait for a time instead.
   bool is_held_up() const { return is_held_up_; }
-  // Records that were skipped and are not submitted.
+  // The number of records that were skipped and are not submitted.
   std::uint64_t unsubmitted() const { return skipped_.size() + (is_damaged_ ? 1 : 0); }
 
 private:
-  // A time, and the position behind all records that were reserved before it.
+  // A time, and the position after all records that were reserved before it.
   struct Mark {
     Time time;
     std::uint64_t position = 0;
@@ -85,7 +85,7 @@ private:
 
   int map_ = -1;
   void* consumer_ = nullptr;
-  void* producer_ = nullptr; // and the data behind it
+  void* producer_ = nullptr; // the position, and the data after it
   std::size_t producer_bytes_ = 0;
   RingCursor cursor_;
 };

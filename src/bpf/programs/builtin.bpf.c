@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only)
-// The built-in program. A hit is filtered, counted, left out on purpose or measured and recorded,
-// in this order. Counts are exact even if the buffer is full.
+// The built-in program. A hit is filtered, counted, sampled and rate-limited, measured, and
+// recorded, in this order. Counts are exact even if the buffer is full.
 //
 // `settings` is frozen before the program is loaded, so the verifier removes the code of unused
 // features. What differs between probes is data: each probe has a capture_plan in a map. The
-// program is compiled five times, because a kernel rejects unknown helpers even in code that never
-// runs: WITHOUT_COOKIE for Linux before 5.15 and for mechanisms without cookies, WITHOUT_RING for
-// Linux before 5.8, SLEEPABLE for runs that read memory which may not be resident (user_memory.h).
+// program is compiled in five combinations of three macros, because a kernel rejects unknown
+// helpers even in code that never runs: WITHOUT_COOKIE for Linux before 5.15 and for mechanisms
+// without cookies, WITHOUT_RING for Linux before 5.8, SLEEPABLE for runs that read memory which may
+// not be resident (user_memory.h).
 #include "calls.h"
 #include "exits.h"
 #include "groups.h"
@@ -30,7 +31,7 @@ static __always_inline int passes_filters(void) {
     __u32 process = current_ids() >> 32;
     if (!bpf_map_lookup_elem(&processes, &process)) return 0;
   }
-#ifndef SLEEPABLE // its kind of map is not for sleepable programs
+#ifndef SLEEPABLE // sleepable programs may not use a map of control groups
   if ((settings.flags & FILTER_BY_CGROUP) && bpf_current_task_under_cgroup(&cgroups, 0) != 1)
     return 0;
 #endif
@@ -40,8 +41,8 @@ static __always_inline int passes_filters(void) {
 // Whether the process is outside of uprobectl's pid namespace.
 static __always_inline int has_no_ids(void) { return settings.ids.inode && current_ids() == 0; }
 
-/* Counts a hit in a process that is not to be traced, and returns whether it is one. */
-static __always_inline int is_of_others(__u64 number) {
+// Returns whether the hit is in a process that is not traced, and counts it if so.
+static __always_inline int count_if_untraced(__u64 number) {
   if (has_no_ids()) {
     count(number, COUNTED_INVISIBLE);
     return 1;
@@ -54,7 +55,7 @@ static __always_inline int is_of_others(__u64 number) {
 static __always_inline __u64 probe_cookie(void* context) {
 #ifdef WITHOUT_COOKIE
   (void)context;
-  // Each probe runs a copy of the program, in which its number replaces this constant.
+  // Each probe runs a copy of the program, in which the number of the probe replaces this constant.
   __u64 number;
   asm volatile("%0 = " PROBE_NUMBER_PLACEHOLDER_TEXT " ll" : "=r"(number));
   return number;
@@ -143,8 +144,8 @@ static __always_inline void send_with_stack(struct registers* regs, const struct
   submit(record);
 }
 
-// Sends a record from `calls`, of a call, with its longest wait if it has one: that is not in the
-// map. A function of its own, because its callers have no stack left.
+// Sends the record of a call from `calls`, with the longest wait of the call if there is one. The
+// wait is not in the map. Not inlined, because the callers have no stack left.
 static __noinline int send_with_wait(struct probe_record* kept) {
   struct kept_wait* wait = find_reported_wait();
   if (!wait) {
@@ -165,7 +166,8 @@ static __noinline int send_with_wait(struct probe_record* kept) {
 #endif
 
 #ifdef WITHOUT_RING
-// Copies the longest wait of a call into its record. Likewise a function.
+// Copies the longest wait of a call into its record. Not inlined, because the callers have no stack
+// left.
 static __noinline int copy_longest_wait(struct probe_record* record) {
   struct kept_wait* wait = find_reported_wait();
   struct kept_wait* longest = (void*)record + settings.longest_offset;
@@ -198,8 +200,8 @@ static __always_inline void send_copy(struct registers* regs, const struct captu
 #endif
 }
 
-// Stops the process of this hit: all of its threads, before they run in user space again. The
-// helper exists since Linux 5.3, so that one of the five programs is without it.
+// Stops all threads of the hit's process before they run in user space again. The helper exists
+// since Linux 5.3, so that the program for the oldest kernels does not use it.
 static __always_inline void stop_process(void) {
 #if !defined(WITHOUT_COOKIE) || !defined(WITHOUT_RING)
   const __u32 stop_signal = 19; // SIGSTOP of x86 and arm
@@ -266,7 +268,7 @@ static __always_inline void count_no_return(__u64 number) {
   count(number, COUNTED_NO_RETURN);
 }
 
-// A function of its own, because its caller has no stack left.
+// Completes a call with the waits of its thread. Not inlined, because the caller has no stack left.
 static __noinline int complete_with_waits(struct probe_record* record, struct call_key* key) {
   struct thread_waits* waits = find_thread_waits();
   complete_call(record, key);
@@ -276,7 +278,8 @@ static __noinline int complete_with_waits(struct probe_record* record, struct ca
   return 0;
 }
 
-// Saves the values of an entry until its return.
+// Saves the values of an entry until its return. Until then, some members of the record have
+// another meaning: see the comments below.
 static __always_inline void begin_call(struct registers* regs, const struct capture_plan* plan,
                                        __u64 number, __u64 known) {
   struct call_key key = make_call_key(regs, plan, number, 0);
@@ -287,13 +290,14 @@ static __always_inline void begin_call(struct registers* regs, const struct capt
     count_lost(SKIPPED_CALLS);
     return;
   }
-  if (settings.kept_wait_size) *(__u64*)record->comm = (__u64)regs; // until the entry is complete
+  // comm holds the address of the registers until open_call_level().
+  if (settings.kept_wait_size) *(__u64*)record->comm = (__u64)regs;
   if (existed && is_restarted(regs, &key, record->latency_ns))
     uncount(number, COUNTED_ENTRIES);
   else if (existed)
     count_no_return(number);
   record->latency_ns = stack_end(regs, &key);             // holds the stack end until the return
-  if (filters_use(FILTERS_CALLS)) record->cookie = known; // likewise
+  if (filters_use(FILTERS_CALLS)) record->cookie = known; // holds the known terms until the return
   if ((settings.flags & SEND_RECORDS) || settings.group_by != 0 || filters_use(FILTERS_KEPT))
     fill_values(record, regs, plan, PHASE_ENTRY);
   if ((settings.flags & SEND_RECORDS) || settings.group_by != 0) {
@@ -365,13 +369,12 @@ static __always_inline void end_call(struct registers* regs, const struct captur
   close_call(&key);
 }
 
-// What the filters say about the spans of a hit: whether it begins any, and the decision about
-// those that it ends. A mode of WALK.
+// What the filters say about the spans of a hit: whether the hit begins spans, and the decision
+// about the spans that it ends. A mode of WALK.
 #define SPAN_MODE(begins, ends) ((__u32)(begins) | ((ends) & 7) << 1)
 
-// Ends and begins the spans of a hit, whose values and time are in `record`. `how`: made by WALK,
-// with SPAN_MODE. A function of its own, because its callers have no
-// stack left. Returns 0.
+// Ends and begins the spans of a hit, whose values and time are in `record`. `how` is made by WALK,
+// with SPAN_MODE. Not inlined, because the callers have no stack left. Returns 0.
 static __noinline int run_roles(struct registers* regs, const struct capture_plan* plan,
                                 struct probe_record* record, __u32 how) {
   __u32 phase = WALK_PHASE(how) & 1; // an index, as the verifier sees it
@@ -398,7 +401,7 @@ static __noinline int run_roles(struct registers* regs, const struct capture_pla
   return 0;
 }
 
-// The entry of a point with spans. Its values are kept for those of the return.
+// The entry of a point with spans. The record stays open until the return.
 static __always_inline int at_span_entry(struct registers* regs, const struct capture_plan* plan,
                                          __u64 number) {
   __u64 now = bpf_ktime_get_ns();
@@ -434,7 +437,7 @@ static __always_inline int at_span_entry(struct registers* regs, const struct ca
     close_call(&key);
     return 0;
   }
-  // Until the return:
+  // Until the return, cookie and comm hold the known terms of the filters, and left_by the mode.
   if (filters_use(FILTERS_CALLS)) {
     record->cookie = known;
     *(__u64*)record->comm = known_of_ends;
@@ -473,8 +476,8 @@ static __always_inline int at_span_return(struct registers* regs, const struct c
   return 0;
 }
 
-// Filters, counts and measures an entry. Returns whether it is sent now: with PAIR_CALLS its call
-// is.
+// Filters, counts and measures an entry. Returns whether the entry itself is sent. With PAIR_CALLS
+// it is not: the call is sent at its return.
 static __always_inline int takes_entry(struct registers* regs, const struct capture_plan* plan,
                                        __u64 number) {
   __u64 known = 0;
@@ -506,7 +509,7 @@ static __always_inline int takes_entry(struct registers* regs, const struct capt
 }
 
 static __always_inline int at_entry(struct registers* regs, __u64 number) {
-  if (is_of_others(number)) return 0;
+  if (count_if_untraced(number)) return 0;
   if (!is_within_bounds(number, PHASE_ENTRY)) return 0;
   const struct capture_plan* plan = find_plan(number);
   if (settings.plan_count > 0 && !plan) return 0; // impossible
@@ -524,7 +527,7 @@ static __always_inline int at_entry(struct registers* regs, __u64 number) {
 // caller. `raised`: bytes that the stack pointer is raised by before the return.
 static __always_inline int at_return(struct registers* regs, __u64 number, int has_run,
                                      __u64 raised, __u32 left_by) {
-  if (is_of_others(number)) return 0;
+  if (count_if_untraced(number)) return 0;
   if (!is_within_bounds(number, PHASE_RETURN)) return 0;
   const struct capture_plan* plan = find_plan(number);
   if (settings.plan_count > 0 && !plan) return 0; // impossible
@@ -548,8 +551,8 @@ static __always_inline int at_return(struct registers* regs, __u64 number, int h
   return 0;
 }
 
-// Returns whether a call ends at an exit that leaves its function. A function of its own, because
-// its callers have no stack left.
+// Returns whether a call ends at an exit that leaves its function. Not inlined, because the callers
+// have no stack left.
 static __noinline int follow_tail_call(struct registers* regs, struct exit_rule* rule,
                                        __u32 number) {
   if (rule->role == EXIT_ENDS_CALL) return 1;
@@ -611,7 +614,7 @@ int on_entry_and_exit(struct registers* regs) {
   stay_on_thread_stack();
   if (!run_state.armed) return 0;
   at_entry(regs, (__u32)probe_cookie(regs));
-  return at_exit(regs, probe_cookie(regs)); // asked for again: keeping it would need stack
+  return at_exit(regs, probe_cookie(regs)); // read again: the stack has no room to keep it
 }
 
 // A thread leaves a CPU to another one. Arguments of the tracepoint: whether it was preempted, both
@@ -654,7 +657,7 @@ static __always_inline void send_wait(void* context, struct thread_causes* threa
   if (error != 0) count_lost(LOST_BUFFER_FULL);
 }
 
-// The same with the causes of waits. The thread that leaves is the running one.
+// As on_switch(), and also records why the thread waits. The thread that leaves is the running one.
 SEC("raw_tp/sched_switch")
 int on_caused_switch(struct bpf_raw_tracepoint_args* context) {
   stay_on_thread_stack();
@@ -690,7 +693,7 @@ int on_waking(struct bpf_raw_tracepoint_args* context) {
   return 0;
 }
 
-// Memory of the task may be that of another one soon.
+// A later task may get the same address, so this one is forgotten.
 SEC("raw_tp/sched_process_exit")
 int on_thread_end(struct bpf_raw_tracepoint_args* context) {
   stay_on_thread_stack();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only) */
-/* Leaves hits out on purpose: those outside of the bounds of the recording, those between the
- * samples, and those above the maximum rate. */
+/* Leaves hits out on purpose: those before the recording starts and after it stops, those between
+ * the samples, and those above the maximum rate. */
 #pragma once
 
 #include "maps.h"
@@ -43,7 +43,7 @@ static __always_inline int fits_window(__u64* window) {
   for (__u32 attempt = 0; attempt < 16; attempt++) {
     __u64 known = *(volatile __u64*)window;
     __u64 wanted = now << WINDOW_COUNT_BITS | 1;
-    /* Another CPU may have begun it later than `now`. */
+    /* Another CPU may have begun the window later than `now`. */
     __s64 age = (__s64)(now - (known >> WINDOW_COUNT_BITS));
     if (known && age < (__s64)settings.window_ms) {
       if ((known & MAX_WINDOW_COUNT) >= settings.max_in_window) return 0;
@@ -71,15 +71,16 @@ static __always_inline int is_left_out(__u64 number, __u32 phase) {
   return 0;
 }
 
-/* Whether it is decided only at the return of a paired call whether it is left out: it is known
- * only then whether it passes the filters, or whether its entry was seen twice (is_restarted()). */
+/* Returns whether sampling and the rate limit apply at the return of a paired call instead of at
+ * its entry: only at the return it is known whether the call passes the filters, or whether its
+ * entry was seen twice (is_restarted()). */
 static __always_inline int limits_at_return(const struct capture_plan* plan) {
   if (settings.min_latency_ns > 0 || has(plan, BY_GOROUTINE)) return 1;
   return settings.max_terms > 0 && plan && plan->filters[PHASE_RETURN] != 0;
 }
 
-/* Whether this hit is recorded as far as the bounds of the recording are concerned. An entry may be
- * such a bound itself: then it is the first hit that is recorded, or the last. */
+/* Starts or stops the recording if this hit is a trigger, and returns whether the hit is inside the
+ * recording. A trigger is the first hit that is recorded, or the last. */
 static __always_inline int is_within_bounds(__u64 number, __u32 phase) {
   if (!(settings.flags & HAS_BOUNDS)) return 1;
   __u32 index = (__u32)number;

@@ -235,7 +235,7 @@ struct {
   __type(value, struct limit_state);
 } limits SEC(".maps");
 
-/* Of each probe, enum trigger_flag. */
+/* The flags of each probe, enum trigger_flag. */
 struct {
   __uint(type, BPF_MAP_TYPE_ARRAY);
   __uint(max_entries, 1);

@@ -44,8 +44,8 @@ static __always_inline __u64 find_ids(__u64 task) {
   return 0;
 }
 
-/* The same for the running task. The helper answers only for tasks whose own namespace it is, not
- * for those in namespaces below it. */
+/* Returns the ids of the running task. The helper knows only tasks whose own namespace it is, not
+ * tasks in namespaces below it. */
 static __noinline __u64 find_current_ids(void) {
 #ifndef WITHOUT_RING /* the helper is older than ring buffers: Linux 5.7 */
   struct bpf_pidns_info found = {};

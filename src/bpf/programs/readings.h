@@ -147,7 +147,8 @@ static __always_inline long find_libcxx_text(__u64 from, struct text_location* t
   return 0;
 }
 
-/* Same with that layout: bit 7 of the last byte is set if the characters are not inside. */
+/* As find_libcxx_text(), for the alternate layout: bit 7 of the last byte is set if the characters
+ * are not inside. */
 static __always_inline long find_alternate_libcxx_text(__u64 from, struct text_location* text) {
   __u64 parts[3];
   long error = read_user(parts, sizeof(parts), from);

@@ -105,14 +105,14 @@ static __always_inline void store_waits(struct thread_waits* thread, struct prob
     waits->waited_ns = WAITS_UNKNOWN;
 }
 
-/* The same of the running thread. A function of its own, for the stack of its callers. */
+/* Stores how long the running thread had waited. Not inlined, to save the stack of its callers. */
 static __noinline int note_waits(struct probe_record* record) {
   store_waits(find_thread_waits(), record);
   return 0;
 }
 
-/* Replaces the waits at the entry of a call by those of the call. They are not known if it began in
- * another thread. */
+/* Replaces the waits at the entry of a call by those of the call. They are unknown if the call
+ * began in another thread. */
 static __noinline int end_waits(struct probe_record* record, __u64 now) {
   struct call_waits* waits = waits_of(record);
   __u64 began = waits->waited_ns;
@@ -124,7 +124,8 @@ static __noinline int end_waits(struct probe_record* record, __u64 now) {
   return 0;
 }
 
-/* Selects one of the times of a call or span. Returns 0 if it is not known. `waited`: of it. */
+/* Selects one of the times of a call or span. Returns 0 if it is not known. `waited`: how long the
+ * call or span waited. */
 static __always_inline int find_time(__u32 which, __u64 latency, __u64 waited, __u64* time) {
   *time = latency;
   if (which == TIME_LATENCY) return 1;
@@ -133,7 +134,7 @@ static __always_inline int find_time(__u32 which, __u64 latency, __u64 waited, _
   return 1;
 }
 
-/* The same of a call that has returned, also of the parts of TIME_WAITING. */
+/* As find_time(), for a call that has returned, also for the parts of TIME_WAITING. */
 static __always_inline int find_call_time(__u32 which, const struct probe_record* record,
                                           __u64* time) {
   const struct call_waits* waits = (const void*)record + settings.waits_offset;
