@@ -75,10 +75,7 @@ Result<std::uint64_t> find_constant(const ConditionSpec& spec, const FilterConst
 // Whether the value of a register without a type is one of 32 bits with a sign if it can be: the
 // comparison asks for the sign.
 bool asks_for_sign(const ConditionSpec& spec) {
-  const bool is_order =
-      spec.comparison == Comparison::less || spec.comparison == Comparison::at_most ||
-      spec.comparison == Comparison::more || spec.comparison == Comparison::at_least;
-  return spec.constant.negative || (is_order && spec.constant.magnitude == 0) ||
+  return spec.constant.negative || (is_order(spec.comparison) && spec.constant.magnitude == 0) ||
          std::ranges::any_of(spec.members, &FilterConstant::negative);
 }
 

@@ -656,7 +656,9 @@ std::size_t ConditionSpec::position_of(const FilterConstant& each) const {
 
 bool can_hold(unsigned bits, bool is_signed, Comparison comparison,
               const FilterConstant& constant) {
-  if (bits >= 64 || !constant.name.empty()) return true;
+  if (!constant.name.empty()) return true;
+  if (constant.negative && !is_signed && is_order(comparison)) return false;
+  if (bits >= 64) return true;
   if (constant.negative) return constant.magnitude <= std::uint64_t{1} << (bits - 1);
   const bool has_sign = is_signed && comparison != Comparison::has_bits;
   return constant.magnitude >> (has_sign ? bits - 1 : bits) == 0;

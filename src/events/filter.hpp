@@ -23,6 +23,9 @@ enum class Comparison {
   in_set,
   matches
 };
+constexpr bool is_order(Comparison comparison) {
+  return comparison >= Comparison::less && comparison <= Comparison::at_least;
+}
 
 // A number, or the name of an enumerator.
 struct FilterConstant {
@@ -121,7 +124,8 @@ struct Filter {
 };
 
 // Whether an integer of 1 to 64 bits can have the value of the constant, or of its bits. A negative
-// number is converted to an unsigned type, as in C.
+// number is converted to an unsigned type, as in C, but not where the order is compared: all values
+// of the type are above it.
 bool can_hold(unsigned bits, bool is_signed, Comparison comparison, const FilterConstant& constant);
 
 // An error of a comparison that is found after parsing.

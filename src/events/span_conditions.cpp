@@ -52,9 +52,7 @@ Result<void> add_duration(const ConditionSpec& spec, bool negated, SpanCondition
       static_cast<std::uint64_t>(std::numeric_limits<std::chrono::nanoseconds::rep>::max());
   const Comparison comparison = negated ? negated_comparison(spec.comparison) : spec.comparison;
   const FilterConstant& constant = spec.constant;
-  const bool is_order = comparison == Comparison::less || comparison == Comparison::more ||
-                        comparison == Comparison::at_most || comparison == Comparison::at_least;
-  if (!is_order || constant.negative || !constant.name.empty() || constant.real ||
+  if (!is_order(comparison) || constant.negative || !constant.name.empty() || constant.real ||
       constant.magnitude >= greatest)
     return fail(
         wrong_condition(spec, "the duration of a span is compared by < <= > >= with a time such as "

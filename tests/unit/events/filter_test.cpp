@@ -332,9 +332,13 @@ TEST_CASE("a comparison that cannot be made is refused, and pointed at") {
   CHECK(error_of_plan("arg1 || arg0:s8 in {-128, 127, -129}")
             .ends_with("s8 cannot have this value, at character 32, before '-129}'"));
   CHECK(error_of_plan("arg0:s16 > 32768").find("s16 cannot have this value") != std::string::npos);
+  // All values of an unsigned type are above a negative number, of each width.
+  for (const char* const order : {"arg0:u8<-1", "arg0:u16>-1", "arg0:u32>=-5", "arg0:u64<=-1"})
+    CHECK(error_of_plan(order).contains(" cannot have this value, at character "));
   // Bits have no sign; a negative number is converted to an unsigned type.
-  for (const char* const valid : {"arg0:u8==255", "arg0:u8==-128", "arg0:s8&0x80", "arg0:s8>=-128",
-                                  "arg0:u64==18446744073709551615", "arg0:bool==1"})
+  for (const char* const valid :
+       {"arg0:u8==255", "arg0:u8==-128", "arg0:s8&0x80", "arg0:s8>=-128", "arg0:u64!=-1",
+        "arg0:u32 in {-1, 3}", "arg0>-1", "arg0:u64==18446744073709551615", "arg0:bool==1"})
     CHECK(error_of_plan(valid) == "no error");
   CHECK(
       error_of_plan("arg0==red").ends_with("'red' is not a number, at character 7, before 'red'"));
