@@ -33,9 +33,9 @@ std::uint64_t number_in(const FunctionSummary& function, ReportColumn column) {
   case ReportColumn::max:
     return to_unsigned(function.durations.max);
   case ReportColumn::p50:
-    return to_unsigned(percentile(function.durations, 50));
+    return to_unsigned(percentile(function.durations, 50).value_or(0));
   case ReportColumn::p99:
-    return to_unsigned(percentile(function.durations, 99));
+    return to_unsigned(percentile(function.durations, 99).value_or(0));
   case ReportColumn::name:
     break;
   }

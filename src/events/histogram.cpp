@@ -43,14 +43,18 @@ std::vector<HistogramRange> merge_by_power_of_two(const bpf::Histogram& histogra
   return ranges;
 }
 
-std::int64_t percentile(const bpf::Histogram& histogram, unsigned percent) {
+std::optional<std::int64_t> percentile(const bpf::Histogram& histogram, unsigned percent) {
   if (histogram.count == 0) return 0;
   // Rank of the percentile, counted from 1.
   const std::uint64_t rank = std::max<std::uint64_t>(
       1, static_cast<std::uint64_t>(
              (static_cast<unsigned __int128>(histogram.count) * percent + 99) / 100));
   if (rank == histogram.count) return histogram.max;
-  if (rank <= histogram.negative) return histogram.min;
+  if (rank <= histogram.negative) {
+    const std::int64_t greatest = std::min<std::int64_t>(histogram.max, -1); // of the negative ones
+    if (rank > 1 && histogram.min != greatest) return std::nullopt;
+    return histogram.min;
+  }
   std::uint64_t below = histogram.negative;
   for (std::size_t i = 0; i < histogram.buckets.size(); ++i) {
     const std::uint64_t here = histogram.buckets[i];

@@ -4,6 +4,8 @@
 
 #include "bpf/builtin.hpp"
 
+#include <optional>
+
 namespace uprobectl::events {
 
 // The numbers in [low, high) and how many were measured.
@@ -22,8 +24,9 @@ HistogramRange bucket_range(std::size_t bucket); // with a count of 0
 std::vector<HistogramRange> merge_by_power_of_two(const bpf::Histogram& histogram);
 
 // Estimates a percentile by interpolating within its bucket, with an error of at most 1/8. Returns
-// the minimum if the percentile is negative, and 0 for an empty histogram.
-std::int64_t percentile(const bpf::Histogram& histogram, unsigned percent);
+// nullopt if it is one of several negative numbers, which have no buckets, and 0 for an empty
+// histogram.
+std::optional<std::int64_t> percentile(const bpf::Histogram& histogram, unsigned percent);
 
 // Adds a number. As the built-in program: measure() of bpf/programs/measure.h.
 void add_number(bpf::Histogram& to, std::int64_t number);

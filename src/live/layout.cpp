@@ -88,8 +88,10 @@ std::string seconds_text(std::uint64_t ns) {
   return fmt::format("{}m{:02}s", seconds / minute, seconds % minute);
 }
 
-std::string measured_text(const Row& row, std::int64_t number) {
+std::string measured_text(const Row& row, std::optional<std::int64_t> percentile_or_max) {
   if (row.measured.count == 0) return "-";
+  if (!percentile_or_max) return "<0";
+  const std::int64_t number = *percentile_or_max;
   if (!row.in_nanoseconds)
     return number < 0 ? std::to_string(number) : short_count(static_cast<std::uint64_t>(number));
   std::string text;

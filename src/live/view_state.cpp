@@ -25,9 +25,9 @@ std::uint64_t number_in(const Row& row, SortColumn column) {
   case SortColumn::hits:
     return row.hits;
   case SortColumn::p50:
-    return to_unsigned(events::percentile(row.measured, 50));
+    return to_unsigned(events::percentile(row.measured, 50).value_or(0));
   case SortColumn::p99:
-    return to_unsigned(events::percentile(row.measured, 99));
+    return to_unsigned(events::percentile(row.measured, 99).value_or(0));
   case SortColumn::max:
     return to_unsigned(row.measured.count > 0 ? row.measured.max : 0);
   case SortColumn::errors:

@@ -572,8 +572,10 @@ void describe(auto& io, Described<CallSummaryRecord> auto& record) {
   io.key("min_ns", duration(static_cast<std::uint64_t>(durations.min)));
   io.key("avg_ns", duration(function.average_ns()));
   io.key("max_ns", duration(static_cast<std::uint64_t>(durations.max)));
-  io.key("p50_ns", duration(static_cast<std::uint64_t>(events::percentile(durations, 50))));
-  io.key("p99_ns", duration(static_cast<std::uint64_t>(events::percentile(durations, 99))));
+  io.key("p50_ns",
+         duration(static_cast<std::uint64_t>(events::percentile(durations, 50).value_or(0))));
+  io.key("p99_ns",
+         duration(static_cast<std::uint64_t>(events::percentile(durations, 99).value_or(0))));
   io.key_if(function.timed > 0, "on_cpu_ns", function.on_cpu_ns);
   io.key_if(function.timed > 0, "self_on_cpu_ns", function.self_on_cpu_ns);
   describe_causes(io, function.caused_ns);
@@ -635,8 +637,8 @@ void describe(auto& io, Described<CountRecord> auto& record) {
 }
 void describe(auto& io, Described<HistogramRecord> auto& record) {
   const bpf::Histogram& histogram = record.histogram;
-  const auto number = [&](std::int64_t value) {
-    return histogram.count > 0 ? std::optional(values::Value{value}) : std::nullopt;
+  const auto number = [&](std::optional<std::int64_t> value) {
+    return histogram.count > 0 && value ? std::optional(values::Value{*value}) : std::nullopt;
   };
   describe_counted(io, record.point);
   io.key("map", record.point == nullptr ? &record.map : nullptr);

@@ -285,11 +285,13 @@ void draw_histogram(std::string& out, std::string_view name, const HistogramReco
   append_printable(out, name);
   fmt::format_to(std::back_inserter(out), ": {} {}", histogram.count,
                  record.in_nanoseconds ? "calls" : "values");
+  const auto percentile = [&](unsigned percent) {
+    const auto number = events::percentile(histogram, percent);
+    return number ? format_in_unit(record, *number) : "below 0";
+  };
   if (histogram.count > 0)
     fmt::format_to(std::back_inserter(out), ", min {}, p50 {}, p99 {}, max {}",
-                   format_in_unit(record, histogram.min),
-                   format_in_unit(record, events::percentile(histogram, 50)),
-                   format_in_unit(record, events::percentile(histogram, 99)),
+                   format_in_unit(record, histogram.min), percentile(50), percentile(99),
                    format_in_unit(record, histogram.max));
   out += '\n';
   const std::vector<events::HistogramRange> ranges = events::merge_by_power_of_two(histogram);
@@ -364,9 +366,9 @@ std::vector<std::string> summary_cells(const CallSummaryRecord& record, std::str
   for (const wait_cause cause : shown_causes)
     if (record.has_causes)
       add(function.caused_ns.has_value(), function.caused_ns.value_or(events::WaitCauses())[cause]);
-  for (const std::int64_t each :
-       {durations.min, static_cast<std::int64_t>(function.average_ns()), durations.max,
-        events::percentile(durations, 50), events::percentile(durations, 99)})
+  for (const std::int64_t each : {durations.min, static_cast<std::int64_t>(function.average_ns()),
+                                  durations.max, events::percentile(durations, 50).value_or(0),
+                                  events::percentile(durations, 99).value_or(0)})
     add(durations.count > 0, static_cast<std::uint64_t>(each));
   if (function.no_return > 0) name += fmt::format("  ({} without a return)", function.no_return);
   if (function.unfinished > 0) name += fmt::format("  ({} unfinished)", function.unfinished);

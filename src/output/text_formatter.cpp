@@ -433,10 +433,13 @@ public:
     }
     header({is_sent ? "MAP" : "FUNCTION", "UNIT", "COUNT", "MIN", "P50", "P99", "MAX", "BUCKETS"});
     const bpf::Histogram& histogram = record.histogram;
+    const auto percentile = [&](unsigned percent) {
+      const auto number = events::percentile(histogram, percent);
+      return number ? std::to_string(*number) : "-";
+    };
     table_.row({name, record.in_nanoseconds ? "ns" : "value", std::to_string(histogram.count),
-                std::to_string(histogram.min), std::to_string(events::percentile(histogram, 50)),
-                std::to_string(events::percentile(histogram, 99)), std::to_string(histogram.max),
-                bucket_list(histogram)});
+                std::to_string(histogram.min), percentile(50), percentile(99),
+                std::to_string(histogram.max), bucket_list(histogram)});
     line_.clear();
     draw_histogram(line_, name, record);
     out_.append(line_);

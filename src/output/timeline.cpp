@@ -283,8 +283,9 @@ public:
     file_.end_piece();
     for (const unsigned percent : {50U, 99U}) {
       const std::string name = fmt::format("{} p{}", measured, percent);
-      write_counter({.name = name, .in_nanoseconds = record.in_nanoseconds}, record.time_ns,
-                    events::percentile(record.histogram, percent));
+      if (const auto number = events::percentile(record.histogram, percent))
+        write_counter({.name = name, .in_nanoseconds = record.in_nanoseconds}, record.time_ns,
+                      *number);
     }
   }
 

@@ -57,15 +57,26 @@ TEST_CASE("a percentile is within an eighth of the true one") {
   std::vector<std::int64_t> numbers(10000);
   std::iota(numbers.begin(), numbers.end(), 1);
   const bpf::Histogram histogram = histogram_of(numbers);
-  CHECK(percentile(histogram, 50) == Approx(5000).epsilon(0.125));
-  CHECK(percentile(histogram, 99) == Approx(9900).epsilon(0.125));
+  CHECK(percentile(histogram, 50).value() == Approx(5000).epsilon(0.125));
+  CHECK(percentile(histogram, 99).value() == Approx(9900).epsilon(0.125));
   CHECK(percentile(histogram, 100) <= 10000);
+}
+
+TEST_CASE("a percentile among several negative numbers is not known") {
+  const auto histogram = histogram_of({-9, -3, -2, 5, 6});
+  CHECK(percentile(histogram, 20) == -9);
+  CHECK(percentile(histogram, 50) == std::nullopt);
+  CHECK(percentile(histogram, 80) == 5);
+  CHECK(percentile(histogram, 100) == 6);
+  CHECK(percentile(histogram_of({-8, -4, -2}), 50) == std::nullopt);
+  CHECK(percentile(histogram_of({-8, -4, -2}), 99) == -2);
+  CHECK(percentile(histogram_of({-1, -1, -1, 5}), 50) == -1);
+  CHECK(percentile(histogram_of({-7, -7, -7}), 50) == -7);
 }
 
 TEST_CASE("percentiles lie between minimum and maximum") {
   CHECK(percentile(histogram_of({1000}), 50) == 1000);
   CHECK(percentile(histogram_of({1000}), 99) == 1000);
-  CHECK(percentile(histogram_of({-7, -7, 5}), 50) == -7);
   CHECK(percentile({}, 50) == 0);
 }
 

@@ -218,6 +218,19 @@ TEST_CASE("a histogram is drawn, when piped below a line of its numbers") {
                    "|########################################|\n") != std::string::npos);
 }
 
+TEST_CASE("a percentile among negative numbers is not shown as their minimum") {
+  const resolve::ProbePoint point = some_point();
+  bpf::Histogram mixed{.count = 5, .negative = 3, .min = -9, .max = 5, .buckets = {}};
+  mixed.buckets.resize(HISTOGRAM_BUCKETS);
+  mixed.buckets[5] = 2; // [5, 6)
+  const HistogramRecord record{.point = &point, .histogram = mixed};
+  const auto use = [&](Recorder& records) { records.write(record); };
+  CHECK(written(false, {.aligned = true}, use)
+            .starts_with("f: 5 values, min -9, p50 below 0, p99 5, max 5\n"));
+  CHECK(written(false, {}, use).starts_with("f\tvalue\t5\t-9\t-\t5\t5\t-:3,4:2\n"));
+  CHECK(written(true, {}, use).contains(R"("min":-9,"max":5,"total":0,"p50":null,"p99":5)"));
+}
+
 TEST_CASE("a histogram in JSON has its sums and each power of two") {
   const resolve::ProbePoint point = some_point();
   bpf::Histogram two{.count = 2, .total = 3000, .min = 1000, .max = 2000, .buckets = {}};
