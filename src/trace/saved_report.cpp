@@ -260,10 +260,11 @@ private:
   void take(const output::CountRecord& record) { output_.write(record); }
   void take(const output::HistogramRecord& record) { output_.write(record); }
   void take(const output::MapEntryRecord& record) { output_.write(record); }
-  // The rows of counts precede them, and need the end of the run. What borrows the chunk, of task
-  // files, cannot wait.
+  // The rows of counts, sums and trees precede them, and need the end of the run. What borrows the
+  // chunk, of task files, cannot wait.
   void take(const output::ProbeRecord& record) {
-    if (computes_totals() && !record.task && !has_reported_totals_)
+    const bool sums_up_calls = graph_spec_ && (graph_spec_->reports || graph_spec_->roots_decide());
+    if ((computes_totals() || sums_up_calls) && !record.task && !has_reported_totals_)
       waiting_probes_.push_back(record);
     else
       output_.write(record);

@@ -148,6 +148,26 @@ def check_reported(tap, uprobectl, fixtures, folder):
                                  env={"PATH": "/usr/bin:/bin", "HOME": str(folder)}).stdout
             samples = re.findall(r"(?m)^ +[0-9]+: ([0-9 ]+)$", raw.split("Locations")[0])
             tap.check(f"pprof has each {what} once ({name})", [] if [len(each.split()) for each in samples] == [frames] else [raw])
+def check_saved(tap, uprobectl, fixtures, folder):
+    """The exports of `report`, and its records, are those of the run."""
+    workload = fixtures / "workload"
+    command = [workload, "--calls", str(CALLS), "--threads", str(THREADS)]
+    for options in (["--count"], ["--count", "--top", "1"], ["--count", "--per-process"], ["--histogram"], ["--caller"], ["--latency"],
+                    ["--report"], ["--graph", "--root-min-latency", "1ns"]):
+        names = ["a.trace.json", "a.pb.gz", "a.html", "a.pftrace"]
+        exports = [word for name in names for word in ("-o", name)]
+        records = attach(uprobectl, folder, [*options, *exports, "--save", "a.uprobes"], workload, ["work_six", "work_count"], command)
+        of_run = {name: (folder / name).read_bytes() for name in names}
+        again = subprocess.run([uprobectl, "report", "-j", *exports, "a.uprobes"], cwd=folder, capture_output=True, text=True,
+                               timeout=60, check=True).stdout
+        tap.check(f"{' '.join(options)}: report writes the same exports",
+                  [name for name in names if (folder / name).read_bytes() != of_run[name]])
+        tap.check(f"{' '.join(options)}: and the same records in the same order",
+                  [] if [json.loads(line) for line in again.splitlines()] == records else [again[-2000:]])
+        counters = [each for each in json.loads((folder / "a.trace.json").read_text()) if each["ph"] == "C"]
+        times = {round(each["time_ns"] / 1000, 3) for each in records if each["type"] in ("count", "histogram")}
+        tap.check(f"{' '.join(options)}: counters are where their records are",
+                  [each for each in counters if each["ts"] not in times] or ([] if counters or not times else ["none"]))
 
 
 def check_failure(tap, uprobectl, fixtures, folder):
@@ -174,6 +194,7 @@ def main(uprobectl, fixtures):
         check_latency(tap, uprobectl, fixtures, Path(name))
         check_stacks(tap, uprobectl, fixtures, Path(name))
         check_reported(tap, uprobectl, fixtures, Path(name))
+        check_saved(tap, uprobectl, fixtures, Path(name))
         check_failure(tap, uprobectl, fixtures, Path(name))
     return tap.done()
 
