@@ -145,7 +145,7 @@ private:
     output_.record(record);
     values_.describe(record.probe, record.description, display_name(*record.point));
     has_points_ = true;
-    pairs_calls_ |= record.description.pairs_calls;
+    has_durations_ |= record.description.pairs_calls || record.description.is_of_spans();
     if (root_condition_) waiting_roots_.push_back(record);
     if (filter_) filter_->add_point(record.probe, record.description, display_name(*record.point));
   }
@@ -370,8 +370,9 @@ private:
       if (!checked) return fail(checked.error());
       if (!checked->empty()) output_.warn(*checked);
     }
-    const bool has_pairs = pairs_calls_ || graph_spec_;
-    if (has_points_ && !has_pairs && !option_for_latencies().empty()) return without_latencies();
+    const bool has_durations = has_durations_ || graph_spec_;
+    if (has_points_ && !has_durations && !option_for_latencies().empty())
+      return without_latencies();
     for (const events::GroupValue& each : counted_.groups.by)
       if (auto checked = each.built_in ? values_.check_built_in(each.text, *each.built_in)
                                        : values_.check("--by", each.text);
@@ -631,7 +632,7 @@ private:
   output::StackCompleteness completeness_ =
       output::StackCompleteness::complete; // of the last stack
   bool has_points_ = false;                // what events have is known
-  bool pairs_calls_ = false;
+  bool has_durations_ = false;             // calls or spans do
   std::uint64_t undecided_ = 0;
   bool has_reported_undecided_ = false;
   bool weighs_as_saved_ = false;

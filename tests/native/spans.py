@@ -216,6 +216,30 @@ def check_values(program, folder):
     found = {value(each["by"], "size"): each["count"] for each in rows if each["type"] == "count"}
     TAP.check("a saved run is counted by the same values", [] if found == sizes_that_end(1000) else
               [shown.stderr, str(found)])
+    check_saved_durations(file)
+
+
+def check_saved_durations(file):
+    """The durations of a saved run: counted here from its records."""
+    def report(*options):
+        done = subprocess.run([UPROBECTL, "report", "-j", *options, file], capture_output=True, text=True, timeout=60)
+        return [json.loads(line) for line in done.stdout.splitlines()], done.stderr
+
+    records, _ = report()
+    durations = [each["duration_ns"] for each in records if each["type"] == "span"]
+    records, messages = report("--histogram")
+    found = [(each["span"], each["count"], each["min"], each["max"], each["total"]) for each in records
+             if each["type"] == "histogram"]
+    expected = [("job", len(durations), min(durations), max(durations), sum(durations))]
+    TAP.check("the durations of a saved run are measured", [] if found == expected else [messages, str(found), str(expected)])
+    records, messages = report("--count", "--by", "size", "--measure", "latency")
+    found = sum(each["sum"] for each in records if each["type"] == "count")
+    TAP.check("and summed up by values", [] if found == sum(durations) else [messages, f"{found}, not {sum(durations)}"])
+    middle = sorted(durations)[len(durations) // 2]
+    records, messages = report("--min-latency", f"{middle}ns")
+    found = sum(each["type"] == "span" for each in records)
+    expected = sum(each >= middle for each in durations)
+    TAP.check("and the short ones left out", [] if found == expected else [messages, f"{found}, not {expected}"])
 
 
 def check_end_conditions(program, folder):
