@@ -181,7 +181,10 @@ std::size_t known_suffixes(std::string_view raw) {
     if (find_suffix(word) == nullptr && !is_target(word)) break;
     begin = dot;
   }
-  return begin;
+  // A number alone, unless the name has other dots, as that of Go for "main.init.0" has.
+  const std::string_view base = raw.substr(0, begin);
+  const std::size_t dot = base.find('.', 1);
+  return dot != std::string_view::npos && has_only_digits(base.substr(dot + 1)) ? dot : begin;
 }
 
 // Calls `visit(word, known, end)` for each suffix of a name from `begin` on. `known` is null for
