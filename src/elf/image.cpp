@@ -39,7 +39,7 @@ Result<ImageBytes> inflate(const archive::Archive& archive, const archive::Archi
 
 Result<ImageBytes> locate_entry(Bytes file, std::string_view entry_name, Compressed compressed);
 
-// The offset of the image is that in the inner archive, which a device installs.
+// entry_data is relative to the inner archive, because that is the file on the device.
 Result<ImageBytes> locate_nested(const archive::Archive& outer, const archive::NestedName& name,
                                  Compressed compressed) {
   const auto container = outer.find(name.container);
@@ -90,12 +90,12 @@ Result<std::optional<FoundSymbols>> embedded_symbols(const Layout& layout, Known
   return FoundSymbols{std::move(*table), owner, ".gnu_debugdata"};
 }
 
-// Counts the symbols whose names symbol_name_at() cuts.
-std::size_t count_cut_names(const SymbolTable& table) {
+// Counts the symbols whose names are longer than max_name_length and are therefore truncated.
+std::size_t count_truncated_names(const SymbolTable& table) {
   std::size_t count = 0;
   for (std::uint32_t index = 1; index < table.size(); ++index) {
     const auto name = table.name(index);
-    // Unless the byte behind it is its NUL.
+    // A name of exactly max_name_length bytes has its NUL there.
     count += name && name->size() == max_name_length && name->data()[max_name_length] != '\0';
   }
   return count;
@@ -107,14 +107,14 @@ KnownVersions known_versions(const Result<DynamicSymbols>& dynamic) {
 
 } // namespace
 
-// The headers and the locations of the tables, which are read on demand.
+// The headers, and the locations of the tables. Tables are read on demand.
 struct Image::State {
   State(Layout read, FileOffset start) : layout(std::move(read)), entry_data(start) {}
 
   Layout layout;
   FileOffset entry_data;
-  Result<DynamicSymbols> dynamic =
-      DynamicSymbols::read(layout); // an error is returned by each lookup
+  // If it is an error, each lookup returns it.
+  Result<DynamicSymbols> dynamic = DynamicSymbols::read(layout);
   std::optional<std::string> build_id = read_build_id(layout);
   BinaryPath path = {};
   std::shared_ptr<const MappedFile> file = {};
@@ -349,13 +349,14 @@ std::vector<std::string> Image::symbol_damage() const {
     damage.push_back(fmt::format("the file is truncated: it has {} bytes, its segments have {}; "
                                  "functions in the missing part cannot be probed",
                                  layout.bytes.size(), layout.end_of_segments));
-  std::size_t cut = 0;
+  std::size_t truncated = 0;
   for (const auto* const table : {&full, &dynamic})
-    if (*table) cut = std::max(cut, count_cut_names(**table));
-  for (const SymbolTable& table : debug_symbols()) cut = std::max(cut, count_cut_names(table));
-  if (cut > 0)
-    damage.push_back(fmt::format("{} symbol{} a name of more than {} bytes, which is cut", cut,
-                                 cut == 1 ? " has" : "s have", max_name_length));
+    if (*table) truncated = std::max(truncated, count_truncated_names(**table));
+  for (const SymbolTable& table : debug_symbols())
+    truncated = std::max(truncated, count_truncated_names(table));
+  if (truncated > 0)
+    damage.push_back(fmt::format("{} symbol{} a name of more than {} bytes, which is cut",
+                                 truncated, truncated == 1 ? " has" : "s have", max_name_length));
   return damage;
 }
 

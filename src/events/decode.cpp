@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The decoder of records, see events/plan.hpp.
+// CapturePlan::decode() and its helpers: they make Events of the built-in program's records.
 #include "bpf/builtin.hpp"
 #include "events/plan.hpp"
 #include "events/value_plan.hpp"
@@ -36,17 +36,17 @@ struct Content {
   bool is_truncated = false;
 };
 
-// Requires a capacity and a result without an error.
+// Requires how.capacity > 0 and result.status >= 0.
 Content read_content(Bytes record, const reading& how, const reading_result& result) {
   Content content;
-  const bool is_cut = how.form == READ_STRING && (result.status & STRING_IS_CUT) != 0;
+  const bool is_unterminated = how.form == READ_STRING && (result.status & STRING_IS_CUT) != 0;
   const auto status = static_cast<std::uint64_t>(result.status & ~STRING_IS_CUT);
   auto length = std::min<std::uint64_t>(status, how.capacity);
-  if (is_cut) { // without NUL
-    std::uint64_t most = std::numeric_limits<std::uint64_t>::max();
-    if (how.length_from > 0) most = read_result(record, how.length_from - 1).value;
-    content.is_truncated = length < most;
-    length = std::min(length, most);
+  if (is_unterminated) { // no NUL was found
+    std::uint64_t max_length = std::numeric_limits<std::uint64_t>::max();
+    if (how.length_from > 0) max_length = read_result(record, how.length_from - 1).value;
+    content.is_truncated = length < max_length;
+    length = std::min(length, max_length);
   } else if (how.form == READ_STRING) {
     content.is_truncated = length == how.capacity; // the capacity includes NUL and one more byte
     length = length == 0 ? 0 : length - 1;
@@ -66,8 +66,8 @@ Content read_content(Bytes record, const reading& how, const reading_result& res
   return content;
 }
 
-// A failed reading, with the address of the last byte it wanted. The length of a string is not
-// known.
+// Returns the failed result with the address of the last byte that the reading needed: that byte
+// may be in the missing page. The length of a string is not known.
 reading_result last_byte(Bytes record, const reading& how, reading_result result) {
   std::uint64_t size = how.capacity > 0 ? 1 : how.size;
   if (how.form == READ_BYTES) {
@@ -82,8 +82,8 @@ reading_result last_byte(Bytes record, const reading& how, reading_result result
   return result;
 }
 
-// Why the length of a buffer is not known; empty if it is. Of a signed length below 0, often -1 for
-// an error, the program has read as many bytes as fit, which belong to anything.
+// Returns why the length of a buffer is not known; empty if it is known. If the length is negative,
+// often -1 for an error, the program has read as many bytes as fit: they are not the buffer.
 std::string_view length_problem(Bytes record, const capture_plan& plan, const reading& how) {
   if (how.form != READ_BYTES || how.length_from == 0) return {};
   const reading_result length = read_result(record, how.length_from - 1U);
@@ -101,7 +101,8 @@ std::vector<std::uint64_t> read_words(Bytes bytes) {
   return numbers;
 }
 
-// Returns what return probes have replaced on the stack. `offset`: in the record; 0: nothing.
+// Returns the return addresses that return probes have replaced on the stack. `offset`: in the
+// record; 0: the record has none.
 std::vector<replaced_return> read_replaced_returns(Bytes record, std::size_t offset) {
   std::vector<replaced_return> returns;
   if (offset != 0)
@@ -137,6 +138,8 @@ std::optional<std::uint32_t> process_with_new_stack(Bytes record) {
   return raw.pid;
 }
 
+// A record is a wait, a hit, or with SPANS two hits: the one that ended the span, then the one that
+// began it. A trigger is one hit even with SPANS.
 Result<Event> CapturePlan::decode(Bytes record) const {
   const auto head = structure_at<probe_record>(record, 0);
   if (head && head->kind == RECORD_WAIT && settings_.sends_waits != 0) return decode_wait(record);
@@ -175,7 +178,7 @@ span_part CapturePlan::read_span_part(Bytes hit) const {
   return read_value<span_part>(hit, settings_.span_offset);
 }
 
-// Shown as the point that began the span has its type.
+// The key has the type that it has at the point where the span began.
 std::shared_ptr<Span> CapturePlan::make_span(const Event& begin, const span_part& part) const {
   auto span = std::make_shared<Span>();
   span->number = part.span;
@@ -344,8 +347,8 @@ std::optional<CapturedStack> CapturePlan::decode_stack(Bytes record) const {
   captured.registers = read_words(
       record.subspan(settings_.registers_offset, register_names().size() * sizeof(std::uint64_t)));
   captured.replaced_returns = read_replaced_returns(record, settings_.returns_offset);
-  // What the function of a finished call was entered with: another tool's return probe may have
-  // replaced it.
+  // Add the return address at the entry of a finished call: another tool's return probe may have
+  // replaced it since.
   if (head->caller != 0)
     captured.replaced_returns.push_back({.stack_pointer = head->address, .address = head->caller});
   captured.at_function_entry = raw->kind != RECORD_RETURN && (plan.flags & AT_FUNCTION_START) != 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The decoded form of a record that a BPF program sends. Records of the built-in program are
-// decoded by events/plan.hpp, those of users' programs by events/user_record.hpp.
+// The decoded form of a record that a BPF program sends. CapturePlan::decode() makes events of the
+// built-in program's records, events/user_record.hpp those of users' programs.
 #pragma once
 
 #include "bpf/record.h"
@@ -74,8 +74,8 @@ struct CallWait {
   std::uint64_t begin_ns = 0; // CLOCK_MONOTONIC
   std::uint64_t duration_ns = 0;
   wait_cause cause = WAIT_PREEMPTED;
-  // The thread that ended it, or that was interrupted then. 0: not in this pid namespace, none, or
-  // an interrupt of an idle CPU.
+  // The thread that woke this one, or that ran when an interrupt did. 0: the thread is not in this
+  // pid namespace, there was none, or the interrupt was on an idle CPU.
   std::uint32_t waker_tid = 0;
   std::string waker_comm = {}; // empty: none, or an interrupt of an idle CPU
 };
@@ -91,8 +91,8 @@ struct Event {
   const resolve::ProbePoint* point = nullptr; // borrowed
   std::uint32_t probe = 0;                    // number of the probe in this run
   EventKind kind = EventKind::entry;
-  // Set for entries and paired calls. `arguments` has the six integer arguments unless --args or a
-  // static probe declares others, which are in `typed_arguments`.
+  // Whether the event has arguments: at entries and paired calls. `arguments` has the six integer
+  // arguments unless --args or a static probe declares others, which are in `typed_arguments`.
   bool has_arguments = false;
   std::array<std::uint64_t, 6> arguments = {};
   std::optional<std::vector<ArgumentValue>> typed_arguments;
@@ -114,10 +114,10 @@ struct Event {
   std::optional<std::uint64_t> waiting_ns;
   // With CaptureSpec::tracks_causes: the parts of waiting_ns, by wait_cause.
   std::optional<WaitCauses> caused_ns;
-  // Of a paired call that has waited: the longest wait, if it is known. EventKind::wait: this one,
-  // which is also in waiting_ns and caused_ns.
+  // The longest wait of a paired call that has waited, if it is known. For EventKind::wait, the
+  // wait itself, which is also in waiting_ns and caused_ns.
   std::optional<CallWait> wait;
-  // Of a hit that is not a paired call: since the thread's first hit.
+  // At a hit that is not a paired call: how long the thread has waited since its first hit.
   std::optional<std::uint64_t> waited_ns;
   std::optional<WaitCauses> waited_causes_ns; // its parts
   std::optional<std::uint64_t> weight;        // the value of CaptureSpec::weight, if it was read
@@ -129,20 +129,21 @@ struct Event {
   Arch arch = host_arch;                    // of the machine that was probed
   std::optional<std::uint32_t> ns_pid;      // pid in the process's own pid namespace
   std::shared_ptr<const UserRecord> record; // EventKind::record
-  // This event is the hit that began a span, but `time_ns` is that of its end, or of the end of the
-  // run, and latency_ns its duration, or null if it has not ended.
+  // Set if the event is a span. The event has the values of the hit that began the span, but
+  // time_ns is when the span, or the run, ended. latency_ns is its duration; nullopt if it has not
+  // ended.
   std::shared_ptr<const Span> span;
   // If requested. Borrowed; valid only while the event is being reported.
   const unwind::Stack* stack = nullptr;
-  // The same stack, for exports and the copy of the run. Borrowed as `stack`.
+  // The same stack, for exports and recorders. Borrowed as `stack`.
   const output::StackSample* sample = nullptr;
-  // Its stack is not unwound: only the copy of the run has it.
+  // The stack was recorded without unwinding it.
   bool has_raw_stack = false;
   // The frame that called the function, if requested and known. Borrowed as `stack`.
   const unwind::Frame* caller = nullptr;
-  // What it fulfils of --until, as typed; null: nothing. Borrowed.
+  // The --until condition or function that the event matches, as typed; null if none. Borrowed.
   const std::string* trigger = nullptr;
-  // It is the hit of a function that is probed for --until, and not an event of the run.
+  // The function is probed only for --until: the hit is a trigger and not an event of the run.
   bool is_only_trigger = false;
 };
 

@@ -24,7 +24,7 @@ namespace {
 
 bool is_bare_name(std::string_view text) { return text.find('/') == std::string_view::npos; }
 
-// Prints a plain file as it was typed, an entry as ARCHIVE!/ENTRY.
+// Returns the file with the path to print: a plain file as typed, an entry as ARCHIVE!/ENTRY.
 TargetFile as_typed(BinaryPath path, std::string_view text) {
   BinaryPath shown = path.entry ? path : BinaryPath{std::string(text), std::nullopt};
   return {
@@ -35,11 +35,11 @@ TargetFile as_typed(BinaryPath path, std::string_view text) {
 // the error message, and never for a bare name, which can be a program.
 std::optional<BinaryPath> first_existing(std::string_view text) {
   std::optional<BinaryPath> folder;
-  for (BinaryPath& reading : parse_candidates(text)) {
+  for (BinaryPath& candidate : parse_candidates(text)) {
     struct stat status{};
-    if (::stat(reading.file.c_str(), &status) != 0) continue;
-    if (!S_ISDIR(status.st_mode)) return std::move(reading);
-    if (!is_bare_name(text) && !folder) folder = std::move(reading);
+    if (::stat(candidate.file.c_str(), &status) != 0) continue;
+    if (!S_ISDIR(status.st_mode)) return std::move(candidate);
+    if (!is_bare_name(text) && !folder) folder = std::move(candidate);
   }
   return folder;
 }
@@ -72,7 +72,7 @@ Error missing_target(std::string_view text) {
   return near.empty() ? error : std::move(error).hint(did_you_mean(near));
 }
 
-// "libfoo.so:work" where a TARGET is expected.
+// Adds a hint if TARGET and FUNCTION were written as one word, "libfoo.so:work".
 Error hint_at_function(Error error, std::string_view text) {
   const auto split = split_target(text);
   if (error.kind != ErrorKind::not_found || !split || split->target.empty()) return error;
@@ -100,8 +100,8 @@ bool is_of_abi(const std::string& entry, const std::optional<std::string>& abi) 
   return !abi || entry.contains("/" + *abi + "/");
 }
 
-// "base.apk!libfoo.so", as crash reports write it: a library of the archive by its name. nullopt if
-// the text has no existing archive before a '!'.
+// Finds a library of an archive by its file name, "base.apk!libfoo.so", as crash reports write it.
+// Returns nullopt if the text has no existing archive before a '!'.
 std::optional<Result<TargetFile>> find_in_archive(std::string_view text,
                                                   const std::optional<std::string>& abi) {
   for (auto mark = text.find('!'); mark != std::string_view::npos;
@@ -154,7 +154,7 @@ Result<std::optional<std::string>> find_for_command(std::string_view text,
   return find_needed_library(*command, text);
 }
 
-// Finds the text as a path, then as the name of a library of the command, then as that of an
+// Finds the text as a path, then as the name of a library of the command, then as the name of an
 // installed library or program.
 Result<TargetFile> find_on_this_machine(std::string_view text, const TargetOptions& options) {
   if (text.empty()) return fail(ErrorKind::usage, "the TARGET is empty");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Finds the file that a TARGET means: by its path, as an installed library or program, or in the
-// traced processes. Opens a file only if its contents decide.
+// traced processes. Opens a file only if its contents are needed to choose.
 #pragma once
 
 #include "uprobectl/resolve.hpp"

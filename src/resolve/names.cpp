@@ -42,10 +42,12 @@ int rank(elf::Binding binding) {
   return 2;
 }
 
-bool is_hidden(const elf::Symbol& symbol) { return symbol.version && !symbol.version->is_default; }
+bool has_hidden_version(const elf::Symbol& symbol) {
+  return symbol.version && !symbol.version->is_default;
+}
 
 auto preference(const elf::Symbol& symbol) {
-  return std::tuple(symbol.table, rank(symbol.binding), is_hidden(symbol), symbol.name);
+  return std::tuple(symbol.table, rank(symbol.binding), has_hidden_version(symbol), symbol.name);
 }
 
 // Selects the preferred symbols of one name: definitions of code; for a bare name, hidden versions
@@ -53,7 +55,8 @@ auto preference(const elf::Symbol& symbol) {
 // are equally preferred.
 Symbols select_definitions(Symbols symbols, bool bare) {
   std::erase_if(symbols, [](const elf::Symbol& symbol) { return !is_code(symbol); });
-  if (bare && !std::ranges::all_of(symbols, is_hidden)) std::erase_if(symbols, is_hidden);
+  if (bare && !std::ranges::all_of(symbols, has_hidden_version))
+    std::erase_if(symbols, has_hidden_version);
   if (symbols.empty()) return symbols;
   const int best = rank(std::ranges::min(symbols, {}, [](const elf::Symbol& symbol) {
                           return rank(symbol.binding);
@@ -161,7 +164,7 @@ void warn_about_related(const Query& query, const symbols::RelatedSymbols& relat
   }
 }
 
-// Names the functions that a name without their scopes is taken for.
+// Warns which function a name without scopes was matched with.
 void warn_about_scopes(const Query& query, std::span<ProbePoint> points) {
   for (ProbePoint& point : points)
     point.warnings.push_back(fmt::format("'{}' is taken for '{}'", query.function.name,
@@ -195,7 +198,7 @@ Result<std::vector<ProbePoint>> make_points(const Query& query, const Symbols& s
 }
 
 // Whether a function of this name exists only as clones in its file.
-bool has_no_function(symbols::Bodies& bodies, const symbols::Bodies::Function& function) {
+bool exists_only_as_clones(symbols::Bodies& bodies, const symbols::Bodies::Function& function) {
   return function.unit != 0 && !bodies.has_itself(function);
 }
 
@@ -275,23 +278,23 @@ void add_clones(const Query& query, const symbols::RelatedSymbols& related, bool
     if (!is_wanted(kind, query.options.clones)) continue;
     const auto function = bodies.function_of(clone);
     const bool is_other = !known.contains(function);
-    if (!is_other || (is_static && !only_candidates && has_no_function(bodies, function)))
+    if (!is_other || (is_static && !only_candidates && exists_only_as_clones(bodies, function)))
       symbols.push_back(clone);
   }
 }
 
-// How candidates were found, and what is searched for them.
+// The symbols to choose from, and how they were found.
 struct Candidates {
   Symbols symbols;
   // They come from a search of whole tables, so searching again for clones adds little time.
   bool searched = true;
   bool clones_in_debug = false; // see resolve_name()
-  // They are all functions that are meant: the name has more, in other source files.
+  // The candidates are all that is meant, although other source files have functions of this name.
   bool are_all = false;
 };
 
-// Returns the bodies of the candidates' function, or with --all of all of their functions, with
-// warnings.
+// Returns the points of the bodies of the candidates' function, or with --all of all their
+// functions. Adds warnings.
 Result<std::vector<ProbePoint>> chosen_points(const Query& query, Candidates found) {
   const Symbols& candidates = found.symbols;
   const ResolveOptions& options = query.options;
@@ -379,7 +382,7 @@ void drop_labels(const Query& query, Symbols& symbols) {
   });
 }
 
-// Removes cold parts, and other parts unless they are asked for or nothing else is there.
+// Removes called parts of functions, unless they are requested or nothing else is left.
 void drop_parts(const Query& query, Symbols& symbols) {
   const auto is_part = [&](const elf::Symbol& each) {
     return suffix_kind(query, each) == symbols::SuffixKind::piece;

@@ -65,7 +65,7 @@ Result<VirtualAddress> address_of_offset(const Query& query, ImageOffset offset)
   return *address;
 }
 
-// Returns the address that the FUNCTION means.
+// Converts the number of a vaddr:, offset: or file-offset: FUNCTION to an address.
 Result<VirtualAddress> address_of_number(const Query& query) {
   const FunctionSpec& function = query.function;
   if (function.form == FunctionSpec::Form::virtual_address) {
@@ -146,7 +146,8 @@ Result<CheckedPoint> make_point(const Query& query, VirtualAddress address,
   const auto offset = query.image.to_image(address);
   if (segment == nullptr || !offset || !segment->executable)
     return fail(outside_code(query, fmt::format("address {:#x}", address.value)));
-  Result<CheckedPoint> made; // returned as it is: patterns make thousands, whose moves take time
+  // Constructed in place: patterns make thousands of points, and moving them takes time.
+  Result<CheckedPoint> made;
   ProbePoint& point = made->point;
   auto placed = set_offsets(query, point, *segment, address, *offset);
   if (!placed) return fail(std::move(placed).error());

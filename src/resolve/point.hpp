@@ -10,7 +10,7 @@
 
 namespace uprobectl::resolve {
 
-// The image in which FUNCTIONs are resolved, and what they share that was read of it: the target's
+// The image in which FUNCTIONs are resolved, with what was already read of it. It is the target's
 // image, or for file-offset: in a whole archive the image at that offset.
 struct ResolveContext {
   const std::shared_ptr<const ProbedBinary>& binary;
@@ -24,7 +24,8 @@ struct ResolveContext {
   std::string subject() const { return to_string(binary->path); }
 };
 
-// A FUNCTION, and how it is resolved. A copy with another FUNCTION is a query in the same image.
+// A FUNCTION and the options to resolve it. A copy with another FUNCTION is a query in the same
+// image.
 struct Query : ResolveContext {
   FunctionSpec function; // borrows its text
   ResolveOptions options = {};
@@ -32,28 +33,28 @@ struct Query : ResolveContext {
   const Result<art::OatFile>* methods = nullptr;
 };
 
-// Sets the members that describe the image.
+// Stores the opened file in `binary`, and its entry_data, machine and build_id.
 void describe(std::shared_ptr<binary::Binary> opened, ProbedBinary& binary);
 
-// A point, and why no probe may be there, whatever the instruction: the address is inside one, or
-// in data. The point has ProbePoint::effect then, so that probe_error() refuses it.
+// A point, and an error if its address is inside an instruction or in data. ProbePoint::effect is
+// then set so that probe_error() rejects the point.
 struct CheckedPoint {
   ProbePoint point;
   std::optional<Error> misplaced = {};
 };
 
-// Returns the point at an address, without its names. This is the only function that makes a
-// ProbePoint, so that each is checked, wherever its address comes from: that it is in an executable
-// segment, that an instruction begins there, and what a probe does to this instruction. `known`:
-// the symbol of the image's tables that covers it, if one was looked up. `found`: the name of what
-// was found there by debug information, a note or a plan; empty if the FUNCTION names the address.
-// Errors: no_code outside of executable file bytes, misaligned if the kernel needs another
-// alignment.
+// Returns the point at an address, without its names. Except for make_read_function(), this is the
+// only function that makes a ProbePoint, so that each is checked, wherever its address comes from:
+// that it is in an executable segment, that an instruction begins there, and what a probe does to
+// this instruction. `known`: the symbol of the image's tables that covers the address, if one was
+// looked up. `found`: the name of what was found there by debug information, a note or a plan;
+// empty if the FUNCTION names the address. Errors: no_code outside of executable file bytes,
+// misaligned if the kernel needs another alignment.
 Result<CheckedPoint> make_point(const Query& query, VirtualAddress address,
                                 const elf::Symbol* known, std::string_view found = {});
 
-// A function whose code is read. Nothing is probed at its start, which is not checked for that:
-// FunctionReader::effect_at() is about its exits.
+// A function whose code is examined but not probed at its start, so make_read_function() does not
+// check the start as make_point() does. FunctionReader::effect_at() checks the exits.
 struct ReadFunction {
   VirtualAddress address;
   FileOffset offset;
@@ -63,8 +64,8 @@ struct ReadFunction {
 };
 ProbePoint make_read_function(std::shared_ptr<const ProbedBinary> binary, ReadFunction function);
 
-// Splits the name of a clone or part of a function in its image; nullopt for others, as labels and
-// functions of languages whose names have dots.
+// Splits the name of a clone or part of a function in its image; nullopt for other names, such as
+// labels and functions of languages whose names have dots.
 std::optional<symbols::CloneName> clone_name(const Query& query, const elf::Symbol& symbol);
 
 // Returns ProbePoint::clone_of.

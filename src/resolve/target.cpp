@@ -36,7 +36,7 @@ Error debug_file_error(const std::string& subject, const elf::Image& image) {
       (id ? ", the one with build id " + *id : std::string()));
 }
 
-// Returns the entry at the file offset, in an archive as a whole.
+// Returns the path of the archive entry that contains the file offset.
 Result<BinaryPath> find_entry(const BinaryPath& archive_path, Bytes bytes,
                               const FunctionSpec& function) {
   const std::string subject = to_string(archive_path);
@@ -104,7 +104,7 @@ bool is_unexplained(const Query& query, const Error& error) {
          error.kind == ErrorKind::not_found && error.hints.empty();
 }
 
-// Adds to an error of a name that no symbol has what the name may mean, and where else it may be.
+// Adds hints to the error of an unknown name: what the name may mean, and where else it may be.
 Error explain_missing(const Query& query, Error error) {
   if (!is_unexplained(query, error)) return error;
   if (query.options.suggest) error = add_suggestions(std::move(error), query);
@@ -124,8 +124,9 @@ ResolvedFunction explain_missing(const Query& query, ResolvedFunction found) {
   return found;
 }
 
-// Resolves a name that no function has exactly, by another spelling. An exact name wins even if
-// only a debug file has it, so this comes last. `missing`: the result if there is none.
+// Resolves a name without an exact match: as a native method, then by another spelling. An exact
+// name wins even if only a debug file has it, so this comes last. `missing`: the result if neither
+// is found.
 ResolvedFunction resolve_otherwise(const Query& query, ResolvedFunction missing) {
   auto points = resolve_native_method(query);
   if (!points || !points->empty()) return {std::move(points)};
@@ -144,7 +145,7 @@ ResolvedFunction resolve_by_symbols(const Query& query) {
       query.options.clones != ResolveOptions::Clones::none && !binary::has_symtab(query.image) &&
       std::ranges::any_of(*found.points,
                           [&](const auto& point) { return is_jump_table_entry(query, point); })) {
-    file.complete_symbols(); // the function behind the entry has a local symbol
+    file.complete_symbols(); // the function that the entry jumps to has a local symbol
     found.points = resolve_name(query, true);
   }
   if (!found.points && is_unexplained(query, found.points.error()))
@@ -154,7 +155,7 @@ ResolvedFunction resolve_by_symbols(const Query& query) {
   return found;
 }
 
-// Resolves a name that may have its source file: a version of the name wins.
+// Resolves a name that may have its source file, NAME@FILE. NAME@VERSION is tried first.
 ResolvedFunction resolve_name_in_file(const Query& query) {
   const bool is_name = query.function.form == FunctionSpec::Form::name;
   const auto named = is_name ? split_source_file(query.function.name) : std::nullopt;
@@ -189,15 +190,15 @@ ResolvedFunction resolve_method_symbol(const Query& query) {
   const auto is_found = [](const ResolvedFunction& found) {
     return found.points || found.points.error().kind != ErrorKind::not_found;
   };
-  ResolvedFunction symbols = resolve_by_symbols(query);
-  if (is_found(symbols)) return symbols;
+  ResolvedFunction by_symbol = resolve_by_symbols(query);
+  if (is_found(by_symbol)) return by_symbol;
   const std::string name =
       untyped_method_name(query.function.name).value_or(std::string(query.function.name));
   if (name != query.function.name) {
     Query named = query;
     named.function.name = name;
-    symbols = resolve_by_symbols(named);
-    if (is_found(symbols)) return symbols;
+    by_symbol = resolve_by_symbols(named);
+    if (is_found(by_symbol)) return by_symbol;
   }
   return resolve_deduplicated(query, name);
 }
@@ -236,29 +237,28 @@ ResolvedFunction resolve_line_query(const Query& query) {
   return {std::move(points), functions.distance};
 }
 
-// Resolves the query in its image. Adds symbols of other files to it if its own tables do not have
-// the name.
+// Resolves the query in its image. Adds debug symbols to the image if its own tables lack the name.
 ResolvedFunction resolve_query(const Query& query) {
   if (query.methods == nullptr || query.function.form != FunctionSpec::Form::name)
     return resolve_name_in_file(query);
   auto methods = resolve_method(query);
   if (methods) finish_points(query, *methods);
   if (methods || !may_have_symbol(methods.error())) return {std::move(methods)};
-  ResolvedFunction symbols = resolve_method_symbol(query);
-  if (!symbols.points && symbols.points.error().kind == ErrorKind::ambiguous) {
-    Error& error = symbols.points.error();
+  ResolvedFunction by_symbol = resolve_method_symbol(query);
+  if (!by_symbol.points && by_symbol.points.error().kind == ErrorKind::ambiguous) {
+    Error& error = by_symbol.points.error();
     error = std::move(error).hint("to tell them apart by their parameters, give the DEX files with "
                                   "--dex FILE or --root DIR");
-    return symbols;
+    return by_symbol;
   }
-  if (!symbols.points) return {std::move(methods)}; // its error is the better one
+  if (!by_symbol.points) return {std::move(methods)}; // the error of the method is more specific
   if (std::string why = missing_methods_warning(query); !why.empty())
-    symbols.points->front().warnings.push_back(std::move(why));
-  return symbols;
+    by_symbol.points->front().warnings.push_back(std::move(why));
+  return by_symbol;
 }
 
-// Resolves anything but lines, with the inlined copies if they are requested: their debug
-// information is inflated while symbols are searched.
+// Resolves anything but lines; with --inlined also inlined copies, whose debug information is
+// prefetched during the symbol search.
 ResolvedFunction resolve_with_inlined(const Query& query) {
   const FunctionSpec& function = query.function;
   if (query.options.inlined && function.form == FunctionSpec::Form::name && !function.plus)
@@ -275,12 +275,12 @@ struct Target::State {
   std::shared_ptr<const ProbedBinary> binary;
   elf::DebugSearch debug_search;
   JavaMethods methods;
-  std::optional<symbolize::Symbolizer> symbolizer; // made for the first number
+  std::optional<symbolize::Symbolizer> symbolizer; // made for the first number or line
   std::optional<CodeIndex> code;                   // see code_index()
   symbols::Demangler demangler;
   std::shared_ptr<const usdt::StaticProbes> static_notes; // null: not read yet
   std::vector<std::string> warnings;
-  std::optional<Error> architecture_mismatch; // why no process in the options can run the file
+  std::optional<Error> architecture_mismatch; // set if no process of the options can run the file
 
   // Null for an archive as a whole.
   elf::Image* image() const { return binary->opened ? &binary->opened->image() : nullptr; }
@@ -341,7 +341,8 @@ Result<Target> Target::open(const TargetFile& file, std::string_view text,
   const bool whole_archive = !state->path.entry && !elf::looks_like_elf(bytes) &&
                              archive::Archive::looks_like_archive(bytes);
   if (!whole_archive) {
-    std::optional<std::string> package; // a kind of archive that is read for its names only
+    // A kind of archive from which devices do not load libraries; nullopt for others.
+    std::optional<std::string> package;
     if (state->path.entry)
       if (const auto archive = archive::Archive::parse(bytes)) package = not_installed(*archive);
     const bool inflates = options.extracted || package;

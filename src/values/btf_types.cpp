@@ -17,9 +17,9 @@ namespace uprobectl::values {
 
 namespace {
 
-constexpr int max_type_depth = 32; // of nested types: a program's stack frame has 512 bytes
-constexpr std::size_t max_decoded = 1U << 16;    // of one decoded value, or variable of a section
-constexpr std::size_t max_in_section = 1U << 20; // of all variables of one
+constexpr int max_type_depth = 32;            // levels of nested types; damaged BTF may have more
+constexpr std::size_t max_decoded = 1U << 16; // values in one decoded value or variable
+constexpr std::size_t max_in_section = 1U << 20; // values in all variables of a section
 
 class Decoder {
 public:
@@ -32,14 +32,14 @@ public:
     if (type == nullptr || size < 0) return std::nullopt;
     const bool is_cut = static_cast<std::size_t>(size) > bytes.size();
     if (is_cut && (!can_be_cut(type) || bytes.empty())) return std::nullopt;
-    const Bytes whole = bytes;
+    const Bytes all_bytes = bytes;
     if (!is_cut) bytes = bytes.first(static_cast<std::size_t>(size));
     switch (btf_kind(type)) {
     case BTF_KIND_INT:
       return integer(type, bytes);
     case BTF_KIND_ENUM:
     case BTF_KIND_ENUM64:
-      return enumerator(type, bytes);
+      return decode_enum(type, bytes);
     case BTF_KIND_FLOAT:
       return real(bytes);
     case BTF_KIND_PTR:
@@ -48,7 +48,7 @@ public:
       return array(btf_array(type), bytes, depth);
     case BTF_KIND_STRUCT:
     case BTF_KIND_UNION:
-      return members(type, depth == 0 && !is_cut ? whole : bytes, bytes.size(), depth, is_cut);
+      return members(type, depth == 0 && !is_cut ? all_bytes : bytes, bytes.size(), depth, is_cut);
     case BTF_KIND_DATASEC:
       return variables(type, bytes, depth);
     default:
@@ -61,7 +61,7 @@ private:
     return btf_is_composite(type) || btf_is_array(type);
   }
 
-  // At most eight bytes, in the machine's order, which is little-endian.
+  // Loads at most eight bytes in the machine's byte order, which is little-endian.
   static std::uint64_t load(Bytes bytes) {
     std::uint64_t value = 0;
     std::memcpy(&value, bytes.data(), std::min(bytes.size(), sizeof(value)));
@@ -85,7 +85,7 @@ private:
     return number_of(number(value, bits, btf_kflag(type))).value_or(0);
   }
 
-  Value named(const btf_type* type, std::uint64_t value, std::size_t bits) const {
+  Value enum_value(const btf_type* type, std::uint64_t value, std::size_t bits) const {
     const std::uint64_t mask = bits < 64 ? (1ULL << bits) - 1 : ~0ULL;
     // The enumeration is a set of flags if each enumerator is one bit.
     bool is_flags = true;
@@ -105,9 +105,9 @@ private:
     return number(value, bits, btf_kflag(type));
   }
 
-  Value enumerator(const btf_type* type, Bytes bytes) const {
+  Value decode_enum(const btf_type* type, Bytes bytes) const {
     if (bytes.size() > sizeof(std::uint64_t) || bytes.empty()) return raw_value(bytes);
-    return named(type, load(bytes), bytes.size() * 8);
+    return enum_value(type, load(bytes), bytes.size() * 8);
   }
 
   static Value real(Bytes bytes) {
@@ -147,7 +147,7 @@ private:
     return Value{std::move(values)};
   }
 
-  // `size`: of the type in the bytes; behind it are those of an array without a size.
+  // `size`: bytes of the type. `whole` may have more: the elements of a flexible array member.
   std::optional<Value> members(const btf_type* type, Bytes whole, std::size_t size, int depth,
                                bool is_cut) {
     Value::Struct values;
@@ -178,7 +178,7 @@ private:
     return Value{std::move(values)};
   }
 
-  // Returns the array without a size that the type is; null if it is none.
+  // Returns the array if the type is that of a flexible array member, else null.
   const struct btf_array* open_array(std::uint32_t id) const {
     const btf_type* const type = bpf::resolved_type(types_, id);
     return type != nullptr && btf_is_array(type) && btf_array(type)->nelems == 0 ? btf_array(type)
@@ -194,7 +194,7 @@ private:
     return array(&shape, bytes, depth);
   }
 
-  // The variables of a section.
+  // Decodes the variables of a section.
   std::optional<Value> variables(const btf_type* type, Bytes bytes, int depth) {
     Value::Struct values;
     for (int i = 0; i < btf_vlen(type); ++i) {
@@ -203,7 +203,7 @@ private:
       const auto part = slice(bytes, entry.offset, entry.size);
       if (variable == nullptr || !part) return std::nullopt;
       all_values_ += std::exchange(values_, 0); // a large variable leaves the others their limit
-      if (all_values_ > max_in_section) values_ = max_decoded;
+      if (all_values_ > max_in_section) values_ = max_decoded; // decode() fails: the rest is raw
       auto value = decode(entry.type, *part, depth + 1);
       values.push_back({std::string(bpf::btf_name(types_, variable->name_off)),
                         value ? std::move(*value) : raw_value(*part)});
@@ -223,7 +223,7 @@ private:
       value |= std::uint64_t{(byte >> (at % 8)) & 1U} << i;
     }
     const btf_type* const type = bpf::resolved_type(types_, id);
-    if (type != nullptr && btf_is_any_enum(type)) return named(type, value, width);
+    if (type != nullptr && btf_is_any_enum(type)) return enum_value(type, value, width);
     if (type == nullptr || !btf_is_int(type)) return std::nullopt;
     if ((btf_int_encoding(type) & BTF_INT_BOOL) != 0) return Value{value != 0};
     return number(value, width, (btf_int_encoding(type) & BTF_INT_SIGNED) != 0);
@@ -231,7 +231,7 @@ private:
 
   const btf* types_;
   std::size_t values_ = 0;
-  std::size_t all_values_ = 0; // of the variables before
+  std::size_t all_values_ = 0; // values of the variables before this one
 };
 
 // The declaration tags of members that say how they are shown.
@@ -261,9 +261,9 @@ public:
       return list(type->type, path, found, depth + 1);
     if (btf_is_array(type)) return list(btf_array(type)->type, path, found, depth + 1);
     const auto inner = [&](std::uint32_t name) {
-      const std::string_view own_name = bpf::btf_name(types_, name);
-      if (own_name.empty() || path.empty()) return path + std::string(own_name);
-      return path + "." + std::string(own_name);
+      const std::string_view member_name = bpf::btf_name(types_, name);
+      if (member_name.empty() || path.empty()) return path + std::string(member_name);
+      return path + "." + std::string(member_name);
     };
     for (int i = 0; btf_is_composite(type) && i < btf_vlen(type); ++i) {
       const btf_member& member = btf_members(type)[i];
@@ -292,7 +292,7 @@ private:
   int visits_left_ = 1 << 16; // damaged types may contain each other many times
 };
 
-// Describes as what values can be compared, in agreement with Decoder.
+// Builds the ValueType of a BTF type. Its kinds must agree with those of Decoder.
 class ComparedTypes {
 public:
   explicit ComparedTypes(const btf* types) : types_(types) {}
@@ -376,7 +376,8 @@ private:
     }
     ValueType& element = made.element.emplace_back(make(shape->type, depth + 1));
     const std::int64_t element_size = btf__resolve_size(types_, shape->type);
-    // Of both sizes the number of elements is made. Texts have none: they are compared by it.
+    // The number of elements follows from both sizes. Text elements get none: a size would change
+    // how they are compared.
     if (size > 0 && element_size > 0 && element.use != ValueUse::text) {
       made.size = static_cast<std::uint64_t>(size);
       element.size = static_cast<std::uint64_t>(element_size);
@@ -481,21 +482,21 @@ std::optional<DataTypes::Type> DataTypes::type(std::uint32_t id) const {
 Result<DataTypes::Type> DataTypes::find(std::string_view name,
                                         std::optional<std::size_t> object) const {
   const std::string_view plain_name = without_keyword(name);
-  std::optional<Type> of_others;
+  std::optional<Type> in_other_object;
   std::vector<std::string> known;
   for (std::uint32_t id = 1; id < btf__type_cnt(types_.get()); ++id) {
     const btf_type* const candidate = btf__type_by_id(types_.get(), id);
     if (!can_be_named(candidate)) continue;
-    const std::string_view its_name = bpf::btf_name(types_.get(), candidate->name_off);
-    if (its_name == plain_name)
+    const std::string_view candidate_name = bpf::btf_name(types_.get(), candidate->name_off);
+    if (candidate_name == plain_name)
       if (auto found = type(id)) {
         if (!object || found->object == object) return std::move(*found);
-        if (!of_others) of_others = std::move(found);
+        if (!in_other_object) in_other_object = std::move(found);
       }
-    if ((btf_is_composite(candidate) || btf_is_typedef(candidate)) && !its_name.empty())
-      known.emplace_back(its_name);
+    if ((btf_is_composite(candidate) || btf_is_typedef(candidate)) && !candidate_name.empty())
+      known.emplace_back(candidate_name);
   }
-  if (of_others) return std::move(*of_others);
+  if (in_other_object) return std::move(*in_other_object);
   Error error{ErrorKind::not_found,
               fmt::format("no type '{}' in its BTF and debug information", plain_name)};
   if (const auto near = nearest(plain_name, known); !near.empty())

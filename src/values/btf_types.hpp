@@ -22,22 +22,24 @@ namespace uprobectl::values {
 // values of both are decoded in one way.
 class DataTypes {
 public:
-  DataTypes(); // none
+  DataTypes(); // without types
   // Parses the content of a section .BTF. Fails with corrupt.
   static Result<DataTypes> parse(Bytes blob);
   // Reads the types of a loaded program or a map from the kernel, by the BTF id in its info.
   // not_permitted names the capability.
   static Result<DataTypes> load_from_kernel(std::uint32_t btf_id);
 
-  // Adds the types of another object, before those of debug information. Types that are known
-  // already come first. Returns what is added to their ids; nullopt if there is no memory.
+  // Adds the types of another object; call it before types of debug information are added. Types
+  // that are known already come first. Returns the number to add to the ids of the other object;
+  // nullopt if memory is exhausted.
   std::optional<std::uint32_t> add(const DataTypes& other);
   // Adds the structures, unions, enumerations and typedefs of debug information: clang emits no BTF
   // for types that are only used inside of functions. Types that are known already come first.
   // Members whose types BTF does not have, such as enums of Rust, are arrays of bytes.
   void add(const dwarf::DebugInfo& debug);
 
-  // The types that are added from now on, or from this id on, are those of this object.
+  // Marks the types with ids from `first` on as types of this object; by default those that are
+  // added from now on.
   void begin_object(std::size_t object, std::optional<std::uint32_t> first = {});
 
   struct Type {
@@ -45,16 +47,17 @@ public:
     std::uint32_t id = 0;
     std::optional<std::size_t> object = {}; // as begin_object() says
     std::size_t size = 0;                   // bytes
-    // A local variable of a program has this type, or points to it, as debug information says.
+    // A local variable of a program has this type or points to it, by debug information.
     bool is_variable = false;
-    // Offset of an array that is the larger part of a structure: programs send as much of it as
-    // they have filled. `has_open_end`: the array has no size and is at the end.
+    // Offset of the array that makes up most of the structure, such as a string at its end:
+    // programs may send only the part that they have filled. `has_open_end`: it is a flexible array
+    // member.
     std::optional<std::size_t> tail = {};
     std::size_t tail_size = 0; // bytes
     bool has_open_end = false;
   };
   // Finds a struct, union or typedef as written in C, with or without its keyword. not_found
-  // suggests similar names. Of several types with the name that of the object comes first.
+  // suggests similar names. If several types have the name, the type of the object comes first.
   Result<Type> find(std::string_view name, std::optional<std::size_t> object = {}) const;
   std::optional<Type> type(std::uint32_t id) const;
   // Returns the structures and unions with this property, each name once.
@@ -66,8 +69,8 @@ public:
            (type.tail && size >= *type.tail && (type.has_open_end || size < type.size));
   }
 
-  // Whether a record is of this type, if nothing but its size says so: it must have a part of the
-  // array, which is not the name of a thread, because programs send that whole.
+  // Whether a record of this size is likely of the type, if only the size is known. The record must
+  // have a part of the tail. The tail must not be a thread name, which programs send whole.
   static bool is_likely_size(const Type& type, std::size_t size) {
     constexpr std::size_t thread_name = 16; // TASK_COMM_LEN
     if (size == type.size) return true;
@@ -75,9 +78,9 @@ public:
            may_have_size(type, size);
   }
 
-  // Decodes a value of a type. An array without a size at its end has all further bytes; other
-  // further bytes are padding, and ignored. Of fewer bytes it makes the members and elements that
-  // are whole, and a member "<rest>" of what is left. Nullopt if there is not even that.
+  // Decodes a value of a type. A flexible array member has all further bytes; other further bytes
+  // are padding, and ignored. If bytes are missing, returns the complete members and elements, and
+  // the remaining bytes as a member "<rest>"; nullopt if nothing remains.
   std::optional<Value> decode(std::uint32_t id, Bytes bytes) const;
 
   // Returns how a value of the type, and its members, can be compared.
@@ -92,9 +95,9 @@ private:
   struct Free {
     void operator()(btf* types) const;
   };
-  explicit DataTypes(btf* types) : types_(types) {}
-  // Types of BTF, if types_ extends them by those of debug information. It is never extended again:
-  // libbpf 1.1 finds wrong names in split BTF of split BTF.
+  explicit DataTypes(btf* types) : types_(types) {} // takes ownership
+  // The types of BTF once debug information was added: types_ then extends them and is freed first.
+  // types_ is never extended again: libbpf 1.1 finds wrong names in split BTF of split BTF.
   std::unique_ptr<btf, Free> base_;
   std::set<std::uint32_t> variables_;            // ids of Type::is_variable
   std::map<std::uint32_t, std::size_t> objects_; // by their first ids

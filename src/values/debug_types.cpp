@@ -19,8 +19,8 @@ class BtfWriter {
 public:
   explicit BtfWriter(btf* types) : types_(types) {}
 
-  // Returns the id; 0 if BTF cannot describe the type. A typedef has the name, converted structures
-  // have none.
+  // Returns the id; 0 if BTF cannot describe the type. The name is that of a typedef; the structure
+  // itself is anonymous.
   int add(const dwarf::NamedType& named) {
     const int id = convert(*named.type, 0);
     return id > 0 ? std::max(btf__add_typedef(types_, named.name.c_str(), id), 0) : 0;
@@ -36,7 +36,7 @@ private:
     return ids_[&type] = std::max(id, 0);
   }
 
-  // Same, as bytes if BTF cannot describe the type, but its size is known.
+  // As convert(), but returns an array of bytes for a type of known size that BTF cannot describe.
   int convert_member(const dwarf::Type& type, int depth) {
     const int id = convert(type, depth);
     return id > 0 || type.size() == 0 ? id : add_bytes(type.size());
@@ -110,11 +110,11 @@ private:
       if (ids.back() <= 0) return 0;
     }
     const auto size = static_cast<std::uint32_t>(type.size());
-    // Unions are the other kind with variants.
+    // TypeKind::variants is a union, unless it has a discriminant.
     const int id = type.kind() == TypeKind::structure ? btf__add_struct(types_, nullptr, size)
                                                       : btf__add_union(types_, nullptr, size);
     if (id <= 0) return 0;
-    std::vector<std::pair<std::string, int>> tags; // with the numbers of their members
+    std::vector<std::pair<std::string, int>> tags; // tag and index of the member
     for (std::size_t i = 0; i < ids.size(); ++i) {
       const dwarf::Member& member = type.members()[i];
       const std::uint64_t bit = 8 * member.offset + (member.bits ? member.bits->offset : 0);

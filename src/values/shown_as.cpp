@@ -19,7 +19,7 @@ constexpr std::array words = {Word{"address", ShownAs::address}, Word{"ip", Show
                               Word{"text", ShownAs::text},       Word{"stack", ShownAs::stack},
                               Word{"time", ShownAs::time},       Word{"hex", ShownAs::hex}};
 
-// Whether a member has the id of a stack by its name, as in the programs of bcc.
+// Whether the name of a member says that it is the id of a stack, as in the programs of bcc.
 bool names_stack(std::string_view name) {
   return name.ends_with("stack_id") || name.ends_with("stackid");
 }
@@ -38,7 +38,7 @@ const ValueType* member_of(const ValueType* type, std::size_t index, std::string
   return type->members[index].member_name == name ? &type->members[index] : nullptr;
 }
 
-// Returns the bytes of an address as they are in memory; empty if it has another size.
+// Returns the 4 or 16 bytes of an IP address in memory order; empty if the value has another size.
 std::vector<std::byte> ip_bytes(const Value& value, const ValueType* type) {
   const auto append = [](std::vector<std::byte>& bytes, std::int64_t number, std::size_t size) {
     for (std::size_t i = 0; i < size; ++i)
@@ -117,19 +117,19 @@ private:
     has_changed_ = true;
   }
 
-  bool fits(std::string_view rule, std::string_view path) const {
+  bool fits(std::string_view rule_path, std::string_view path) const {
     const auto drop = [&](std::string_view prefix) {
-      if (prefix.empty() || !rule.starts_with(prefix)) return false;
-      if (rule.size() > prefix.size() && rule[prefix.size()] != '.') return false;
-      rule.remove_prefix(std::min(rule.size(), prefix.size() + 1));
+      if (prefix.empty() || !rule_path.starts_with(prefix)) return false;
+      if (rule_path.size() > prefix.size() && rule_path[prefix.size()] != '.') return false;
+      rule_path.remove_prefix(std::min(rule_path.size(), prefix.size() + 1));
       return true;
     };
-    if (!path.empty() && rule == path) return true;
+    if (!path.empty() && rule_path == path) return true;
     const bool has_map = drop(scope_.map);
     const bool has_part = drop(scope_.part);
     // "MAP=ip" means the value.
-    if (path.empty()) return rule.empty() && (has_part || (has_map && scope_.part != "key"));
-    return (has_map || has_part) && rule == path;
+    if (path.empty()) return rule_path.empty() && (has_part || (has_map && scope_.part != "key"));
+    return (has_map || has_part) && rule_path == path;
   }
 
   std::optional<ShownAs> find(std::string_view path) {

@@ -24,13 +24,13 @@ std::optional<ShownAs> parse_shown_as(std::string_view word);
 constexpr std::string_view shown_as_words = "address, ip, text, stack, time or hex";
 
 struct ShownAsRule {
-  std::string path; // "addr", "conn.addr"; as asked also "MAP.addr", "key", "value.addr"
+  std::string path; // "addr", "conn.addr"; in --as also "MAP.addr", "key", "value.addr"
   ShownAs as = ShownAs::hex;
 };
 // Parses "[MAP.]FIELD=WORD". Fails with usage.
 Result<ShownAsRule> parse_shown_as_rule(std::string_view text);
 
-// What only the run knows. A value without its function is not changed.
+// Functions of the run that format values. If one is empty, its values stay as they are.
 struct ShownAsContext {
   std::function<Value(std::uint64_t address)> address = {};
   std::function<Value(std::int64_t id)> stack = {};
@@ -40,18 +40,18 @@ struct ShownAsContext {
   std::function<void(std::string_view path)> no_ip = {};
 };
 
-// Which value of a run is shown.
+// The value that rules are matched with.
 struct ShownAsScope {
   std::string_view map;
-  std::string_view part = {};      // of an entry: "key" or "value"; empty: a record
-  const ValueType* type = nullptr; // of the value, or of each of an array's; null: not known
+  std::string_view part = {};      // part of an entry: "key" or "value"; empty: a record
+  const ValueType* type = nullptr; // type of the value, or of an array's elements; null: unknown
 };
 
-// Changes the members that a rule names; the first one that fits decides. `tags`: paths in this
-// value alone. Without a rule, integers named stack_id, user_stack_id and the like are stacks. A
-// value that cannot be shown in this way stays as it is. A number has as many digits in hexadecimal
-// as its type has, if that is known. Sets `is_used` of the rules that were found, if it is not
-// null. Returns whether a value has changed.
+// Changes the members that a rule names; the first rule that fits decides. `tags`: rules of
+// declaration tags, with paths inside this value. Without a rule, integers named stack_id,
+// user_stack_id and the like are stacks. A value that cannot be shown in this way stays as it is. A
+// number has as many digits in hexadecimal as its type, if that is known. Sets `is_used` of the
+// rules that were found, if it is not null. Returns whether a value has changed.
 bool show_as(Value& value, ShownAsScope scope, std::span<const ShownAsRule> rules,
              std::span<const ShownAsRule> tags, const ShownAsContext& context,
              std::vector<bool>* is_used = nullptr);

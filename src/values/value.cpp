@@ -11,7 +11,7 @@ namespace {
 
 // The first part of a value that could not be read.
 struct UnreadPart {
-  std::string path; // "" of the value itself, "item.price" of a member
+  std::string path; // "" for the value itself, "item.price" for a member
   std::string reason;
 };
 
@@ -54,7 +54,7 @@ struct ToNumber {
   std::optional<std::int64_t> operator()(Value::Hex value) const {
     return static_cast<std::int64_t>(value.number);
   }
-  // As they are read: `char` has a sign on x86-64 only.
+  // Characters are unsigned on every architecture, although `char` has a sign on x86-64.
   std::optional<std::int64_t> operator()(Value::Character value) const {
     return static_cast<unsigned char>(value.code);
   }

@@ -26,25 +26,25 @@ struct Value {
   };
   struct Raw { // byte arrays, numbers over 64 bits
     std::vector<std::byte> bytes;
-    bool is_cut = false;  // these are only the beginning
-    bool is_dump = false; // shown in rows of their own
+    bool is_cut = false;  // the bytes are only the beginning
+    bool is_dump = false; // shown as a hexdump below the event
   };
-  struct Name { // of an enumerator, or flags: shown without quotes
+  struct Name { // an enumerator, or flags joined with '|': printed without quotes
     std::string text;
-    std::optional<std::int64_t> number = {}; // that the name stands for, modulo 2^64
+    std::optional<std::int64_t> number = {}; // the number that it stands for, modulo 2^64
   };
   struct Character {
     char code;
   };
   struct Unreadable {
-    std::string reason;    // as JSON has it
-    std::string text = {}; // to show, if it says more
+    std::string reason;    // written to JSON
+    std::string text = {}; // printed instead, if not empty
   };
   struct Cut { // the beginning of a string
     std::string text;
   };
   struct More {}; // left out because of a limit
-  struct Frames { // of a stack, the innermost first
+  struct Frames { // the frames of a stack, the innermost first
     std::vector<std::string> names;
   };
   using Struct = std::vector<DataMember>;
@@ -66,20 +66,22 @@ struct DataMember {
   Value value;
 };
 
-// Returns a value that is nothing but its bytes.
+// Returns the bytes as Value::Raw.
 Value raw_value(Bytes bytes);
 
-// Returns the number of a value that is one, modulo 2^64. Floating-point numbers are not.
+// Returns the number of an integer, address, character or name, modulo 2^64; nullopt for other
+// values.
 std::optional<std::int64_t> number_of(const Value& value);
 
-// Whether a value is a null pointer, or would be behind one.
+// Whether a value is a null pointer, or was not read because a pointer to it is null.
 bool is_null(const Value& value);
 
-// The reason of a value behind a null pointer.
+// Unreadable::reason if the pointer to the value is null.
 constexpr std::string_view null_pointer = "null pointer";
 
 // Returns why a value, or which part of it first, could not be read: "not resident",
-// "item.price: not resident". Parts that a limit has left out do not count: see is_cut().
+// "item.price: not resident". Parts that a limit has left out do not count (see is_cut()), unless
+// the whole value was left out.
 std::optional<std::string> unread_part(const Value& value);
 
 // Whether parts of a value were left out because of a limit.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is known of a value before it is read: how it is compared and summed, and its members. A run
-// compares in the kernel, a saved run is filtered by what it has saved: both by these types.
+// The type of a value, known before the value is read: how the value is compared and summed, and
+// its members. A run compares values in the kernel; a saved run is filtered by the values that it
+// has. Both use these types.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +12,7 @@
 
 namespace uprobectl::values {
 
-// What a value can be compared with.
+// How a value can be used in conditions.
 enum class ValueUse : std::uint8_t { number, text, bytes, none };
 
 struct Enumeration {
@@ -22,22 +23,24 @@ struct Enumeration {
   std::string name; // "shop::Color"
   bool is_scoped = false;
   std::vector<Enumerator> enumerators = {};
-  std::uint32_t number = 0; // in a saved run
+  std::uint32_t number = 0; // id of the enumeration in a saved run
 };
 
 struct ValueType {
   ValueUse use = ValueUse::number;
   std::string name = {}; // as in the source or in --args; empty: a number whose type is not known
-  unsigned bits = 64;    // of a number
+  // For ValueUse::number:
+  unsigned bits = 64;
   bool is_signed = false;
   bool is_floating = false;
   bool is_address = false;
-  std::shared_ptr<const Enumeration> enumeration = {}; // whose enumerators are constants
-  std::optional<std::uint64_t> size = {};              // of bytes, if it is always the same
-  std::vector<ValueType> members = {};                 // of a structure
-  std::string member_name = {};                        // as a member; empty: anonymous
-  std::vector<ValueType> element = {};                 // of an array: one
-  std::string problem = {}; // why nothing of it can be read; empty if it can
+  std::shared_ptr<const Enumeration> enumeration = {}; // its enumerators are constants
+
+  std::optional<std::uint64_t> size = {}; // in bytes, if it is always the same
+  std::vector<ValueType> members = {};    // of a structure
+  std::string member_name = {};           // as a member; empty: anonymous
+  std::vector<ValueType> element = {};    // one type, if the value is an array
+  std::string problem = {};               // why nothing of it can be read; empty if it can
 
   bool is_known() const { return !name.empty(); }
 };
@@ -47,7 +50,7 @@ struct PointValue {
   std::string name; // as in events, or the path that was asked for
   ValueType type;
   bool at_return = false; // otherwise at the entry
-  std::string source{};   // another name for all of it: "arg1", "rax"; may be empty
+  std::string source{};   // where the whole value comes from: "arg1", "rax"; may be empty
 };
 
 } // namespace uprobectl::values
