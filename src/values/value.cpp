@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <concepts>
 #include <fmt/format.h>
 
 namespace uprobectl::values {
@@ -43,9 +44,7 @@ std::optional<UnreadPart> find_unread(const Value& value) {
 }
 
 struct ToNumber {
-  std::optional<std::int64_t> operator()(bool value) const { return value ? 1 : 0; }
-  std::optional<std::int64_t> operator()(std::int64_t value) const { return value; }
-  std::optional<std::int64_t> operator()(std::uint64_t value) const {
+  std::optional<std::int64_t> operator()(const std::integral auto& value) const {
     return static_cast<std::int64_t>(value);
   }
   std::optional<std::int64_t> operator()(Value::Pointer value) const {
