@@ -346,8 +346,8 @@ std::vector<std::string> Image::symbol_damage() const {
     damage.push_back(full.error().message + ": only exported functions are known");
   const Layout& layout = state_->layout;
   if (layout.truncated)
-    damage.push_back(fmt::format("the file is truncated: it has {} bytes, its segments have {}; "
-                                 "functions in the missing part cannot be probed",
+    damage.push_back(fmt::format("the file is truncated: it has {} bytes, but its segments end at "
+                                 "{}; functions in the missing part cannot be probed",
                                  layout.bytes.size(), layout.end_of_segments));
   std::size_t truncated = 0;
   for (const auto* const table : {&full, &dynamic})
