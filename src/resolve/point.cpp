@@ -146,7 +146,7 @@ Result<CheckedPoint> make_point(const Query& query, VirtualAddress address,
   const auto offset = query.image.to_image(address);
   if (segment == nullptr || !offset || !segment->executable)
     return fail(outside_code(query, fmt::format("address {:#x}", address.value)));
-  // Constructed in place: patterns make thousands of points, and moving them takes time.
+  // Returned without a move: patterns make thousands of points, and moving them takes time.
   Result<CheckedPoint> made;
   ProbePoint& point = made->point;
   auto placed = set_offsets(query, point, *segment, address, *offset);
