@@ -75,13 +75,14 @@ Result<void> PartTransfer::handle(std::string_view chunk, std::string& out) {
 }
 
 Result<void> PartTransfer::expand(std::string_view content, std::string& out) {
-  saved::SavedKeptParts kept;
-  if (!saved::FieldReader(as_bytes(content)).read_all(kept))
+  saved::OfFile<unwind::KeptParts> announced;
+  if (!saved::FieldReader(as_bytes(content)).read_all(announced))
     return fail(ErrorKind::corrupt, "invalid data from the run");
+  unwind::KeptParts& kept = announced.record;
   arriving_.reset();
   if (!kept.is_kept) {
     if (kept.length <= max_length && is_sha256(kept.sha256) && !cache_.has(entry_name(kept.sha256)))
-      arriving_ = Arriving{std::move(kept.sha256), kept.file, kept.begin, kept.length};
+      arriving_ = Arriving{std::move(kept.sha256), announced.file, kept.begin, kept.length};
     return {};
   }
   std::string found;
@@ -101,12 +102,11 @@ Result<void> PartTransfer::expand(std::string_view content, std::string& out) {
     const std::size_t head = out.size();
     append_number(out, static_cast<std::uint32_t>(saved::ChunkKind::file_parts), 4);
     append_number(out, 0, 4);
-    const saved::SavedFileParts part{
-        .file = kept.file,
-        .size = kept.size,
-        .parts = {{.offset = kept.begin + *offset, .bytes = rest.substr(piece_head, *bytes)}}};
+    const unwind::Part part{kept.begin + *offset, as_bytes(rest.substr(piece_head, *bytes))};
+    const saved::OfFile<unwind::FileParts> parts{announced.file,
+                                                 {.size = kept.size, .parts = {part}}};
     saved::FieldWriter fields(out);
-    describe(fields, part);
+    describe(fields, parts);
     std::string length_field;
     append_number(length_field, out.size() - head - saved::chunk_head_bytes, 4);
     out.replace(head + 4, 4, length_field);
@@ -117,15 +117,16 @@ Result<void> PartTransfer::expand(std::string_view content, std::string& out) {
 
 // What does not fit together is not kept; report reads it in any case.
 void PartTransfer::collect(std::string_view content) {
-  saved::SavedFileParts read;
-  if (!saved::FieldReader(as_bytes(content)).read_all(read) || read.file != arriving_->file ||
-      read.error || read.parts.size() != 1)
+  saved::OfFile<unwind::FileParts> collected;
+  const unwind::FileParts& read = collected.record;
+  if (!saved::FieldReader(as_bytes(content)).read_all(collected) ||
+      collected.file != arriving_->file || read.error || read.parts.size() != 1)
     return arriving_.reset();
   const auto& [offset, bytes] = read.parts.front();
   if (offset < arriving_->begin || bytes.size() > arriving_->missing) return arriving_.reset();
   append_number(arriving_->content, offset - arriving_->begin, sizeof(std::uint64_t));
   append_number(arriving_->content, bytes.size(), sizeof(std::uint64_t));
-  arriving_->content += bytes;
+  arriving_->content += as_text(bytes);
   arriving_->missing -= bytes.size();
   if (arriving_->missing == 0) store(*std::exchange(arriving_, std::nullopt));
 }

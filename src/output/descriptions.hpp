@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The keys of records in JSON, in their order, and their fields in saved runs, with their numbers.
-// `io` writes JSON (output/json_record.hpp), or writes or reads fields (saved/fields.hpp):
+// `io` writes or reads JSON (output/json_record.hpp, json_reader.hpp) or fields (saved/fields.hpp):
 //
 //   io(3, "since_ns", record.since_ns);             // a key, and field 3
 //   io.null_unless(is_timed, 1, "pid", event.pid);  // the key is null if it is not

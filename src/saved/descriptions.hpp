@@ -394,24 +394,14 @@ void describe(auto& io, output::Described<output::CallChange> auto& change) {
 
 // ---- stacks that are unwound when the run is read
 
-struct SavedMappedFile {
-  std::uint64_t device = 0;
-  std::uint64_t inode = 0;
-  std::string path;
-  bool deleted = false;
-};
-void describe(auto& io, output::Described<SavedMappedFile> auto& file) {
-  io(1, "device", file.device);
-  io(2, "inode", file.inode);
+// The file of a mapping.
+void describe(auto& io, output::Described<process::Mapping> auto& file) {
+  io(1, "device", file.identity.device);
+  io(2, "inode", file.identity.inode);
   io(3, "path", file.path);
   io(4, "deleted", file.deleted);
 }
-
-struct SavedPart {
-  std::uint64_t offset = 0;
-  std::string_view bytes;
-};
-void describe(auto& io, output::Described<SavedPart> auto& part) {
+void describe(auto& io, output::Described<unwind::Part> auto& part) {
   io(1, "offset", part.offset);
   io(2, "bytes", part.bytes);
 }
@@ -420,52 +410,39 @@ void describe(auto& io, output::Described<Error> auto& error) {
   io(2, "message", error.message);
   io(3, "hints", error.hints);
 }
-struct SavedFileParts {
+// What belongs to a mapped file, and the number of the file in the order of their chunks.
+template <typename Record>
+struct OfFile {
   std::uint32_t file = 0;
-  std::uint64_t size = 0;
-  std::optional<Error> error = {};
-  std::vector<SavedPart> parts;
+  Record record;
 };
-void describe(auto& io, output::Described<SavedFileParts> auto& parts) {
-  io(1, "file", parts.file);
-  io(2, "size", parts.size);
-  io(3, "error", parts.error);
-  io(4, "parts", parts.parts);
+template <typename T, typename Record>
+concept DescribedOfFile =
+    output::Described<T, OfFile<Record>> || output::Described<T, OfFile<const Record&>>;
+void describe(auto& io, DescribedOfFile<unwind::FileParts> auto& saved) {
+  io(1, "file", saved.file);
+  io(2, "size", saved.record.size);
+  io(3, "error", saved.record.error);
+  io(4, "parts", saved.record.parts);
 }
-struct SavedKeptParts {
-  std::uint32_t file = 0;
-  std::uint64_t size = 0;
-  std::uint64_t begin = 0;
-  std::uint64_t length = 0;
-  std::string sha256;
-  bool is_kept = false;
-};
-void describe(auto& io, output::Described<SavedKeptParts> auto& parts) {
-  io(1, "file", parts.file);
-  io(2, "size", parts.size);
-  io(3, "begin", parts.begin);
-  io(4, "length", parts.length);
-  io(5, "sha256", parts.sha256);
-  io(6, "is_kept", parts.is_kept);
+void describe(auto& io, DescribedOfFile<unwind::KeptParts> auto& saved) {
+  io(1, "file", saved.file);
+  io(2, "size", saved.record.size);
+  io(3, "begin", saved.record.begin);
+  io(4, "length", saved.record.length);
+  io(5, "sha256", saved.record.sha256);
+  io(6, "is_kept", saved.record.is_kept);
 }
-
-struct SavedMapping {
-  std::uint64_t start = 0;
-  std::uint64_t end = 0;
-  FileOffset offset;
-  bool executable = false;
-  std::uint32_t file = 0;
-};
-void describe(auto& io, output::Described<SavedMapping> auto& mapping) {
-  io(1, "start", mapping.start);
-  io(2, "end", mapping.end);
-  io(3, "offset", mapping.offset);
-  io(4, "executable", mapping.executable);
-  io(5, "file", mapping.file);
+void describe(auto& io, DescribedOfFile<process::Mapping> auto& saved) {
+  io(1, "start", saved.record.start);
+  io(2, "end", saved.record.end);
+  io(3, "offset", saved.record.offset);
+  io(4, "executable", saved.record.executable);
+  io(5, "file", saved.file);
 }
 struct SavedMappings {
   std::uint32_t number = 0;
-  std::vector<SavedMapping> mappings;
+  std::vector<OfFile<process::Mapping>> mappings;
 };
 void describe(auto& io, output::Described<SavedMappings> auto& mappings) {
   io(1, "number", mappings.number);
@@ -483,7 +460,7 @@ struct SavedRawStack {
   std::uint32_t thread = 0;
   std::uint64_t address = 0;
   std::uint64_t size = 0;
-  std::vector<SavedPart> changed;
+  std::vector<unwind::Part> changed;
   bool at_function_entry = false;
   std::vector<unwind::KnownReturn> known_returns;
   std::optional<std::uint64_t> latency_ns;

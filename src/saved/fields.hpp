@@ -64,8 +64,8 @@ constexpr bool is_variant = false;
 template <typename... T>
 constexpr bool is_variant<std::variant<T...>> = true;
 template <typename T>
-constexpr bool is_bytes =
-    std::convertible_to<T, std::string_view> || std::same_as<T, std::vector<std::byte>>;
+constexpr bool is_bytes = std::convertible_to<T, std::string_view> ||
+                          std::same_as<T, std::vector<std::byte>> || std::same_as<T, Bytes>;
 
 // The last enumerator, `value`: readers reject greater numbers.
 template <typename T>
@@ -247,7 +247,7 @@ using KeptTexts = std::set<std::string, std::less<>>;
 constexpr std::size_t max_kept_texts = std::size_t{1} << 18;
 
 // Reads a message that takes all of the bytes. Texts that it reads as std::string_view borrow
-// `kept`, without it the bytes.
+// `kept`, without it the bytes; Bytes always borrow the bytes.
 class FieldReader : public FieldsOfKeys<FieldReader> {
 public:
   explicit FieldReader(Bytes bytes, KeptTexts* kept = nullptr) : bytes_(bytes), kept_(kept) {}
@@ -418,6 +418,8 @@ private:
       value = borrowed_text();
     } else if constexpr (std::same_as<T, std::string>) {
       value = text();
+    } else if constexpr (std::same_as<T, Bytes>) {
+      value = as_bytes(text());
     } else if constexpr (is_bytes<T>) {
       const Bytes read = std::as_bytes(std::span(text()));
       value.assign(read.begin(), read.end());

@@ -66,14 +66,14 @@ bool PartialFiles::write(File& file, std::uint64_t offset, Bytes bytes) {
   return true;
 }
 
-bool PartialFiles::add_parts(SavedFileParts& parts) {
-  if (parts.file >= files_.size()) return false;
-  File& file = files_[parts.file];
+bool PartialFiles::add_parts(OfFile<unwind::FileParts>& saved) {
+  if (saved.file >= files_.size()) return false;
+  File& file = files_[saved.file];
+  unwind::FileParts& parts = saved.record;
   file.error = std::move(parts.error);
   if (!parts.parts.empty() && !make_room(file, parts.size)) return false;
-  return std::ranges::all_of(parts.parts, [&](const SavedPart& part) {
-    return write(file, part.offset, as_bytes(part.bytes));
-  });
+  return std::ranges::all_of(
+      parts.parts, [&](const unwind::Part& part) { return write(file, part.offset, part.bytes); });
 }
 
 RawStacks::RawStacks(Arch arch, const output::RawStackHeader& header, elf::DebugSearch where)
@@ -81,12 +81,8 @@ RawStacks::RawStacks(Arch arch, const output::RawStackHeader& header, elf::Debug
   if (header.source_lines) cache_.use_source_lines();
 }
 
-bool RawStacks::add(SavedMappedFile& saved) {
-  if (saved.path.size() > PATH_MAX) return false; // each mapping has a copy
-  process::Mapping file;
-  file.identity = {.device = saved.device, .inode = saved.inode};
-  file.path = std::move(saved.path);
-  file.deleted = saved.deleted;
+bool RawStacks::add(process::Mapping& file) {
+  if (file.path.size() > PATH_MAX) return false; // each mapping has a copy
   return files_.add(std::move(file));
 }
 
@@ -95,11 +91,11 @@ bool RawStacks::add(SavedMappings& saved) {
     return false;
   std::vector<process::Mapping> mappings;
   std::uint64_t last = 0;
-  for (const SavedMapping& read : saved.mappings) {
-    if (files_.file(read.file) == nullptr) return false;
+  for (const auto& [file, read] : saved.mappings) {
+    if (files_.file(file) == nullptr) return false;
     if (read.start < last || read.end <= read.start) return false;
     last = read.end;
-    process::Mapping& mapping = mappings.emplace_back(*files_.file(read.file));
+    process::Mapping& mapping = mappings.emplace_back(*files_.file(file));
     mapping.start = read.start;
     mapping.end = read.end;
     mapping.offset = read.offset;
@@ -125,10 +121,9 @@ bool RawStacks::update_memory(const SavedRawStack& saved, Memory& memory) {
   else if (ahead < before.size())
     std::ranges::copy(before.subspan(ahead, std::min<std::uint64_t>(before.size() - ahead, size)),
                       read.bytes.begin());
-  for (const SavedPart& part : saved.changed) {
+  for (const unwind::Part& part : saved.changed) {
     if (part.offset > size || part.bytes.size() > size - part.offset) return false;
-    std::ranges::copy(as_bytes(part.bytes),
-                      read.bytes.begin() + static_cast<std::ptrdiff_t>(part.offset));
+    std::ranges::copy(part.bytes, read.bytes.begin() + static_cast<std::ptrdiff_t>(part.offset));
   }
   memory = std::move(read);
   return true;

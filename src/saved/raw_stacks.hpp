@@ -10,6 +10,9 @@
 
 namespace uprobectl::saved {
 
+template <typename Record>
+struct OfFile;
+
 // The mapped files of a saved run: what it has of them. The rest reads as zeros.
 class PartialFiles final : public unwind::FileSource {
 public:
@@ -17,7 +20,7 @@ public:
 
   // The functions return false if a chunk is invalid, or needs too much memory.
   bool add(process::Mapping file); // numbered from 0; the number replaces the device
-  bool add_parts(struct SavedFileParts& parts);
+  bool add_parts(OfFile<unwind::FileParts>& parts);
   const process::Mapping* file(std::uint32_t number) const {
     return number < files_.size() ? &files_[number].mapping : nullptr;
   }
@@ -45,8 +48,8 @@ public:
   RawStacks(Arch arch, const output::RawStackHeader& header, elf::DebugSearch where);
 
   // Take chunks. They return false if one is invalid.
-  bool add(struct SavedMappedFile& saved);
-  bool add(struct SavedFileParts& parts) { return files_.add_parts(parts); }
+  bool add(process::Mapping& file);
+  bool add(OfFile<unwind::FileParts>& parts) { return files_.add_parts(parts); }
   bool add(struct SavedMappings& saved);
   // Returns nullopt if the chunk is invalid. `stack` gets the frames.
   std::optional<output::StackSample> unwind(const struct SavedRawStack& saved,

@@ -153,9 +153,9 @@ bool RunReader::replay(ChunkKind kind, Bytes content) {
   case ChunkKind::clocks:
     return replay_record<output::ClockRecord>(content);
   case ChunkKind::mapped_file:
-    return read<SavedMappedFile>(content, add_stacks);
+    return read<process::Mapping>(content, add_stacks);
   case ChunkKind::file_parts:
-    return read<SavedFileParts>(content, add_stacks);
+    return read<OfFile<unwind::FileParts>>(content, add_stacks);
   case ChunkKind::mappings:
     return read<SavedMappings>(content, add_stacks);
   case ChunkKind::raw_stack:

@@ -22,13 +22,6 @@ void append_word(std::string& out, std::uint32_t value) {
   for (unsigned shift = 0; shift < 32; shift += 8) out += static_cast<char>(value >> shift & 0xffU);
 }
 
-// They borrow the bytes.
-std::vector<SavedPart> saved_parts(std::span<const unwind::Part> parts) {
-  std::vector<SavedPart> saved;
-  for (const unwind::Part& part : parts) saved.push_back({part.offset, as_text(part.bytes)});
-  return saved;
-}
-
 } // namespace
 
 RunWriter::RunWriter(output::OutputBuffer& out, bool flushes_buffer,
@@ -204,10 +197,7 @@ std::uint32_t RunWriter::number_mapped_file(const process::Mapping& mapping) {
       mapped_files_.try_emplace({mapping.identity, mapping.path}, next_mapped_file_);
   if (is_new) {
     ++next_mapped_file_;
-    write_chunk(ChunkKind::mapped_file, SavedMappedFile{.device = mapping.identity.device,
-                                                        .inode = mapping.identity.inode,
-                                                        .path = mapping.path,
-                                                        .deleted = mapping.deleted});
+    write_chunk(ChunkKind::mapped_file, mapping);
   }
   return known->second;
 }
@@ -215,11 +205,7 @@ std::uint32_t RunWriter::number_mapped_file(const process::Mapping& mapping) {
 void RunWriter::take(const unwind::ProcessMappings& mappings) {
   SavedMappings saved{.number = mappings.number, .mappings = {}};
   for (const process::Mapping& mapping : mappings.mappings)
-    saved.mappings.push_back({.start = mapping.start,
-                              .end = mapping.end,
-                              .offset = mapping.offset,
-                              .executable = mapping.executable,
-                              .file = number_mapped_file(mapping)});
+    saved.mappings.push_back({.file = number_mapped_file(mapping), .record = mapping});
   write_chunk(ChunkKind::mappings, saved);
 }
 
@@ -228,19 +214,13 @@ void RunWriter::take(const unwind::FileParts& parts) {
     mapped_files_.erase({parts.mapping.identity, parts.mapping.path});
     return;
   }
-  write_chunk(ChunkKind::file_parts, SavedFileParts{.file = number_mapped_file(parts.mapping),
-                                                    .size = parts.size,
-                                                    .error = parts.error,
-                                                    .parts = saved_parts(parts.parts)});
+  write_chunk(ChunkKind::file_parts,
+              OfFile<const unwind::FileParts&>{number_mapped_file(parts.mapping), parts});
 }
 
 void RunWriter::take(const unwind::KeptParts& parts) {
-  write_chunk(ChunkKind::kept_parts, SavedKeptParts{.file = number_mapped_file(parts.mapping),
-                                                    .size = parts.size,
-                                                    .begin = parts.begin,
-                                                    .length = parts.length,
-                                                    .sha256 = parts.sha256,
-                                                    .is_kept = parts.is_kept});
+  write_chunk(ChunkKind::kept_parts,
+              OfFile<const unwind::KeptParts&>{number_mapped_file(parts.mapping), parts});
 }
 
 void RunWriter::take(const output::RawStackSample& sample) {
@@ -251,7 +231,7 @@ void RunWriter::take(const output::RawStackSample& sample) {
                       .thread = stack.thread,
                       .address = stack.address,
                       .size = stack.size,
-                      .changed = saved_parts(stack.changed),
+                      .changed = {stack.changed.begin(), stack.changed.end()},
                       .at_function_entry = stack.at_function_entry,
                       .known_returns = {stack.known_returns.begin(), stack.known_returns.end()},
                       .latency_ns = sample.latency_ns,

@@ -27,7 +27,7 @@ struct FileParts {
   process::Mapping mapping;        // of the file: identity and path
   std::uint64_t size = 0;          // of the file in bytes, always the same
   std::optional<Error> error = {}; // why the file cannot be read
-  std::span<const Part> parts = {};
+  std::vector<Part> parts = {};
 };
 
 struct RawStack {

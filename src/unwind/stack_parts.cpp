@@ -352,7 +352,7 @@ void StackParts::add_part(const MappedObject& object, std::uint64_t begin, std::
     const auto bytes = slice(object.bytes, begin, size);
     if (!bytes || begin + size > file.size) return; // the file was replaced by another content
     const Part part{.offset = begin, .bytes = *bytes};
-    sink.write(FileParts{.mapping = mapping, .size = file.size, .parts = {&part, 1}});
+    sink.write(FileParts{.mapping = mapping, .size = file.size, .parts = {part}});
     total_ += size;
     begin += size;
   }

@@ -19,7 +19,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from tap import Tap
 
-DESCRIBE = re.compile(r"^void (describe\w*)\(auto& \S+ (?:(?:output::)?Described<(?:[a-z]+::)?([\w:]+)>|(\w+))?(?:.*?) \{(.*?)\}$",
+DESCRIBE = re.compile(r"^void (describe\w*)\(auto& \S+ (?:(?:output::)?Described<(?:[a-z]+::)?([\w:]+)>|(\w+(?:<[\w:]+>)?))?(?:.*?) \{(.*?)\}$",
                       re.MULTILINE | re.DOTALL)
 # A member or a computed key, the keys of a part, and another description of the same record.
 USE = re.compile(r"\bio(?:\.(always|null_unless|optional|key|key_if|saved))?\("

@@ -472,8 +472,9 @@ std::string saved_chunk(saved::ChunkKind kind, const Record& record) {
 }
 
 std::string file_parts(std::uint64_t offset, const std::string& bytes) {
-  return saved_chunk(saved::ChunkKind::file_parts,
-                     saved::SavedFileParts{.file = 7, .size = 9000, .parts = {{offset, bytes}}});
+  return saved_chunk(
+      saved::ChunkKind::file_parts,
+      saved::OfFile<unwind::FileParts>{7, {.size = 9000, .parts = {{offset, as_bytes(bytes)}}}});
 }
 
 std::string passed(PartTransfer& parts, std::string_view bytes, std::size_t step) {
@@ -491,12 +492,13 @@ const std::string sum_of_parts = "849b43fd75b118be056bfe6f910bbdb0de48211878032f
 const std::string both_parts = file_parts(0x1010, "abc") + file_parts(0x1020, "de");
 
 std::string announced_parts(bool is_kept) {
-  return saved_chunk(saved::ChunkKind::kept_parts, saved::SavedKeptParts{.file = 7,
-                                                                         .size = 9000,
-                                                                         .begin = 0x1000,
-                                                                         .length = 5,
-                                                                         .sha256 = sum_of_parts,
-                                                                         .is_kept = is_kept});
+  return saved_chunk(saved::ChunkKind::kept_parts,
+                     saved::OfFile<unwind::KeptParts>{7,
+                                                      {.size = 9000,
+                                                       .begin = 0x1000,
+                                                       .length = 5,
+                                                       .sha256 = sum_of_parts,
+                                                       .is_kept = is_kept}});
 }
 
 } // namespace

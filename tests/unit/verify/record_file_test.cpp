@@ -124,18 +124,18 @@ TEST_CASE("a usdt record, and the match of an inlined instance in an inner archi
       R"("raw_arguments":"4@%eax","build_id":"aa"})",
       R"({"type":"match","target":"b.apks!*","request":"f","file":"/b.apks","container":"base.apk",)"
       R"("entry":"lib/x.so","offset":"0x1010","image_offset":"0x10","symbol":"f",)"
-      R"("inlined_into":{"symbol":"main"},"inlined":"g(int)"})",
+      R"("inlined_into":{"symbol":"main"},"inlined":"tiny"})",
       R"({"type":"match","target":"a.so","request":"g","offset":"0x1","image_offset":"0x1",)"
-      R"("inlined":"g(int)"})",
-});
-REQUIRE(matches);
-REQUIRE(matches->size() == 3);
-CHECK((*matches)[0].symbol == "p:n");
-CHECK((*matches)[0].semaphore == VirtualAddress{0x4040});
-CHECK((*matches)[0].build_id == "aa");
-CHECK((*matches)[1].entry == "base.apk!/lib/x.so");
-CHECK((*matches)[1].is_inlined);
-CHECK_FALSE((*matches)[2].is_inlined); // a line in an inlined function
+      R"("inlined":"tiny"})",
+  });
+  REQUIRE(matches);
+  REQUIRE(matches->size() == 3);
+  CHECK((*matches)[0].symbol == "p:n");
+  CHECK((*matches)[0].semaphore == VirtualAddress{0x4040});
+  CHECK((*matches)[0].build_id == "aa");
+  CHECK((*matches)[1].entry == "base.apk!/lib/x.so");
+  CHECK((*matches)[1].is_inlined);
+  CHECK_FALSE((*matches)[2].is_inlined); // a line in an inlined function
 }
 
 TEST_CASE("paths of a record are relative to its folder") {
