@@ -111,7 +111,7 @@ bool shares_offsets(const BuiltinProgram::Settings& settings) {
 
 // Bytes of a plan in the map `plans`, where all have the same number of readings.
 std::uint32_t plan_bytes(const builtin_settings& run) {
-  return static_cast<std::uint32_t>(offsetof(capture_plan, readings) +
+  return static_cast<std::uint32_t>(offsetof(point_plan, readings) +
                                     run.max_readings * sizeof(reading));
 }
 
@@ -148,14 +148,14 @@ public:
     if (run_.follows_tail_calls != 0) resize_table("jumped_calls", max_jumped_calls);
     resize("probe_numbers", shares_offsets(settings_) ? probes : 1);
     if (run_.sample > 0 || run_.max_in_window > 0) resize("limits", probes);
-    if (has(HAS_BOUNDS)) resize("trigger_flags", probes);
+    if (has(HAS_TRIGGERS)) resize("trigger_flags", probes);
     if (has(NEST_CALLS)) resize_table("thread_losses", max_losing_threads);
     prepare_scheduler_programs(object_, run_, share);
     if (has(MEASURE_LATENCY | MEASURE_VALUE))
       resize("histograms", std::max(probes, settings_.spans));
     if (has(SPANS)) {
-      bpf_map__set_value_size(find("spans"), run_.half_size);
-      resize_table("spans", std::min(settings_.max_open_spans, max_span_bytes / run_.half_size));
+      bpf_map__set_value_size(find("spans"), run_.hit_size);
+      resize_table("spans", std::min(settings_.max_open_spans, max_span_bytes / run_.hit_size));
       resize("span_counts", settings_.spans);
     }
     if (has(SPAN_STACKS)) resize_table("stacks", max_stacks);
@@ -376,30 +376,31 @@ struct BuiltinProgram::State {
     return {};
   }
 
-  Result<void> store_bound(const char* map, std::uint32_t index, const void* value) const {
+  Result<void> store_trigger_value(const char* map, std::uint32_t index, const void* value) const {
     if (const int error = bpf_map_update_elem(object.map(map), &index, value, BPF_ANY); error != 0)
       return fail(system_error(-error, "cannot store what starts and stops the recording"));
     return {};
   }
 
-  Result<void> store_run_bounds(const run_bounds& run) const {
-    return store_bound("run_bounds", 0, &run);
+  Result<void> store_recording_state(const recording_state& run) const {
+    return store_trigger_value("recording_state", 0, &run);
   }
 
-  Result<void> store_bounds() const {
+  Result<void> store_triggers() const {
     for (std::uint32_t probe = 0; probe < settings.probes.size(); ++probe)
-      if (auto stored = store_bound("trigger_flags", probe, &settings.probes[probe].bounds);
+      if (auto stored =
+              store_trigger_value("trigger_flags", probe, &settings.probes[probe].triggers);
           !stored)
         return stored;
-    return store_run_bounds(
+    return store_recording_state(
         {.started = (settings.run.flags & STARTS_LATER) != 0 ? 0U : 1U, .stopped = 0});
   }
 
-  run_bounds read_bounds() const {
-    run_bounds run{.started = 1, .stopped = 0};
+  recording_state read_recording_state() const {
+    recording_state run{.started = 1, .stopped = 0};
     const std::uint32_t first = 0;
-    if ((settings.run.flags & HAS_BOUNDS) != 0 &&
-        bpf_map_lookup_elem(object.map("run_bounds"), &first, &run) != 0)
+    if ((settings.run.flags & HAS_TRIGGERS) != 0 &&
+        bpf_map_lookup_elem(object.map("recording_state"), &first, &run) != 0)
       return {};
     return run;
   }
@@ -482,8 +483,8 @@ Result<BuiltinProgram> BuiltinProgram::load(const Settings& settings) {
   if (settings.buffer == RecordBuffer::perf && settings.run.longest_offset != 0)
     state->settings.run.kept_size = settings.run.record_size;
   for (const Probe& probe : settings.probes) {
-    if (probe.bounds != 0) flags |= HAS_BOUNDS;
-    if ((probe.bounds & STARTS_RECORDING) != 0) flags |= STARTS_LATER;
+    if (probe.triggers != 0) flags |= HAS_TRIGGERS;
+    if ((probe.triggers & STARTS_RECORDING) != 0) flags |= STARTS_LATER;
   }
   auto object = BuiltinObject::load(state->settings);
   if (!object) return fail(std::move(object).error());
@@ -495,8 +496,8 @@ Result<BuiltinProgram> BuiltinProgram::load(const Settings& settings) {
   if (auto stored = state->store_plans(); !stored) return fail(std::move(stored).error());
   if (auto stored = state->store_filters(); !stored) return fail(std::move(stored).error());
   if (auto stored = state->store_exit_rules(); !stored) return fail(std::move(stored).error());
-  if ((flags & HAS_BOUNDS) != 0)
-    if (auto stored = state->store_bounds(); !stored) return fail(std::move(stored).error());
+  if ((flags & HAS_TRIGGERS) != 0)
+    if (auto stored = state->store_triggers(); !stored) return fail(std::move(stored).error());
   if (auto attached = state->object.attach_to_scheduler(state->settings.run); !attached)
     return fail(std::move(attached).error());
   if (settings.cgroup >= 0)
@@ -532,7 +533,7 @@ Result<void> BuiltinProgram::rearm_for(std::uint32_t pid) const {
   if (state_->settings.processes >= 0)
     bpf_map_update_elem(state_->settings.processes, &pid, &member, BPF_ANY);
   if (recording_has_stopped())
-    if (auto stored = state_->store_run_bounds({.started = 1, .stopped = 0}); !stored)
+    if (auto stored = state_->store_recording_state({.started = 1, .stopped = 0}); !stored)
       return stored;
   return arm(true);
 }
@@ -635,8 +636,12 @@ BuiltinProgram::ForgottenCalls BuiltinProgram::forget_calls(const CallRoom::HasE
   return forgotten;
 }
 
-bool BuiltinProgram::recording_has_started() const { return state_->read_bounds().started != 0; }
-bool BuiltinProgram::recording_has_stopped() const { return state_->read_bounds().stopped != 0; }
+bool BuiltinProgram::recording_has_started() const {
+  return state_->read_recording_state().started != 0;
+}
+bool BuiltinProgram::recording_has_stopped() const {
+  return state_->read_recording_state().stopped != 0;
+}
 
 std::vector<span_counts> BuiltinProgram::counts_of_spans() const {
   std::vector<span_counts> result(state_->settings.spans);
@@ -651,7 +656,7 @@ BuiltinProgram::take_open_spans(const std::function<bool(std::uint32_t process)>
   const int map = state_->object.map("spans");
   std::vector<span_key> keys;
   std::vector<std::vector<std::byte>> begins;
-  visit_entries(map, sizeof(span_key), state_->settings.run.half_size,
+  visit_entries(map, sizeof(span_key), state_->settings.run.hit_size,
                 [&](Bytes bytes, Bytes begin) {
                   span_key key;
                   std::memcpy(&key, bytes.data(), sizeof(key));
@@ -682,7 +687,7 @@ std::vector<ProbeCounts> BuiltinProgram::counts() const {
       result[probe].sampled_out += counters[COUNTED_SAMPLED_OUT];
       result[probe].rate_limited += counters[COUNTED_RATE_LIMITED];
       result[probe].outside += counters[COUNTED_OUTSIDE];
-      result[probe].bounds += counters[COUNTED_BOUNDS];
+      result[probe].triggers += counters[COUNTED_TRIGGERS];
       result[probe].no_return += counters[COUNTED_NO_RETURN];
       result[probe].passed += counters[COUNTED_PASSED];
     }

@@ -25,7 +25,7 @@ struct ProbeCounts {
   std::uint64_t sampled_out = 0;
   std::uint64_t rate_limited = 0;
   std::uint64_t outside = 0;   // hits before the recording started or after it stopped
-  std::uint64_t bounds = 0;    // hits of an entry that starts or stops the recording
+  std::uint64_t triggers = 0;  // hits of an entry that starts or stops the recording
   std::uint64_t no_return = 0; // calls that were left without a return
   std::uint64_t passed = 0;    // hits at exits of functions that are jumped to, which ended no call
 };
@@ -92,9 +92,9 @@ struct ProbeExit {
 
 // The filters of a run and what they look up.
 struct FilterTables {
-  std::vector<filter> filters = {};     // capture_plan::filters names them
-  std::vector<set_member> members = {}; // of all sets
-  std::vector<std::pair<text_chunk, record_u32>> text_chunks = {};     // with the next state
+  std::vector<filter> filters = {};                                // point_plan::filters names them
+  std::vector<set_member> members = {};                            // of all sets
+  std::vector<std::pair<text_chunk, record_u32>> text_chunks = {}; // with the next state
   std::vector<std::vector<std::array<record_u16, 256>>> patterns = {}; // states by number
   std::uint32_t pattern_states = 0; // at least as many as any has, a power of two; 0: no patterns
 };
@@ -110,7 +110,7 @@ public:
     std::uint32_t plan = 0; // of Settings::plans
     // The file offset. If all probes have one, entry probes may share cookies and perf events.
     std::optional<FileOffset> shared_offset = {};
-    std::uint32_t bounds = 0; // enum trigger_flag
+    std::uint32_t triggers = 0; // enum trigger_flag
   };
   struct Settings {
     ProgramKind kind = ProgramKind::plain;
@@ -130,7 +130,7 @@ public:
     // milliseconds.
     std::set<ProbeRole> roles = {ProbeRole::entry, ProbeRole::on_return};
     builtin_settings run = {};
-    std::vector<capture_plan> plans = {}; // by number, at least run.plan_count
+    std::vector<point_plan> plans = {}; // by number, at least run.plan_count
     FilterTables filters = {};
     int processes = -1; // a map of process ids for FILTER_BY_PROCESS, borrowed
     int cgroup = -1;    // an open folder of cgroup2 for FILTER_BY_CGROUP, borrowed while loading

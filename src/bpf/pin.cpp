@@ -418,10 +418,10 @@ std::optional<std::string> remove_folder(const std::string& folder) {
   const int reason = errno;
   std::vector<std::string> names = list_folder(folder);
   if (names.empty()) return system_error(reason, folder + " is left").message;
-  const bool is_cut = names.size() > most;
-  if (is_cut) names.resize(most);
+  const bool is_truncated = names.size() > most;
+  if (is_truncated) names.resize(most);
   return fmt::format("{} is left, because it has what uprobectl load has not pinned: {}{}", folder,
-                     joined(names), is_cut ? ", …" : "");
+                     joined(names), is_truncated ? ", …" : "");
 }
 
 // The kernel says EACCES of a folder, also to root.
@@ -439,9 +439,9 @@ Error folder_error(const std::string& path, std::string_view what) {
   std::ranges::sort(pins);
   Error error{ErrorKind::unsupported, path + ": a folder (expected a pin)"};
   if (pins.empty()) return std::move(error).hint(fmt::format("name a {} in it: ls {}", what, path));
-  const bool is_cut = pins.size() > most;
-  if (is_cut) pins.resize(most);
-  return std::move(error).hint("use one of: " + joined(pins) + (is_cut ? ", …" : ""));
+  const bool is_truncated = pins.size() > most;
+  if (is_truncated) pins.resize(most);
+  return std::move(error).hint("use one of: " + joined(pins) + (is_truncated ? ", …" : ""));
 }
 
 } // namespace

@@ -341,9 +341,9 @@ Error nothing_known(const std::string& folder) {
   for (const std::string& name : list_folder(folder))
     if (open_pin(path_in(folder, name), "program")) pins.push_back(path_in(folder, name));
   if (pins.empty()) return error;
-  const bool is_cut = pins.size() > most;
-  if (is_cut) pins.resize(most);
-  return std::move(error).hint("use one of: " + joined(pins) + (is_cut ? ", …" : ""));
+  const bool is_truncated = pins.size() > most;
+  if (is_truncated) pins.resize(most);
+  return std::move(error).hint("use one of: " + joined(pins) + (is_truncated ? ", …" : ""));
 }
 
 } // namespace

@@ -281,7 +281,7 @@ struct span_role {
 
 /* What is captured at a probe: a value of the map `plans`, there without unused readings at the
  * end. */
-struct capture_plan {
+struct point_plan {
   record_u32 flags; /* those of PLAN_FLAGS */
   record_u32 reading_count;
   record_u32 filters[2];     /* by enum phase: 1 + the index in the map `filters`; 0: none */
@@ -315,10 +315,10 @@ enum builtin_flag {
   SIX_ARGUMENTS = 1 << 18,   /* there are no readings: record the six integer arguments */
   POINTERS_32 = 1 << 19,     /* the probed code has pointers of 4 bytes */
   ONLY_CALLER = 1 << 20,     /* with WALK_STACK: only the probed address and the caller */
-  HAS_BOUNDS = 1 << 21,      /* a hit starts or stops recording, see trigger_flag */
-  STARTS_LATER = 1 << 22,    /* with HAS_BOUNDS: nothing is recorded before a hit */
+  HAS_TRIGGERS = 1 << 21,    /* a hit starts or stops recording, see trigger_flag */
+  STARTS_LATER = 1 << 22,    /* with HAS_TRIGGERS: nothing is recorded before a hit */
   NEST_CALLS = 1 << 23,      /* records have a call_position; losses are also counted by thread */
-  ONLY_TRIGGER = 1 << 24,    /* the probe only tells when its function is entered (--until) */
+  ONLY_UNTIL = 1 << 24,      /* the probe only tells when its function is entered (--until) */
   STOPS_PROCESS = 1 << 25,   /* a hit whose record is sent stops its process */
   SPANS = 1 << 26,           /* hits begin and end spans, records are pairs of them: span_part */
   SPAN_STACKS = 1 << 27,     /* with SPANS: both ends have their stack in the map `stacks` */
@@ -328,7 +328,7 @@ enum builtin_flag {
 };
 /* Flags that may differ between the plans of a run. */
 #define PLAN_FLAGS                                                                                 \
-  (AT_FUNCTION_START | COPY_STACK | BY_GOROUTINE | SIX_ARGUMENTS | POINTERS_32 | ONLY_TRIGGER)
+  (AT_FUNCTION_START | COPY_STACK | BY_GOROUTINE | SIX_ARGUMENTS | POINTERS_32 | ONLY_UNTIL)
 
 /* What the readings of a run use, besides 1 << form of each. */
 enum reading_feature {
@@ -420,7 +420,7 @@ struct builtin_settings {
   record_u32 group_by;        /* enum group_feature; 0: hits are not counted by values */
   struct id_namespace ids;
   record_u32 span_offset;   /* of the span_part in a half of the record; 0: no spans */
-  record_u32 half_size;     /* of a record with SPANS: bytes of the hit that ends the span, behind
+  record_u32 hit_size;      /* of a record with SPANS: bytes of the hit that ends the span, behind
                              * which is the hit that began it */
   record_u32 max_roles;     /* over all plans */
   record_u32 waits_offset;  /* of the call_waits in the record, or in a half of it; 0: none */
@@ -452,11 +452,11 @@ struct run_state {
 enum trigger_flag {
   STARTS_RECORDING = 1,
   STOPS_RECORDING = 2, /* once it has started */
-  IS_ONLY_BOUND = 4,   /* the entry is not recorded */
+  IS_ONLY_TRIGGER = 4, /* the entry is not recorded */
   ENDS_WAITING = 8     /* user space writes the events around it (--until); not in the map */
 };
-/* The value of the map `run_bounds`. Both only change from 0 to 1. */
-struct run_bounds {
+/* The value of the map `recording_state`. Both only change from 0 to 1. */
+struct recording_state {
   record_u32 started;
   record_u32 stopped;
 };
@@ -665,7 +665,7 @@ enum probe_counter {
   COUNTED_SAMPLED_OUT = 5,
   COUNTED_RATE_LIMITED = 6,
   COUNTED_OUTSIDE = 7,    /* hits before the start or after the stop of recording */
-  COUNTED_BOUNDS = 8,     /* hits of an entry that starts or stops recording, or of a trigger */
+  COUNTED_TRIGGERS = 8,   /* hits of an entry that starts or stops recording, or of a trigger */
   COUNTED_INVISIBLE = 9,  /* hits in processes outside of uprobectl's pid namespace */
   COUNTED_NO_RETURN = 10, /* calls that were left without a return, as LOST_NO_RETURN counts them */
   COUNTED_PASSED = 11,    /* hits at exits of other functions (EXIT_OF_CALLEE) that ended no call */
@@ -741,7 +741,7 @@ static_assert(sizeof(set_member) == 16);
 static_assert(sizeof(text_chunk) == 72);
 static_assert(sizeof(stack_key) == 24);
 static_assert(sizeof(span_part) == 32);
-static_assert(sizeof(capture_plan) == 32 + 8 * MAX_SPAN_ROLES + 2 * 88 + 88 * MAX_READINGS);
+static_assert(sizeof(point_plan) == 32 + 8 * MAX_SPAN_ROLES + 2 * 88 + 88 * MAX_READINGS);
 static_assert(sizeof(builtin_settings) == 248);
 static_assert(sizeof(exit_rule) == 48 + 88 + 16 * MAX_CODE_RANGES);
 } // namespace uprobectl

@@ -181,7 +181,7 @@ private:
     capture_.pair_calls = false;
     graph.min_latency_ns = static_cast<std::uint64_t>(
         std::exchange(capture_.min_latency, std::chrono::nanoseconds(0)).count());
-    return read_bounds("--graph-root: ", options_.graph_roots, graph.roots);
+    return read_recording_state("--graph-root: ", options_.graph_roots, graph.roots);
   }
 
   // `how` is a valid value: the parser has checked it.
@@ -289,13 +289,16 @@ private:
       if (!rate) return wrong_value("--max-rate: ", rate.error());
       capture_.limits.max_rate = *rate;
     }
-    if (auto read = read_bounds("--start-on: ", options_.start_on, request_.probes.start_on); !read)
+    if (auto read =
+            read_recording_state("--start-on: ", options_.start_on, request_.probes.start_on);
+        !read)
       return read;
-    return read_bounds("--stop-on: ", options_.stop_on, request_.probes.stop_on);
+    return read_recording_state("--stop-on: ", options_.stop_on, request_.probes.stop_on);
   }
 
-  Result<void> read_bounds(const std::string& option, const std::vector<std::string>& texts,
-                           std::vector<resolve::TargetedFunction>& functions) const {
+  Result<void> read_recording_state(const std::string& option,
+                                    const std::vector<std::string>& texts,
+                                    std::vector<resolve::TargetedFunction>& functions) const {
     for (const std::string& text : texts) {
       auto named = read_function(text, request_.probes.target,
                                  request_.probes.static_probes ? WordKind::static_probes
@@ -389,7 +392,8 @@ private:
       if (!condition && has_comparison(text))
         return wrong_value("--until: ", std::move(condition).error());
       if (!condition || is_bare_value(*condition)) {
-        if (auto read = read_bounds("--until: ", {text}, request_.probes.until); !read) return read;
+        if (auto read = read_recording_state("--until: ", {text}, request_.probes.until); !read)
+          return read;
         continue;
       }
       pair_calls_for(*condition);
@@ -448,7 +452,7 @@ public:
       return wrong("--unwind-on host cannot be combined with --span: the kernel walks its stacks");
     if (has_spans && walk == events::StackWalk::frame_data) {
       walk = events::StackWalk::frame_pointers;
-      request_.stacks.replaces_unwinding = true;
+      request_.stacks.forced_frame_pointers = true;
     }
     if (has_spans && request_.capture.groups.has(BY_STACK))
       walk = events::StackWalk::frame_pointers;

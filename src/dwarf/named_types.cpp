@@ -65,7 +65,7 @@ std::vector<NamedType> list_named_types(const DebugInfo& debug) {
     NamedType& named = types.emplace_back();
     named.name = context.types().qualified_name(die);
     named.type = context.types().get(die);
-    named.is_variable = variable_types.contains(named.type) || variable_names.contains(named.name);
+    named.has_variable = variable_types.contains(named.type) || variable_names.contains(named.name);
   }
   return types;
 }

@@ -10,7 +10,7 @@ struct NamedType {
   std::string name;           // of a structure, union, enumeration or typedef, with its scopes
   const Type* type = nullptr; // never null
   // A local variable of a function has this type, or points to it.
-  bool is_variable = false;
+  bool has_variable = false;
 };
 
 // Returns the types that the units define, in their order; at most max_named_types, with a warning

@@ -186,8 +186,8 @@ std::optional<char> SymbolTable::character_behind(std::uint32_t index,
 bool SymbolTable::has_name(std::uint32_t index, std::string_view name) const {
   const auto behind = character_behind(index, name);
   if (!behind) return false;
-  const bool is_cut = name.size() == max_name_length; // symbol_name_at() gives no more of it
-  return *behind == '\0' || is_cut || (*behind == '@' && parts_.table != Table::dynsym);
+  const bool is_truncated = name.size() == max_name_length; // symbol_name_at() gives no more of it
+  return *behind == '\0' || is_truncated || (*behind == '@' && parts_.table != Table::dynsym);
 }
 
 bool SymbolTable::has_name_or_suffix(std::uint32_t index, std::string_view name) const {

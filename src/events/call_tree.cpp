@@ -42,8 +42,8 @@ bool CallTree::take(const Event& event) {
   if (event.kind != EventKind::entry && event.kind != EventKind::on_return) return true;
   note_losses(event);
   hit_tid_ = event.tid;
-  hit_waited_ns_ = event.waited_ns;
-  hit_waited_causes_ns_ = event.waited_causes_ns;
+  hit_waited_ns_ = event.thread_waited_ns;
+  hit_waited_causes_ns_ = event.thread_waited_causes_ns;
   AreaAtHit at_hit;
   auto stack = find(event, at_hit);
   if (stack != stacks_.end() && stack->tid != event.tid && !change_thread(stack, event))
@@ -125,8 +125,8 @@ bool CallTree::change_thread(Stacks::iterator stack, const Event& event) {
     stack->tid = event.tid;
     // What their thread waits from now on is not theirs, even if they come back to it.
     for (OpenCall& call : stack->calls) {
-      call.waited_ns.reset();
-      call.waited_causes_ns.reset();
+      call.thread_waited_ns.reset();
+      call.thread_waited_causes_ns.reset();
     }
     return true;
   }
@@ -204,8 +204,8 @@ void CallTree::enter(Stacks::iterator stack, const Event& event, const AreaAtHit
                           .begin_ns = event.time_ns,
                           .stack_pointer = event.stack_pointer,
                           .depth = static_cast<std::uint32_t>(stack->calls.size()),
-                          .waited_ns = event.waited_ns,
-                          .waited_causes_ns = event.waited_causes_ns});
+                          .thread_waited_ns = event.thread_waited_ns,
+                          .thread_waited_causes_ns = event.thread_waited_causes_ns});
   ++open_calls_;
   if (stack->calls.size() == 1) by_key_.insert_or_assign(key_of(*stack), stack);
   note_raise(*stack, event);
@@ -309,8 +309,8 @@ void CallTree::close_innermost(Stack& stack, CallEnd end, std::uint64_t end_ns, 
   OpenCall call = std::move(stack.calls.back());
   stack.calls.pop_back();
   if ((end == CallEnd::returned || end == CallEnd::no_return_seen) && call.tid == hit_tid_) {
-    call.waiting_ns = waited_since(call.waited_ns, hit_waited_ns_);
-    call.caused_ns = waited_since(call.waited_causes_ns, hit_waited_causes_ns_);
+    call.waiting_ns = waited_since(call.thread_waited_ns, hit_waited_ns_);
+    call.caused_ns = waited_since(call.thread_waited_causes_ns, hit_waited_causes_ns_);
   }
   --open_calls_;
   // Caught: a caller goes on. Or not caught: what raises exceptions returns then.

@@ -40,8 +40,8 @@ struct OpenCall {
   std::uint64_t children_ns = 0; // sum of the durations of its direct children that are closed
   std::uint64_t children = 0;    // number of its direct children
   std::uint64_t children_on_cpu_ns = 0; // the part of children_ns that is known to be on a CPU
-  std::optional<std::uint64_t> waited_ns = {}; // Event::waited_ns at its entry
-  std::optional<WaitCauses> waited_causes_ns = {};
+  std::optional<std::uint64_t> thread_waited_ns = {}; // Event::thread_waited_ns at its entry
+  std::optional<WaitCauses> thread_waited_causes_ns = {};
   std::optional<std::uint64_t> waiting_ns = {}; // when it is closed, as Event::waiting_ns
   std::optional<WaitCauses> caused_ns = {};     // likewise
   // If it is closed because an exception has left it: the type of the thrown object, empty if it is

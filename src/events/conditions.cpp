@@ -68,8 +68,9 @@ Result<std::uint64_t> find_constant(const ConditionSpec& spec, const FilterConst
     return fail(ErrorKind::usage, shown + " cannot have this value");
   const std::uint64_t number = number_of(constant);
   // As C converts them: -1 is the largest number of an unsigned type.
-  const bool is_cut = constant.negative && type.is_known() && !type.is_signed && type.bits < 64;
-  return is_cut ? number & ((std::uint64_t{1} << type.bits) - 1) : number;
+  const bool is_truncated =
+      constant.negative && type.is_known() && !type.is_signed && type.bits < 64;
+  return is_truncated ? number & ((std::uint64_t{1} << type.bits) - 1) : number;
 }
 
 // Whether the value of a register without a type is one of 32 bits with a sign if it can be: the
@@ -184,10 +185,10 @@ namespace {
 Error list_members(Error error, std::vector<std::string> members, std::string_view whose) {
   constexpr std::size_t max_members = 24;
   if (members.empty()) return error;
-  const bool is_cut = members.size() > max_members;
-  if (is_cut) members.resize(max_members);
+  const bool is_truncated = members.size() > max_members;
+  if (is_truncated) members.resize(max_members);
   return std::move(error).hint(
-      fmt::format("{} members: {}{}", whose, joined(members), is_cut ? ", …" : ""));
+      fmt::format("{} members: {}{}", whose, joined(members), is_truncated ? ", …" : ""));
 }
 
 } // namespace

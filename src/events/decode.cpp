@@ -84,7 +84,7 @@ reading_result last_byte(Bytes record, const reading& how, reading_result result
 
 // Returns why the length of a buffer is not known; empty if it is known. If the length is negative,
 // often -1 for an error, the program has read as many bytes as fit: they are not the buffer.
-std::string_view length_problem(Bytes record, const capture_plan& plan, const reading& how) {
+std::string_view length_problem(Bytes record, const point_plan& plan, const reading& how) {
   if (how.form != READ_BYTES || how.length_from == 0) return {};
   const reading_result length = read_result(record, how.length_from - 1U);
   if (length.status < 0) return "its length cannot be read";
@@ -131,7 +131,7 @@ bool was_read(const reading& how, const probe_record& raw) {
 
 } // namespace
 
-std::optional<std::uint32_t> process_with_new_stack(Bytes record) {
+std::optional<std::uint32_t> pid_of_new_stack(Bytes record) {
   if (record.size() < sizeof(probe_record)) return std::nullopt;
   const auto raw = read_value<probe_record>(record, 0);
   if (raw.kind != RECORD_NEW_STACK) return std::nullopt;
@@ -145,14 +145,14 @@ Result<Event> CapturePlan::decode(Bytes record) const {
   if (head && head->kind == RECORD_WAIT && settings_.sends_waits != 0) return decode_wait(record);
   if ((settings_.flags & SPANS) == 0) return decode_hit(record, settings_.kept_size);
   const bool is_trigger =
-      head && head->cookie < probes_.size() && (plan_of(head->cookie).flags & ONLY_TRIGGER) != 0;
-  if (is_trigger) return decode_hit(record, settings_.half_size);
+      head && head->cookie < probes_.size() && (plan_of(head->cookie).flags & ONLY_UNTIL) != 0;
+  if (is_trigger) return decode_hit(record, settings_.hit_size);
   if (record.size() < settings_.kept_size)
     return fail(record_too_short(record.size(), settings_.kept_size));
-  auto end = decode_hit(record.first(settings_.half_size), settings_.half_size);
+  auto end = decode_hit(record.first(settings_.hit_size), settings_.hit_size);
   if (!end) return end;
   const Bytes half = begin_of(record);
-  auto begin = decode_hit(half, settings_.half_size);
+  auto begin = decode_hit(half, settings_.hit_size);
   if (!begin) return begin;
   auto span = make_span(*begin, read_span_part(half));
   begin->latency_ns = end->time_ns - begin->time_ns;
@@ -164,7 +164,7 @@ Result<Event> CapturePlan::decode(Bytes record) const {
 }
 
 Result<Event> CapturePlan::decode_open_span(Bytes begin, std::uint64_t now_ns) const {
-  auto event = decode_hit(begin, settings_.half_size);
+  auto event = decode_hit(begin, settings_.hit_size);
   if (!event) return event;
   event->span = make_span(*event, read_span_part(begin));
   event->latency_ns.reset();
@@ -260,9 +260,9 @@ Result<Event> CapturePlan::decode_hit(Bytes record, std::size_t size) const {
     const auto waited = read_value<record_u64>(record, at);
     const bool is_call = head.kind == RECORD_CALL && (settings_.flags & SPANS) == 0;
     const bool is_known = waited != WAITS_UNKNOWN;
-    if (is_known) (is_call ? event.waiting_ns : event.waited_ns) = waited;
+    if (is_known) (is_call ? event.waiting_ns : event.thread_waited_ns) = waited;
     if (is_known && (settings_.flags & TRACKS_CAUSES) != 0)
-      (is_call ? event.caused_ns : event.waited_causes_ns) =
+      (is_call ? event.caused_ns : event.thread_waited_causes_ns) =
           read_value<WaitCauses>(record, at + offsetof(call_waits, caused_ns));
     if (is_known && is_call && settings_.longest_offset != 0)
       event.wait = read_wait(record, settings_.longest_offset);
@@ -282,7 +282,7 @@ bool CapturePlan::is_not_resident(const probe_record& record, const reading_resu
 
 std::vector<ReadResult> CapturePlan::read_results(Bytes record) const {
   const auto raw = read_value<probe_record>(record, 0);
-  const capture_plan& plan = plan_of(raw.cookie);
+  const point_plan& plan = plan_of(raw.cookie);
   std::vector<ReadResult> results(plan.reading_count);
   for (std::size_t i = 0; i < results.size(); ++i) {
     const reading& how = plan.readings[i];
@@ -323,7 +323,7 @@ std::optional<CapturedStack> CapturePlan::decode_waiting_stack(Bytes record,
 std::optional<CapturedStack> CapturePlan::decode_stack(Bytes record) const {
   const auto raw = structure_at<probe_record>(record, 0);
   if (!raw || raw->cookie >= probes_.size()) return std::nullopt;
-  const capture_plan& plan = plan_of(raw->cookie);
+  const point_plan& plan = plan_of(raw->cookie);
   if (settings_.kept_wait_size != 0) {
     std::size_t offset = raw->kind == RECORD_CALL ? settings_.longest_offset : 0;
     if (raw->kind == RECORD_WAIT) offset = sizeof(*raw);

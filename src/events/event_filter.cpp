@@ -16,7 +16,7 @@ namespace {
 // Whether a text pointer is NULL; nullopt if it is not known.
 std::optional<bool> is_null_text(const values::Value& value) {
   if (std::holds_alternative<std::string>(value.value) ||
-      std::holds_alternative<values::Value::Cut>(value.value) ||
+      std::holds_alternative<values::Value::TruncatedString>(value.value) ||
       std::holds_alternative<values::Value::Raw>(value.value))
     return false;
   if (const auto* const pointer = std::get_if<values::Value::Pointer>(&value.value))

@@ -83,11 +83,11 @@ const values::ValueType* follow_types(const values::ValueType& type, std::span<c
   return at;
 }
 
-const values::Value not_captured_part{values::Value::More{}};
+const values::Value not_captured_part{values::Value::Omitted{}};
 
 const values::Value* find_member_value(const values::Value::Struct& members,
                                        std::string_view name) {
-  for (const values::DataMember& each : members) {
+  for (const values::ValueMember& each : members) {
     if (each.name == name) return &each.value;
     const auto* const inner = std::get_if<values::Value::Struct>(&each.value.value);
     if (!each.name.empty() || inner == nullptr) continue;

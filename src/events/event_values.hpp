@@ -73,7 +73,7 @@ Error not_saved(const PointDescription& point, const ValuePath& path, bool is_li
 Error outcome_not_saved(std::string_view name);
 
 // Returns the value in an event; null if the event does not have it, because it is of another phase
-// or the call was left by a tail call. A part that was not captured is a Value::More. `made`
+// or the call was left by a tail call. A part that was not captured is a Value::Omitted. `made`
 // holds what the event does not.
 const values::Value* find_data(const NamedValue& named, const Event& event, values::Value& made);
 

@@ -118,9 +118,9 @@ struct Event {
   // wait itself, which is also in waiting_ns and caused_ns.
   std::optional<CallWait> wait;
   // At a hit that is not a paired call: how long the thread has waited since its first hit.
-  std::optional<std::uint64_t> waited_ns;
-  std::optional<WaitCauses> waited_causes_ns; // its parts
-  std::optional<std::uint64_t> weight;        // the value of CaptureSpec::weight, if it was read
+  std::optional<std::uint64_t> thread_waited_ns;
+  std::optional<WaitCauses> thread_waited_causes_ns; // its parts
+  std::optional<std::uint64_t> weight; // the value of CaptureSpec::weight, if it was read
   // With CaptureSpec::nest_calls, as in call_position of bpf/record.h.
   std::uint64_t stack_pointer = 0;
   std::uint64_t goroutine = 0;
@@ -158,13 +158,13 @@ std::optional<std::uint64_t> caused_ns(const Event& event) {
   return event.caused_ns ? std::optional((*event.caused_ns)[cause]) : std::nullopt;
 }
 
-// How long a thread waited between two hits, by their Event::waited_ns.
+// How long a thread waited between two hits, by their Event::thread_waited_ns.
 inline std::optional<std::uint64_t> waited_since(std::optional<std::uint64_t> first,
                                                  std::optional<std::uint64_t> second) {
   if (!first || !second) return std::nullopt;
   return *second - std::min(*first, *second);
 }
-// Why it waited, by their Event::waited_causes_ns.
+// Why it waited, by their Event::thread_waited_causes_ns.
 inline std::optional<WaitCauses> waited_since(const std::optional<WaitCauses>& first,
                                               const std::optional<WaitCauses>& second) {
   if (!first || !second) return std::nullopt;
@@ -177,9 +177,11 @@ inline std::optional<WaitCauses> waited_since(const std::optional<WaitCauses>& f
 // nullopt if they are of two threads.
 inline void set_waits(Event& whole, const Event& first, const Event& second) {
   const bool is_known = first.tid == second.tid;
-  whole.waiting_ns = is_known ? waited_since(first.waited_ns, second.waited_ns) : std::nullopt;
+  whole.waiting_ns =
+      is_known ? waited_since(first.thread_waited_ns, second.thread_waited_ns) : std::nullopt;
   whole.caused_ns =
-      is_known ? waited_since(first.waited_causes_ns, second.waited_causes_ns) : std::nullopt;
+      is_known ? waited_since(first.thread_waited_causes_ns, second.thread_waited_causes_ns)
+               : std::nullopt;
 }
 
 // The names of the elements of Event::registers.

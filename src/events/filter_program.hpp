@@ -19,7 +19,7 @@ public:
   static Result<FilterCompiler> make(const CaptureSpec& capture);
 
   // `terms`: by the index in Filter::terms, as they are at the points of a plan; those that the
-  // expressions do not have are not looked at. Returns capture_plan::filters. Fails with `usage` if
+  // expressions do not have are not looked at. Returns point_plan::filters. Fails with `usage` if
   // an expression compares values of the entry and of the return and calls are not paired.
   Result<std::array<record_u32, 2>> add(std::span<const FilterExpression> expressions,
                                         std::span<const PreparedTerm> terms);

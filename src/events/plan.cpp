@@ -103,10 +103,10 @@ public:
   }
 
   // Sets `values` to those of the point.
-  Result<capture_plan> make_plan(const PointValues& offered, const ReadingBuilder& builder,
-                                 const CapturePoint& probed, FilterCompiler& filters,
-                                 std::shared_ptr<const ValuePlan>& values,
-                                 std::vector<PlannedKey>& keys) {
+  Result<point_plan> make_plan(const PointValues& offered, const ReadingBuilder& builder,
+                               const CapturePoint& probed, FilterCompiler& filters,
+                               std::shared_ptr<const ValuePlan>& values,
+                               std::vector<PlannedKey>& keys) {
     auto made = offered.values(problems_);
     if (!made) return fail(std::move(made).error());
     auto planned_keys = plan_keys(offered, probed, *made);
@@ -114,7 +114,7 @@ public:
     keys = std::move(*planned_keys);
     values = std::make_shared<const ValuePlan>(std::move(*made));
     if (context_.types != nullptr) context_.types->planned(*values);
-    capture_plan plan{};
+    point_plan plan{};
     plan.flags = plan_flags(*values, probed);
     if (capture_.tracks_waits && (plan.flags & BY_GOROUTINE) != 0)
       return fail(Error{ErrorKind::unsupported,
@@ -155,7 +155,7 @@ public:
   Result<void> check_names() const { return problems_.check(); }
 
   // Returns the settings of the run, and assigns the offsets in the plans.
-  builtin_settings make_settings(std::vector<capture_plan>& plans,
+  builtin_settings make_settings(std::vector<point_plan>& plans,
                                  const FilterCompiler& filters) const {
     builtin_settings settings{};
     settings.flags = flags();
@@ -183,7 +183,7 @@ public:
     settings.ids = environment_.ids;
     settings.task_state = environment_.layouts.task_state;
     const bool registers = std::ranges::any_of(
-        plans, [&](const capture_plan& plan) { return has_registers(plan.flags); });
+        plans, [&](const point_plan& plan) { return has_registers(plan.flags); });
     const KeptWaits waits = capture_.stack == StackWalk::longest_wait ? KeptWaits::longest
                             : capture_.stack == StackWalk::each_wait  ? KeptWaits::each
                                                                       : KeptWaits::none;
@@ -231,7 +231,7 @@ private:
   }
 
   Result<void> add_roles(std::span<const SpanRole> roles, std::span<const PlannedKey> keys,
-                         capture_plan& plan) const {
+                         point_plan& plan) const {
     if (roles.size() > MAX_SPAN_ROLES)
       return fail(ErrorKind::usage,
                   fmt::format("--span: it begins and ends more than {} spans", MAX_SPAN_ROLES));
@@ -312,7 +312,7 @@ private:
   Result<std::array<record_u32, 2>>
   compile_filters(std::span<const FilterExpression> expressions, bool at_end,
                   const PointValues& offered, const ValuePlan& values, const CapturePoint& probed,
-                  const capture_plan& plan, FilterCompiler& filters) const {
+                  const point_plan& plan, FilterCompiler& filters) const {
     const std::vector<ConditionSpec>& all = capture_.filter.terms;
     const std::vector<bool> used = find_used_terms(expressions, all.size());
     std::vector<PreparedTerm> terms(all.size());
@@ -339,7 +339,7 @@ private:
 
   // Compiles the conditions of a point; `at_end`: those about the end of spans.
   Result<void> add_filters(bool at_end, const PointValues& offered, const ValuePlan& values,
-                           const CapturePoint& probed, capture_plan& plan,
+                           const CapturePoint& probed, point_plan& plan,
                            FilterCompiler& filters) const {
     const auto& expressions = at_end ? capture_.end_conditions : capture_.filter.expressions;
     const auto added = compile_filters(expressions, at_end, offered, values, probed, plan, filters);
@@ -455,7 +455,7 @@ Result<CapturePlan> CapturePlan::make(const CaptureSpec& capture,
   for (const CapturePoint& probed : points) {
     if (probed.is_trigger && !trigger_plan) {
       trigger_plan = static_cast<std::uint32_t>(plan.plans_.size());
-      plan.plans_.emplace_back().flags = ONLY_TRIGGER;
+      plan.plans_.emplace_back().flags = ONLY_UNTIL;
     }
     if (!probed.is_recorded) { // the program never looks the plan up, except that of triggers
       plan.probes_.push_back({.point = probed.point,
@@ -487,7 +487,7 @@ Result<CapturePlan> CapturePlan::make(const CaptureSpec& capture,
       std::ranges::any_of(capture.filter.terms, [&](const ConditionSpec& condition) {
         return is_argument(condition.name());
       });
-  const auto waits_for_return = [](const capture_plan& each) {
+  const auto waits_for_return = [](const point_plan& each) {
     return each.filters[PHASE_RETURN] != 0;
   };
   if (capture.stack == StackWalk::each_wait && std::ranges::any_of(plan.plans_, waits_for_return))

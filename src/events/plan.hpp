@@ -201,7 +201,7 @@ public:
 
 // Returns the pid of a record that announces a new stack (CaptureSpec::count_stacks), nullopt for
 // any other record.
-std::optional<std::uint32_t> process_with_new_stack(Bytes record);
+std::optional<std::uint32_t> pid_of_new_stack(Bytes record);
 
 // The user stack of a record.
 struct CapturedStack {
@@ -233,7 +233,7 @@ public:
                                   const CaptureEnvironment& environment = {});
 
   const builtin_settings& settings() const { return settings_; }
-  const std::vector<capture_plan>& plans() const { return plans_; }
+  const std::vector<point_plan>& plans() const { return plans_; }
   const bpf::FilterTables& filters() const { return filters_; }
   std::uint32_t probe_plan(std::size_t probe) const { return probes_[probe].plan; }
   // Describes the requested values that cannot be captured at the probe, with reasons.
@@ -258,7 +258,7 @@ public:
   // The same of an entry of the map of open spans. `now_ns`: CLOCK_MONOTONIC.
   Result<Event> decode_open_span(Bytes begin, std::uint64_t now_ns) const;
   // The part of the hit that began the span, and of the one that ended it.
-  Bytes begin_of(Bytes record) const { return record.subspan(settings_.half_size); }
+  Bytes begin_of(Bytes record) const { return record.subspan(settings_.hit_size); }
   span_part read_span_part(Bytes hit) const;
 
   // Returns the results of ValuePlan::readings(), by their index, of a record that decode()
@@ -293,10 +293,10 @@ private:
   std::optional<CapturedStack> decode_waiting_stack(Bytes record, std::size_t offset) const;
   std::shared_ptr<Span> make_span(const Event& begin, const span_part& part) const;
   bool is_not_resident(const probe_record& record, const reading_result& result) const;
-  const capture_plan& plan_of(std::size_t probe) const { return plans_[probes_[probe].plan]; }
+  const point_plan& plan_of(std::size_t probe) const { return plans_[probes_[probe].plan]; }
 
   builtin_settings settings_ = {};
-  std::vector<capture_plan> plans_;
+  std::vector<point_plan> plans_;
   bpf::FilterTables filters_;
   std::vector<Probe> probes_;      // by number
   std::vector<std::string> spans_; // their names

@@ -14,12 +14,12 @@ namespace {
 
 std::uint32_t round_to_words(std::uint32_t bytes) { return (bytes + 7) / 8 * 8; }
 
-std::span<reading> readings_of(capture_plan& plan) { return {plan.readings, plan.reading_count}; }
-std::span<const reading> readings_of(const capture_plan& plan) {
+std::span<reading> readings_of(point_plan& plan) { return {plan.readings, plan.reading_count}; }
+std::span<const reading> readings_of(const point_plan& plan) {
   return {plan.readings, plan.reading_count};
 }
 
-std::uint32_t result_bytes(const capture_plan& plan) {
+std::uint32_t result_bytes(const point_plan& plan) {
   return plan.reading_count == 0
              ? RECORD_VALUES * static_cast<std::uint32_t>(sizeof(std::uint64_t))
              : plan.reading_count * static_cast<std::uint32_t>(sizeof(reading_result));
@@ -30,7 +30,7 @@ std::uint32_t register_bytes(bool registers) {
                    : 0;
 }
 
-std::uint32_t pointer_size_of(const capture_plan& plan) {
+std::uint32_t pointer_size_of(const point_plan& plan) {
   return (plan.flags & POINTERS_32) != 0 ? 4 : 8;
 }
 
@@ -42,7 +42,7 @@ void complete_reading(reading& each, std::uint32_t pointer_size) {
 }
 
 // The maxima over all plans, and the features that their readings use.
-void find_maxima(builtin_settings& settings, std::span<const capture_plan> plans) {
+void find_maxima(builtin_settings& settings, std::span<const point_plan> plans) {
   const auto add = [&](const reading& each) {
     settings.max_steps = std::max<std::uint32_t>(settings.max_steps, each.steps);
     settings.max_capacity = std::max(settings.max_capacity, each.capacity);
@@ -54,7 +54,7 @@ void find_maxima(builtin_settings& settings, std::span<const capture_plan> plans
     if (each.factor_from > 0) settings.reading_features |= USES_FACTOR;
     if (each.adds_thread_pointer != 0) settings.reading_features |= USES_THREAD_POINTER;
   };
-  for (const capture_plan& plan : plans) {
+  for (const point_plan& plan : plans) {
     settings.max_readings = std::max(settings.max_readings, plan.reading_count);
     settings.max_roles = std::max(settings.max_roles, plan.role_count);
     for (const reading& each : readings_of(plan)) add(each);
@@ -64,10 +64,10 @@ void find_maxima(builtin_settings& settings, std::span<const capture_plan> plans
   }
 }
 
-void merge_flags(builtin_settings& settings, std::span<const capture_plan> plans) {
+void merge_flags(builtin_settings& settings, std::span<const point_plan> plans) {
   record_u32 any = 0;
   record_u32 all = PLAN_FLAGS;
-  for (const capture_plan& plan : plans) {
+  for (const point_plan& plan : plans) {
     any |= plan.flags;
     all &= plan.flags;
   }
@@ -77,7 +77,7 @@ void merge_flags(builtin_settings& settings, std::span<const capture_plan> plans
 
 // Sets the offsets of the bytes of a plan from `begin` on and returns their end. The largest are
 // last, because max_capacity bytes behind the beginning of any must be inside the record.
-std::uint32_t set_byte_offsets(capture_plan& plan, std::uint32_t begin, std::uint32_t& last) {
+std::uint32_t set_byte_offsets(point_plan& plan, std::uint32_t begin, std::uint32_t& last) {
   std::vector<reading*> order;
   for (reading& each : readings_of(plan))
     if (each.capacity > 0) order.push_back(&each);
@@ -93,31 +93,31 @@ std::uint32_t set_byte_offsets(capture_plan& plan, std::uint32_t begin, std::uin
 
 } // namespace
 
-void complete_term(PreparedTerm& term, const capture_plan& plan) {
+void complete_term(PreparedTerm& term, const point_plan& plan) {
   complete_reading(term.term.value, pointer_size_of(plan));
   if (term.length) complete_reading(*term.length, pointer_size_of(plan));
   if (term.offset) complete_reading(*term.offset, pointer_size_of(plan));
 }
 
-void complete_readings(capture_plan& plan) {
+void complete_readings(point_plan& plan) {
   const std::uint32_t pointer_size = pointer_size_of(plan);
   for (reading& each : readings_of(plan)) complete_reading(each, pointer_size);
   complete_reading(plan.measured, pointer_size);
   complete_reading(plan.factor, pointer_size);
 }
 
-std::size_t record_bytes(const capture_plan& plan, bool registers) {
+std::size_t record_bytes(const point_plan& plan, bool registers) {
   std::size_t bytes = sizeof(probe_record) + result_bytes(plan) + register_bytes(registers);
   for (const reading& each : readings_of(plan)) bytes += round_to_words(each.capacity);
   return bytes;
 }
 
-bool reads_memory(const builtin_settings& settings, std::span<const capture_plan> plans,
+bool reads_memory(const builtin_settings& settings, std::span<const point_plan> plans,
                   std::span<const filter> filters) {
   const bool keeps_values =
       (settings.flags & (SEND_RECORDS | SPANS)) != 0 || settings.group_by != 0;
   const bool measures = (settings.flags & MEASURE_VALUE) != 0;
-  const auto reads_values = [&](const capture_plan& plan) {
+  const auto reads_values = [&](const point_plan& plan) {
     const bool reads_any =
         (plan.flags & COPY_STACK) != 0 || std::ranges::any_of(readings_of(plan), loads_memory);
     return (keeps_values && reads_any) ||
@@ -132,7 +132,7 @@ bool reads_memory(const builtin_settings& settings, std::span<const capture_plan
   return std::ranges::any_of(plans, reads_values) || std::ranges::any_of(filters, compares_values);
 }
 
-void lay_out_records(builtin_settings& settings, std::vector<capture_plan>& plans, bool registers,
+void lay_out_records(builtin_settings& settings, std::vector<point_plan>& plans, bool registers,
                      KeptWaits waits) {
   merge_flags(settings, plans);
   find_maxima(settings, plans);
@@ -142,7 +142,7 @@ void lay_out_records(builtin_settings& settings, std::vector<capture_plan>& plan
   settings.plan_count = plans_differ ? static_cast<std::uint32_t>(plans.size()) : 0;
 
   std::uint32_t end = 0;
-  for (const capture_plan& plan : plans) end = std::max(end, result_bytes(plan));
+  for (const point_plan& plan : plans) end = std::max(end, result_bytes(plan));
   end += sizeof(probe_record);
   if (registers) settings.registers_offset = end;
   std::uint32_t begin = end + register_bytes(registers);
@@ -157,7 +157,7 @@ void lay_out_records(builtin_settings& settings, std::vector<capture_plan>& plan
   }
   settings.max_bytes_offset = begin;
   end = begin;
-  for (capture_plan& plan : plans) {
+  for (point_plan& plan : plans) {
     std::uint32_t last = begin;
     end = std::max(end, set_byte_offsets(plan, begin, last));
     settings.max_bytes_offset = std::max(settings.max_bytes_offset, last);
@@ -170,10 +170,10 @@ void lay_out_records(builtin_settings& settings, std::vector<capture_plan>& plan
 
   if ((settings.flags & SPANS) != 0) { // without stacks: they are in a map
     settings.span_offset = end;
-    settings.half_size = end + static_cast<std::uint32_t>(sizeof(span_part));
+    settings.hit_size = end + static_cast<std::uint32_t>(sizeof(span_part));
     settings.returns = {};
     settings.stack_size = 0;
-    settings.record_size = settings.kept_size = 2 * settings.half_size;
+    settings.record_size = settings.kept_size = 2 * settings.hit_size;
     return;
   }
   if (waits != KeptWaits::none) {

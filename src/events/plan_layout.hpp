@@ -12,11 +12,11 @@
 namespace uprobectl::events {
 
 // Sets the defaults of the plan's readings that are 0, so that equal plans have equal bytes.
-void complete_readings(capture_plan& plan);
-void complete_term(PreparedTerm& term, const capture_plan& plan); // the same for a filter
+void complete_readings(point_plan& plan);
+void complete_term(PreparedTerm& term, const point_plan& plan); // the same for a filter
 
 // Returns the bytes of a record with this plan alone, without the stack.
-std::size_t record_bytes(const capture_plan& plan, bool registers);
+std::size_t record_bytes(const point_plan& plan, bool registers);
 
 // Which waits are kept with their stacks.
 enum class KeptWaits {
@@ -29,7 +29,7 @@ enum class KeptWaits {
 // and their PLAN_FLAGS. Requires at least one plan, and in `settings` the other flags, stack_size
 // and returns, which are cleared if the plans do not need them. `registers`: they are in each
 // record of a hit.
-void lay_out_records(builtin_settings& settings, std::vector<capture_plan>& plans, bool registers,
+void lay_out_records(builtin_settings& settings, std::vector<point_plan>& plans, bool registers,
                      KeptWaits waits);
 
 // Whether a value is behind an address.
@@ -39,7 +39,7 @@ inline bool loads_memory(const reading& each) {
 
 // Whether hits read memory that may not be resident: all but the return address, which the call has
 // just stored. Requires the settings of lay_out_records().
-bool reads_memory(const builtin_settings& settings, std::span<const capture_plan> plans,
+bool reads_memory(const builtin_settings& settings, std::span<const point_plan> plans,
                   std::span<const filter> filters);
 
 } // namespace uprobectl::events

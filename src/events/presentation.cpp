@@ -207,12 +207,12 @@ values::Value array_of(const RawArgument& value, ArgumentType element) {
   const std::uint32_t size = size_of(element, pointer_bytes);
   for (std::size_t at = 0; at + size <= value.bytes.size(); at += size)
     all.push_back(element_at(std::string_view(value.bytes).substr(at, size), element));
-  if (value.is_truncated) all.push_back({values::Value::More{}});
+  if (value.is_truncated) all.push_back({values::Value::Omitted{}});
   return {std::move(all)};
 }
 
 values::Value text_value(RawArgument raw) {
-  if (raw.is_truncated) return {values::Value::Cut{std::move(raw.bytes)}};
+  if (raw.is_truncated) return {values::Value::TruncatedString{std::move(raw.bytes)}};
   return {std::move(raw.bytes)};
 }
 

@@ -24,7 +24,7 @@ values::ValueType type_of(const values::Value& value) {
     made = {.use = values::ValueUse::bytes, .name = "a buffer", .size = raw->bytes.size()};
   } else if (const auto* const members = std::get_if<values::Value::Struct>(&value.value)) {
     made = {.use = values::ValueUse::none, .name = "a structure"};
-    for (const values::DataMember& member : *members) {
+    for (const values::ValueMember& member : *members) {
       made.members.push_back(type_of(member.value));
       made.members.back().member_name = member.name;
     }

@@ -251,8 +251,8 @@ void add_rest(values::Value& value, const std::string& type, Bytes rest) {
 }
 
 // Returns the type for which this holds; null if there is none, or several.
-const values::DataTypes::Type* find_only(std::span<const values::DataTypes::Type> types,
-                                         const auto& holds) {
+const values::BtfTypes::Type* find_only(std::span<const values::BtfTypes::Type> types,
+                                        const auto& holds) {
   const auto first = std::ranges::find_if(types, holds);
   if (first == types.end() || std::find_if(first + 1, types.end(), holds) != types.end())
     return nullptr;
@@ -293,7 +293,7 @@ std::optional<KnownMap> find_known_map(std::string_view name) {
 }
 
 Result<void> UserRecordDecoder::apply(const RecordTypeRequest& request,
-                                      const values::DataTypes* types, std::span<Stream> streams) {
+                                      const values::BtfTypes* types, std::span<Stream> streams) {
   if (types == nullptr)
     return fail(Error{ErrorKind::not_found,
                       "type '" + request.type + "' not found: the program has no type information"}
@@ -319,7 +319,7 @@ Result<void> UserRecordDecoder::apply(const RecordTypeRequest& request,
   return fail(std::move(error).hint("use one of: " + joined(names)));
 }
 
-Result<UserRecordDecoder> UserRecordDecoder::make(std::shared_ptr<const values::DataTypes> types,
+Result<UserRecordDecoder> UserRecordDecoder::make(std::shared_ptr<const values::BtfTypes> types,
                                                   std::span<const bpf::UserMap> maps,
                                                   std::span<const RecordTypeRequest> requests) {
   UserRecordDecoder decoder;
@@ -339,32 +339,32 @@ Result<UserRecordDecoder> UserRecordDecoder::make(std::shared_ptr<const values::
     for (const std::string& name : candidate_type_names(stream.map))
       if (auto found = types->find(name, stream.object))
         stream.candidates.push_back(std::move(*found));
-    stream.variables = types->find_structures([&](const values::DataTypes::Type& each) {
-      return each.is_variable && (!stream.object || each.object == stream.object);
+    stream.variables = types->find_structures([&](const values::BtfTypes::Type& each) {
+      return each.has_variable && (!stream.object || each.object == stream.object);
     });
   }
   decoder.types_ = std::move(types);
   return decoder;
 }
 
-const values::DataTypes::Type* UserRecordDecoder::find_type(const Stream& stream,
-                                                            std::size_t size) const {
+const values::BtfTypes::Type* UserRecordDecoder::find_type(const Stream& stream,
+                                                           std::size_t size) const {
   if (stream.requested) return &*stream.requested;
-  const auto fits = [&](const values::DataTypes::Type& each) {
+  const auto fits = [&](const values::BtfTypes::Type& each) {
     return has_size(stream.use, each.size, size);
   };
-  const auto may_fit = [&](const values::DataTypes::Type& each) {
-    return values::DataTypes::may_have_size(each, size);
+  const auto may_fit = [&](const values::BtfTypes::Type& each) {
+    return values::BtfTypes::may_have_size(each, size);
   };
   auto candidate = std::ranges::find_if(stream.candidates, fits);
   if (candidate == stream.candidates.end())
     candidate = std::ranges::find_if(stream.candidates, may_fit);
   if (candidate != stream.candidates.end()) return &*candidate;
   if (stream.known_name) return nullptr;
-  const auto is_likely = [&](const values::DataTypes::Type& each) {
-    return values::DataTypes::is_likely_size(each, size);
+  const auto is_likely = [&](const values::BtfTypes::Type& each) {
+    return values::BtfTypes::is_likely_size(each, size);
   };
-  const values::DataTypes::Type* const exact = find_only(stream.variables, fits);
+  const values::BtfTypes::Type* const exact = find_only(stream.variables, fits);
   const bool is_unclear = std::ranges::any_of(stream.variables, fits);
   return exact != nullptr || is_unclear ? exact : find_only(stream.variables, is_likely);
 }
@@ -376,17 +376,18 @@ std::optional<std::string> UserRecordDecoder::explain_raw(std::size_t map) {
       fmt::format("records of map '{}' are shown as bytes: no type has its name", stream.map);
   if (!types_) return text + ", because the program has no type information (compile it with -g)";
   std::vector<std::string> names;
-  for (const values::DataTypes::Type& each :
-       types_->find_structures([&](const values::DataTypes::Type& type) {
+  for (const values::BtfTypes::Type& each :
+       types_->find_structures([&](const values::BtfTypes::Type& type) {
          return has_size(stream.use, type.size, *stream.raw_size);
        }))
     names.push_back(each.name);
   constexpr std::size_t max_named = 5;
-  const bool is_cut = names.size() > max_named;
-  if (is_cut) names.resize(max_named);
+  const bool is_truncated = names.size() > max_named;
+  if (is_truncated) names.resize(max_named);
   text += fmt::format(" and its size of {} bytes", *stream.raw_size);
   if (!names.empty())
-    text += fmt::format("; structures of this size: {}{}", joined(names), is_cut ? ", …" : "");
+    text +=
+        fmt::format("; structures of this size: {}{}", joined(names), is_truncated ? ", …" : "");
   return text + fmt::format(" (--record {}=TYPE)", stream.map);
 }
 
@@ -398,7 +399,7 @@ std::vector<values::ValueType> UserRecordDecoder::list_types() const {
     if (each.requested) listed.push_back(types_->value_type(each.requested->id));
     if (each.requested) continue;
     for (const auto* const may_be : {&each.candidates, &each.variables})
-      for (const values::DataTypes::Type& type : *may_be)
+      for (const values::BtfTypes::Type& type : *may_be)
         listed.push_back(types_->value_type(type.id));
   }
   // A longer record than a number becomes a structure, whose names depend on the record:
@@ -433,11 +434,11 @@ Event UserRecordDecoder::decode(std::size_t map, Bytes record) {
   stream.raw_size = std::nullopt;
   auto decoded = std::make_shared<UserRecord>();
   decoded->map = stream.map;
-  if (const values::DataTypes::Type* const type = find_type(stream, record.size())) {
+  if (const values::BtfTypes::Type* const type = find_type(stream, record.size())) {
     decoded->value = types_->decode(type->id, record);
     bool is_wrapped = false; // it has a value of the type, and other bytes
     if (decoded->value && !has_size(stream.use, type->size, record.size()) &&
-        record.size() > type->size && !type->has_open_end) {
+        record.size() > type->size && !type->has_flexible_array) {
       is_wrapped = !std::holds_alternative<values::Value::Struct>(decoded->value->value);
       add_rest(*decoded->value, type->name, record.subspan(type->size));
     }

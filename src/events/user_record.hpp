@@ -68,7 +68,7 @@ public:
   // size, a record of a known map by its layout. Layouts precede types only if the pin has the
   // object's name. Else a record has the only structure of its size that a local variable of the
   // programs has or points to, as debug information says.
-  static Result<UserRecordDecoder> make(std::shared_ptr<const values::DataTypes> types,
+  static Result<UserRecordDecoder> make(std::shared_ptr<const values::BtfTypes> types,
                                         std::span<const bpf::UserMap> maps,
                                         std::span<const RecordTypeRequest> requests = {});
   // The values of the event are those that were sent: see finish().
@@ -92,21 +92,21 @@ private:
     std::optional<std::string> known_name; // accepted by find_known_map()
     bpf::MapUse use = bpf::MapUse::ring_buffer;
     std::optional<std::size_t> object = {}; // whose types come first
-    std::optional<values::DataTypes::Type> requested = {};
-    std::vector<values::DataTypes::Type> candidates;     // selected by the size of a record
-    std::vector<values::DataTypes::Type> variables = {}; // likewise, if one alone has the size
-    std::optional<std::size_t> raw_size = {};            // of the last record without a type
-    std::optional<std::uint32_t> last_type = {};         // of the last record, in types_
+    std::optional<values::BtfTypes::Type> requested = {};
+    std::vector<values::BtfTypes::Type> candidates;     // selected by the size of a record
+    std::vector<values::BtfTypes::Type> variables = {}; // likewise, if one alone has the size
+    std::optional<std::size_t> raw_size = {};           // of the last record without a type
+    std::optional<std::uint32_t> last_type = {};        // of the last record, in types_
     bool is_explained = false;
 
     bool is_buffer() const { return bpf::is_buffer(use); }
   };
-  const values::DataTypes::Type* find_type(const Stream& stream, std::size_t size) const;
+  const values::BtfTypes::Type* find_type(const Stream& stream, std::size_t size) const;
   const std::shared_ptr<const values::ValueType>& value_type(std::uint32_t id);
-  static Result<void> apply(const RecordTypeRequest& request, const values::DataTypes* types,
+  static Result<void> apply(const RecordTypeRequest& request, const values::BtfTypes* types,
                             std::span<Stream> streams);
 
-  std::shared_ptr<const values::DataTypes> types_;                 // null: none
+  std::shared_ptr<const values::BtfTypes> types_;                  // null: none
   std::map<std::uint32_t, std::vector<values::ShownAsRule>> tags_; // by type; those that were used
   std::map<std::uint32_t, std::shared_ptr<const values::ValueType>> value_types_; // likewise
   std::vector<Stream> streams_;

@@ -28,10 +28,10 @@ std::optional<std::uint64_t> bits_of(const values::Value& value, const values::V
 // The text of a value, and whether it is all of it.
 std::optional<std::pair<std::string_view, bool>> value_text(const values::Value& value) {
   if (const auto* const text = std::get_if<std::string>(&value.value)) return {{*text, true}};
-  if (const auto* const cut = std::get_if<values::Value::Cut>(&value.value))
+  if (const auto* const cut = std::get_if<values::Value::TruncatedString>(&value.value))
     return {{cut->text, false}};
   if (const auto* const raw = std::get_if<values::Value::Raw>(&value.value))
-    return {{as_text(raw->bytes), !raw->is_cut}};
+    return {{as_text(raw->bytes), !raw->is_truncated}};
   return std::nullopt;
 }
 

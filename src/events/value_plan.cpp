@@ -189,8 +189,8 @@ ValueDecoder::Number ValueDecoder::read_bytes(std::size_t source, std::uint64_t 
   }
   // A location may be of a part of the value: nothing has the rest.
   const auto& parts = plan_.sources_[source].parts;
-  const bool is_cut = !parts.empty() && parts.back().is_memory;
-  return problem(is_cut ? beyond_limit : std::string_view(dwarf::optimized_out));
+  const bool is_truncated = !parts.empty() && parts.back().is_memory;
+  return problem(is_truncated ? beyond_limit : std::string_view(dwarf::optimized_out));
 }
 
 // A number of 128 bits. Not a number of JSON, whose readers round it.
@@ -200,7 +200,7 @@ values::Value ValueDecoder::decode_wide(const Node& node) const {
       read_bytes(node.source, node.offset + sizeof(std::uint64_t), sizeof(std::uint64_t));
   for (const auto* const half : {&low, &high})
     if (!*half)
-      return half->error().reason == beyond_limit ? values::Value{values::Value::More{}}
+      return half->error().reason == beyond_limit ? values::Value{values::Value::Omitted{}}
                                                   : values::Value{half->error()};
   __extension__ using Wide = unsigned __int128;
   Wide magnitude = node.type->is_byte_swapped()
@@ -221,7 +221,7 @@ values::Value ValueDecoder::decode_wide(const Node& node) const {
 values::Value ValueDecoder::decode_scalar(const Node& node) const {
   if (is_wide_integer(*node.type) && !node.bits) return decode_wide(node);
   auto number = read_bits(node);
-  if (!number && number.error().reason == beyond_limit) return {values::Value::More{}};
+  if (!number && number.error().reason == beyond_limit) return {values::Value::Omitted{}};
   if (!number) return {std::move(number).error()};
   const Type& type = *node.type;
   const std::uint64_t bits = node.bits ? node.bits->size : type.bits();
@@ -257,8 +257,8 @@ values::Value ValueDecoder::decode_characters(const Node& node) const {
   std::string text;
   const std::uint64_t size = node.type->size();
   const auto cut = [&]() -> values::Value {
-    if (text.empty()) return {values::Value::More{}};
-    return {values::Value::Cut{std::move(text)}};
+    if (text.empty()) return {values::Value::Omitted{}};
+    return {values::Value::TruncatedString{std::move(text)}};
   };
   while (text.size() < size) {
     const std::uint64_t at = node.offset + text.size();
@@ -300,7 +300,7 @@ values::Value ValueDecoder::decode_text(const Node& node) const {
     return {unread_memory(result)};
   }
   std::string text = read_text(node.reading);
-  if (result.is_truncated) return {values::Value::Cut{std::move(text)}};
+  if (result.is_truncated) return {values::Value::TruncatedString{std::move(text)}};
   return {std::move(text)};
 }
 
@@ -348,7 +348,7 @@ values::Value ValueDecoder::decode_sequence(const Node& node) const {
     elements.push_back(decode_node(child));
     ++shown;
   }
-  if (shown < count) elements.push_back({values::Value::More{}});
+  if (shown < count) elements.push_back({values::Value::Omitted{}});
   return {std::move(elements)};
 }
 
@@ -394,7 +394,7 @@ values::Value::Array ValueDecoder::decode_content(const Content& content,
   // An interface has the pointer itself.
   const bool is_pointer = type.kind() == TypeKind::pointer;
   if (!content.value)
-    return is_pointer ? values::Value::Array() : values::Value::Array{{values::Value::More{}}};
+    return is_pointer ? values::Value::Array() : values::Value::Array{{values::Value::Omitted{}}};
   const Node text{.kind = Node::Kind::text, .reading = content.value->text};
   const Type& value = is_pointer && type.target() != nullptr ? *type.target() : type;
   if (found.is_string) return {decode_text(text)};
@@ -402,12 +402,12 @@ values::Value::Array ValueDecoder::decode_content(const Content& content,
     const dwarf::Member& first = value.members().front();
     if (first.offset == 0 && is_text(*first.type)) {
       values::Value::Struct members = {{first.name, decode_text(text)}};
-      if (value.members().size() > 1) members.push_back({{}, {values::Value::More{}}});
+      if (value.members().size() > 1) members.push_back({{}, {values::Value::Omitted{}}});
       return {{std::move(members)}};
     }
   }
   if (is_pointer) return {};
-  if (!is_number(type)) return {{values::Value::More{}}};
+  if (!is_number(type)) return {{values::Value::Omitted{}}};
   return {decode_scalar(
       {.kind = Node::Kind::scalar, .type = &type, .source = content.value->first_word})};
 }
@@ -476,7 +476,7 @@ values::Value ValueDecoder::decode_node(const Node& node) const {
   case Node::Kind::more:
     break;
   }
-  return {values::Value::More{}};
+  return {values::Value::Omitted{}};
 }
 
 // The text of a string or buffer that was read.

@@ -124,7 +124,7 @@ Row* Model::find(const resolve::ProbePoint& point, bool on_return, std::string_v
   return row;
 }
 
-void Model::add(const output::ProbedRecord& probed) {
+void Model::add(const output::ProbeDescription& probed) {
   const resolve::ProbePoint* const first = first_point(*probed.point);
   PointState& state = points_[first];
   if (std::exchange(state.is_probed, true)) return;

@@ -93,7 +93,7 @@ public:
 
   // The functions that the run records, before their first hit. They have a row each, unless spans
   // are shown instead.
-  void add(const output::ProbedRecord& probed);
+  void add(const output::ProbeDescription& probed);
   void add(const events::Event& event);
   void add(const output::CountRecord& record);
   void add(const output::HistogramRecord& record);

@@ -72,7 +72,7 @@ private:
   void take(const output::CountRecord& record) { model_.add(record); }
   void take(const output::HistogramRecord& record) { model_.add(record); }
   void take(const output::LostRecord& record) { model_.add(record); }
-  void take(const output::ProbedRecord& record) { model_.add(record); }
+  void take(const output::ProbeDescription& record) { model_.add(record); }
   void take(const output::ClockRecord& record);
   void take(const output::SummaryRecord& record);
   void take(const output::ErrorRecord& record) {

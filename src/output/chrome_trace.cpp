@@ -129,7 +129,7 @@ private:
       out += ",\"args\":";
       char before = '{';
       for (const auto& values : {item.values, item.times})
-        for (const values::DataMember& value : values) {
+        for (const values::ValueMember& value : values) {
           out += std::exchange(before, ',');
           append_text(out, value.name);
           out += ':';

@@ -449,10 +449,10 @@ void describe_event(auto& io, Described<events::Event> auto& event, const CallRe
   io.saved(25, "failed", event.failed);
   io.saved(26, "span", event.span);
   io.saved(27, "waiting_ns", event.waiting_ns);
-  io.saved(28, "waited_ns", event.waited_ns);
+  io.saved(28, "waited_ns", event.thread_waited_ns);
   io.saved(29, "caused_ns", event.caused_ns);
   io.saved(30, "longest_wait", event.wait);
-  io.saved(31, "waited_causes_ns", event.waited_causes_ns);
+  io.saved(31, "waited_causes_ns", event.thread_waited_causes_ns);
 }
 void describe(auto& io, Described<events::Event> auto& event) {
   describe_event(io, event, nullptr);

@@ -36,13 +36,13 @@ std::string append_without_slots(std::string& text, const values::Value& value,
   if (const auto slots = to_slots(name, value)) return draw_slots(*slots);
   const auto* const members = std::get_if<values::Value::Struct>(&value.value);
   if (members == nullptr ||
-      std::ranges::none_of(*members, names_slots, &values::DataMember::name)) {
+      std::ranges::none_of(*members, names_slots, &values::ValueMember::name)) {
     append_text_value(text, value);
     return {};
   }
   values::Value::Struct others;
   std::string drawn;
-  for (const values::DataMember& member : *members)
+  for (const values::ValueMember& member : *members)
     if (const auto slots = to_slots(member.name, member.value))
       drawn += draw_slots(*slots);
     else

@@ -285,7 +285,7 @@ void Output::reopen() {
 }
 
 void Output::report_shortage() {
-  const Error* const shortage = buffer_.find_shortage();
+  const Error* const shortage = buffer_.shortage();
   if ((shortage != nullptr) == has_reported_shortage_) return;
   has_reported_shortage_ = shortage != nullptr;
   warn(has_reported_shortage_

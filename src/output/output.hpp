@@ -54,7 +54,7 @@ public:
 
   // Why there is no room: a full file system, a quota, a limit of the file's size. Null if there
   // is.
-  const Error* find_shortage() const { return shortage_ ? &*shortage_ : nullptr; }
+  const Error* shortage() const { return shortage_ ? &*shortage_ : nullptr; }
   // Ends the waiting for room: it becomes the error of a write.
   void give_up_waiting();
   // Goes on in another file, whose descriptor it duplicates, with a whole record.

@@ -176,10 +176,10 @@ private:
       out.replace(at, 1, "\\u003c");
   }
 
-  static void append_values(std::string& out, std::span<const values::DataMember> values) {
+  static void append_values(std::string& out, std::span<const values::ValueMember> values) {
     if (values.empty()) return;
     const std::size_t begin = out.size();
-    for (const values::DataMember& value : values) {
+    for (const values::ValueMember& value : values) {
       out += out.size() == begin ? '{' : ',';
       append_text(out, value.name);
       out += ':';

@@ -275,7 +275,7 @@ private:
       write_name(writer, item.category, categories_, field::interned::event_categories,
                  field::event::category_iids, field::event::categories);
     for (const auto& values : {item.values, item.times})
-      for (const values::DataMember& value : values)
+      for (const values::ValueMember& value : values)
         annotate(writer, field::event::debug_annotations, value.name, value.value);
     writer.end(event);
     if (!defined_.empty()) writer.text(field::packet::interned_data, defined_);
@@ -334,7 +334,7 @@ private:
   static void write_value(ProtobufWriter& writer, const values::Value::Raw& value) {
     std::string digits;
     append_hex_bytes(digits, value.bytes);
-    if (value.is_cut) digits += "…";
+    if (value.is_truncated) digits += "…";
     write_text(writer, digits);
   }
   static void write_value(ProtobufWriter& writer, const values::Value::Name& value) {
@@ -346,12 +346,14 @@ private:
   static void write_value(ProtobufWriter& writer, const values::Value::Unreadable& value) {
     write_text(writer, "<" + (value.text.empty() ? value.reason : value.text) + ">");
   }
-  static void write_value(ProtobufWriter& writer, const values::Value::Cut& value) {
+  static void write_value(ProtobufWriter& writer, const values::Value::TruncatedString& value) {
     write_text(writer, value.text + "…");
   }
-  static void write_value(ProtobufWriter& writer, values::Value::More) { write_text(writer, "…"); }
+  static void write_value(ProtobufWriter& writer, values::Value::Omitted) {
+    write_text(writer, "…");
+  }
   void write_value(ProtobufWriter& writer, const values::Value::Struct& members) {
-    for (const values::DataMember& member : members)
+    for (const values::ValueMember& member : members)
       if (const auto* nested = std::get_if<values::Value::Struct>(&member.value.value);
           member.name.empty() && nested != nullptr)
         write_value(writer, *nested); // its members are those of the outer one

@@ -93,7 +93,7 @@ struct AttachedRecord {
   ClockReading clocks = {};
 };
 // A probe that the run records, before its first hit.
-struct ProbedRecord {
+struct ProbeDescription {
   const resolve::ProbePoint* point = nullptr;
   std::uint32_t probe = 0; // Event::probe
   events::PointDescription description = {};
@@ -411,7 +411,7 @@ struct CallChange {
 template <typename T>
 concept OnlyRecorded = IsOneOf<T, StackSample, RawStackSample, unwind::ProcessMappings,
                                unwind::FileParts, unwind::KeptParts, MessageRecord, CallChange,
-                               ProcessNameRecord, ProbedRecord, RecordTypesRecord>;
+                               ProcessNameRecord, ProbeDescription, RecordTypesRecord>;
 
 // One of all records. Borrows it.
 class Record {
@@ -425,7 +425,7 @@ class Record {
       Types<events::Event, AttachedRecord, CountRecord, HistogramRecord, MapEntryRecord,
             ProbeRecord, LostRecord, TriggerRecord, SpanSummaryRecord, ClockRecord, SummaryRecord,
             ErrorRecord, StackSample, RawStackSample, unwind::ProcessMappings, unwind::FileParts,
-            unwind::KeptParts, MessageRecord, CallChange, ProcessNameRecord, ProbedRecord,
+            unwind::KeptParts, MessageRecord, CallChange, ProcessNameRecord, ProbeDescription,
             RecordTypesRecord, resolve::ProbePoint, StaticProbeRecord, ProgramPointRecord,
             ArgumentsRecord, SymbolRecord, LibraryRecord, SourceLineRecord, Finding, Verdict,
             inventory::InstalledProbe, bpf::Pin, doctor::Check, CallRecord, GraphTreesRecord,

@@ -29,14 +29,14 @@ values::Value stack_value(const unwind::Stack& stack) {
 }
 
 // Adds the parts of the duration, if they are known.
-void add_times(std::vector<values::DataMember>& values, std::optional<std::uint64_t> on_cpu,
+void add_times(std::vector<values::ValueMember>& values, std::optional<std::uint64_t> on_cpu,
                std::optional<std::uint64_t> waiting) {
   if (on_cpu) values.push_back({.name = "on_cpu_ns", .value = {.value = *on_cpu}});
   if (waiting) values.push_back({.name = "waiting_ns", .value = {.value = *waiting}});
 }
 
 // The same of the parts of waiting.
-void add_causes(std::vector<values::DataMember>& values,
+void add_causes(std::vector<values::ValueMember>& values,
                 const std::optional<events::WaitCauses>& caused) {
   if (!caused) return;
   for (const wait_cause cause : {WAIT_PREEMPTED, WAIT_SLEPT, WAIT_BLOCKED})
@@ -44,7 +44,7 @@ void add_causes(std::vector<values::DataMember>& values,
         {.name = std::string(to_string(cause)) + "_ns", .value = {.value = (*caused)[cause]}});
 }
 
-void add_longest_wait(std::vector<values::DataMember>& values, const events::CallWait& wait) {
+void add_longest_wait(std::vector<values::ValueMember>& values, const events::CallWait& wait) {
   const auto add = [&](std::string_view name, auto value) {
     values.push_back({.name = std::string(name), .value = {.value = std::move(value)}});
   };
@@ -54,8 +54,8 @@ void add_longest_wait(std::vector<values::DataMember>& values, const events::Cal
 }
 
 // What the hits of a count have in common.
-std::vector<values::DataMember> values_of_group(const CountRecord& count) {
-  std::vector<values::DataMember> values;
+std::vector<values::ValueMember> values_of_group(const CountRecord& count) {
+  std::vector<values::ValueMember> values;
   if (count.by != nullptr)
     for (const events::ArgumentValue& value : *count.by)
       values.push_back({.name = std::string(value.name), .value = value.value});
@@ -102,9 +102,9 @@ public:
   void take(const events::Event& event) {
     if (event.time_ns != 0) last_ns_ = std::max(last_ns_, event.time_ns);
     if (event.kind == events::EventKind::wait) return add_wait(event);
-    std::vector<values::DataMember> values = argument_values(event);
+    std::vector<values::ValueMember> values = argument_values(event);
     std::ranges::move(other_values(event), std::back_inserter(values));
-    std::vector<values::DataMember> times;
+    std::vector<values::ValueMember> times;
     add_times(times, on_cpu_ns(event), event.waiting_ns);
     add_causes(times, event.caused_ns);
     if (event.wait) add_longest_wait(times, *event.wait);
@@ -126,8 +126,8 @@ public:
   // A slice in that of its call.
   void add_wait(const events::Event& event) {
     const events::CallWait& wait = *event.wait;
-    const std::vector<values::DataMember> values = other_values(event);
-    std::vector<values::DataMember> times;
+    const std::vector<values::ValueMember> values = other_values(event);
+    std::vector<values::ValueMember> times;
     if (!wait.waker_comm.empty()) {
       times.push_back({.name = "waker_comm", .value = text_value(wait.waker_comm)});
       times.push_back({.name = "waker_tid", .value = {.value = std::uint64_t{wait.waker_tid}}});
@@ -150,8 +150,8 @@ public:
   }
 
   // A slice of a track of its process, because it may begin and end in different threads.
-  void add_span(const events::Event& begin, std::vector<values::DataMember> values,
-                std::span<const values::DataMember> times) {
+  void add_span(const events::Event& begin, std::vector<values::ValueMember> values,
+                std::span<const values::ValueMember> times) {
     const events::Span& span = *begin.span;
     const auto add = [&](std::string_view name, values::Value value) {
       values.push_back({.name = std::string(name), .value = std::move(value)});
@@ -168,7 +168,7 @@ public:
     add("to", text_value(find_name(*end.point)));
     add("end_tid", {.value = std::uint64_t{end.tid}});
     for (const auto& of_end : {argument_values(end), other_values(end)})
-      for (const values::DataMember& each : of_end) add("end " + each.name, each.value);
+      for (const values::ValueMember& each : of_end) add("end " + each.name, each.value);
     find_thread(begin);
     SpanTracks& tracks = spans_[{begin.pid, span.number}];
     std::size_t lane = 0;
@@ -190,7 +190,7 @@ public:
 
   void take(const LostRecord& lost) {
     if (encoder_->loss(file_.draft(), lost)) return file_.end_piece();
-    const std::vector<values::DataMember> values = {
+    const std::vector<values::ValueMember> values = {
         {.name = "count", .value = {.value = lost.count}},
         {.name = "reason", .value = text_value(std::string(lost.reason))}};
     encoder_->instant(file_.draft(), TimelineTrack(),
@@ -201,7 +201,7 @@ public:
   void opened(const events::OpenCall& call, const events::Event& entry) override {
     last_ns_ = std::max(last_ns_, call.begin_ns);
     Thread& thread = find_thread(entry);
-    const std::vector<values::DataMember> values = argument_values(entry);
+    const std::vector<values::ValueMember> values = argument_values(entry);
     encoder_->call_begin(file_.draft(), track_of(thread, paths_.open(call).stack),
                          {.name = find_name(*call.point),
                           .category = module_name(*call.point),
@@ -216,8 +216,8 @@ public:
     last_ns_ = std::max(last_ns_, end_ns);
     const auto path = paths_.close(call);
     if (!path) return;
-    std::vector<values::DataMember> values;
-    std::vector<values::DataMember> times;
+    std::vector<values::ValueMember> values;
+    std::vector<values::ValueMember> times;
     if (exit != nullptr) values = other_values(*exit);
     add_times(times, on_cpu_ns(call, end_ns), call.waiting_ns);
     add_causes(times, call.caused_ns);
@@ -249,7 +249,7 @@ public:
     const std::string counted = is_of_function       ? find_name(*count.point)
                                 : count.span.empty() ? std::string(count.map)
                                                      : std::string(count.span);
-    const std::vector<values::DataMember> values = values_of_group(count);
+    const std::vector<values::ValueMember> values = values_of_group(count);
     encoder_->count(
         file_.draft(),
         {.name = counted,
@@ -342,7 +342,7 @@ private:
   }
 
   static TimelineItem item_of_spans(std::string_view name, const resolve::ProbePoint& begin,
-                                    std::span<const values::DataMember> values) {
+                                    std::span<const values::ValueMember> values) {
     return {.name = name, .category = module_name(begin), .values = values};
   }
 
@@ -437,8 +437,8 @@ bool NestedCalls::add(std::uint64_t begin_ns, std::uint64_t end_ns) {
   return true;
 }
 
-std::vector<values::DataMember> argument_values(const events::Event& event) {
-  std::vector<values::DataMember> values;
+std::vector<values::ValueMember> argument_values(const events::Event& event) {
+  std::vector<values::ValueMember> values;
   if (event.record != nullptr && event.record->value) {
     if (const auto* members = std::get_if<values::Value::Struct>(&event.record->value->value))
       return *members;
@@ -456,8 +456,8 @@ std::vector<values::DataMember> argument_values(const events::Event& event) {
   return values;
 }
 
-std::vector<values::DataMember> other_values(const events::Event& event) {
-  std::vector<values::DataMember> values;
+std::vector<values::ValueMember> other_values(const events::Event& event) {
+  std::vector<values::ValueMember> values;
   if (event.typed_return)
     values.push_back({.name = "return_value", .value = event.typed_return->value});
   else if (event.kind == events::EventKind::on_return &&

@@ -18,11 +18,11 @@ struct TimelineTrack {
 // What is shown of a call or a hit. Borrowed.
 struct TimelineItem {
   std::string_view name;
-  std::string_view category;                       // base name of the probed file
-  std::span<const values::DataMember> values = {}; // of the program that is traced
-  std::span<const values::DataMember> times = {};  // what is known of its time: of us
-  const resolve::ProbePoint* point = nullptr;      // null: of no function
-  bool is_wait = false;                            // of the call around it
+  std::string_view category;                        // base name of the probed file
+  std::span<const values::ValueMember> values = {}; // of the program that is traced
+  std::span<const values::ValueMember> times = {};  // what is known of its time: of us
+  const resolve::ProbePoint* point = nullptr;       // null: of no function
+  bool is_wait = false;                             // of the call around it
   bool failed = false; // it is known to have failed, or was left without a return
 };
 
@@ -96,9 +96,9 @@ private:
 };
 
 // Returns the arguments of the event, or the members of its record.
-std::vector<values::DataMember> argument_values(const events::Event& event);
+std::vector<values::ValueMember> argument_values(const events::Event& event);
 // Returns its return value, stack and what else was captured.
-std::vector<values::DataMember> other_values(const events::Event& event);
+std::vector<values::ValueMember> other_values(const events::Event& event);
 
 // Texts of events and names are cut to this size.
 constexpr std::size_t max_timeline_text = 64 << 10;

@@ -41,9 +41,9 @@ void append_typed(std::string& out, std::span<const events::ArgumentValue> argum
       append_json_text(out, *error);
     else
       out += "null";
-    const bool is_truncated = is_cut(argument.value);
-    if (is_truncated || argument.is_memory)
-      out += is_truncated ? ",\"truncated\":true" : ",\"truncated\":false";
+    const bool truncated = is_truncated(argument.value);
+    if (truncated || argument.is_memory)
+      out += truncated ? ",\"truncated\":true" : ",\"truncated\":false";
     out += '}';
   }
   out += ']';
@@ -151,8 +151,8 @@ public:
   void operator()(const values::Value::Name& name) { (*this)(name.text); }
   void operator()(values::Value::Character value) { (*this)(std::string(1, value.code)); }
   void operator()(const values::Value::Unreadable&) { out_ += "null"; }
-  void operator()(const values::Value::Cut& value) { (*this)(value.text); }
-  void operator()(values::Value::More) { out_ += "null"; }
+  void operator()(const values::Value::TruncatedString& value) { (*this)(value.text); }
+  void operator()(values::Value::Omitted) { out_ += "null"; }
   void operator()(const values::Value::Frames& stack) {
     out_ += '[';
     for (const std::string& name : stack.names) {
@@ -189,11 +189,11 @@ public:
 private:
   // What a limit leaves out has no element; the argument is `truncated`.
   static bool is_left_out(const values::Value& value) {
-    return std::holds_alternative<values::Value::More>(value.value);
+    return std::holds_alternative<values::Value::Omitted>(value.value);
   }
 
   void add_members(const values::Value::Struct& members, bool& first) {
-    for (const values::DataMember& member : members) {
+    for (const values::ValueMember& member : members) {
       if (is_left_out(member.value)) continue;
       const auto* const nested = std::get_if<values::Value::Struct>(&member.value.value);
       if (member.name.empty() && nested != nullptr) {
@@ -227,7 +227,7 @@ public:
       out_ += fmt::format("{} bytes", value.bytes.size());
     else
       append_hex_bytes(out_, value.bytes);
-    if (value.is_cut) out_ += "…";
+    if (value.is_truncated) out_ += "…";
   }
   void operator()(const values::Value::Name& name) { append_printable(out_, name.text); }
   void operator()(values::Value::Character value) {
@@ -238,11 +238,11 @@ public:
     append_printable(out_, value.text.empty() ? value.reason : value.text);
     out_ += '>';
   }
-  void operator()(const values::Value::Cut& value) {
+  void operator()(const values::Value::TruncatedString& value) {
     append_quoted(out_, value.text, '"');
     out_ += "…";
   }
-  void operator()(values::Value::More) { out_ += "…"; }
+  void operator()(values::Value::Omitted) { out_ += "…"; }
   void operator()(const values::Value::Frames& stack) {
     out_ += '[';
     for (std::size_t i = 0; i < stack.names.size(); ++i) {
@@ -254,7 +254,7 @@ public:
   void operator()(const values::Value::Struct& members) {
     if (!outermost_) out_ += '{';
     bool first = true;
-    for (const values::DataMember& member : members) {
+    for (const values::ValueMember& member : members) {
       if (!std::exchange(first, false)) out_ += separator_;
       if (!member.name.empty()) {
         append_printable(out_, member.name);

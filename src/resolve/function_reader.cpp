@@ -476,11 +476,11 @@ std::optional<ProbePoint> FunctionReader::function_at(const ProbePoint& other,
         piece && !piece->inside_frame)
       range = piece->range;
   if (!range || range->address != address || range->size == 0) return std::nullopt;
-  return make_read_function(other.binary, {.address = address,
-                                           .offset = *file,
-                                           .image_offset = *offset,
-                                           .name = state.jump_targets().name_at(address),
-                                           .size = range->size});
+  return make_unchecked_point(other.binary, {.address = address,
+                                             .offset = *file,
+                                             .image_offset = *offset,
+                                             .name = state.jump_targets().name_at(address),
+                                             .size = range->size});
 }
 
 std::optional<VirtualAddress> FunctionReader::definition_for_slot(VirtualAddress slot) const {

@@ -158,7 +158,8 @@ Result<CheckedPoint> make_point(const Query& query, VirtualAddress address,
   return made;
 }
 
-ProbePoint make_read_function(std::shared_ptr<const ProbedBinary> binary, ReadFunction function) {
+ProbePoint make_unchecked_point(std::shared_ptr<const ProbedBinary> binary,
+                                ExaminedFunction function) {
   ProbePoint point;
   point.binary = std::move(binary);
   point.address = function.address;

@@ -43,26 +43,27 @@ struct CheckedPoint {
   std::optional<Error> misplaced = {};
 };
 
-// Returns the point at an address, without its names. Except for make_read_function(), this is the
-// only function that makes a ProbePoint, so that each is checked, wherever its address comes from:
-// that it is in an executable segment, that an instruction begins there, and what a probe does to
-// this instruction. `known`: the symbol of the image's tables that covers the address, if one was
-// looked up. `found`: the name of what was found there by debug information, a note or a plan;
-// empty if the FUNCTION names the address. Errors: no_code outside of executable file bytes,
+// Returns the point at an address, without its names. Except for make_unchecked_point(), this is
+// the only function that makes a ProbePoint, so that each is checked, wherever its address comes
+// from: that it is in an executable segment, that an instruction begins there, and what a probe
+// does to this instruction. `known`: the symbol of the image's tables that covers the address, if
+// one was looked up. `found`: the name of what was found there by debug information, a note or a
+// plan; empty if the FUNCTION names the address. Errors: no_code outside of executable file bytes,
 // misaligned if the kernel needs another alignment.
 Result<CheckedPoint> make_point(const Query& query, VirtualAddress address,
                                 const elf::Symbol* known, std::string_view found = {});
 
-// A function whose code is examined but not probed at its start, so make_read_function() does not
+// A function whose code is examined but not probed at its start, so make_unchecked_point() does not
 // check the start as make_point() does. FunctionReader::effect_at() checks the exits.
-struct ReadFunction {
+struct ExaminedFunction {
   VirtualAddress address;
   FileOffset offset;
   ImageOffset image_offset;
   std::optional<std::string> name = {};
   std::uint64_t size = 0;
 };
-ProbePoint make_read_function(std::shared_ptr<const ProbedBinary> binary, ReadFunction function);
+ProbePoint make_unchecked_point(std::shared_ptr<const ProbedBinary> binary,
+                                ExaminedFunction function);
 
 // Splits the name of a clone or part of a function in its image; nullopt for other names, such as
 // labels and functions of languages whose names have dots.

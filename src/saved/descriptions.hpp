@@ -189,7 +189,7 @@ void describe(auto& io, output::Described<events::PointDescription> auto& point)
   io(10, "knows_causes", point.knows_causes);
 }
 // Without the point.
-void describe(auto& io, output::Described<output::ProbedRecord> auto& record) {
+void describe(auto& io, output::Described<output::ProbeDescription> auto& record) {
   io(1, "probe", record.probe);
   io(2, "description", record.description);
 }
@@ -293,13 +293,13 @@ void describe(auto& io, output::Described<SavedSample> auto& saved) {
 
 // ---- values
 
-void describe(auto& io, output::Described<values::DataMember> auto& member) {
+void describe(auto& io, output::Described<values::ValueMember> auto& member) {
   io(1, "name", member.name);
   io(2, "value", member.value);
 }
 void describe(auto& io, output::Described<values::Value::Raw> auto& value) {
   io(1, "bytes", value.bytes);
-  io(2, "is_cut", value.is_cut);
+  io(2, "is_cut", value.is_truncated);
   io(3, "is_dump", value.is_dump);
 }
 void describe(auto& io, output::Described<values::Value::Name> auto& value) {
@@ -310,7 +310,7 @@ void describe(auto& io, output::Described<values::Value::Unreadable> auto& value
   io(1, "reason", value.reason);
   io(2, "text", value.text);
 }
-void describe(auto& /*io*/, output::Described<values::Value::More> auto& /*value*/) {}
+void describe(auto& /*io*/, output::Described<values::Value::Omitted> auto& /*value*/) {}
 void describe(auto& io, output::Described<values::Value::Dynamic> auto& value) {
   io(1, "type", value.type);
   io(2, "words", value.words);

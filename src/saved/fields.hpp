@@ -81,7 +81,7 @@ constexpr auto& inner(OneOf<values::Value::Pointer> auto& whole) { return whole.
 constexpr auto& inner(OneOf<values::Value::Hex> auto& whole) { return whole.number; }
 constexpr auto& inner(OneOf<values::Value::Frames> auto& whole) { return whole.names; }
 constexpr auto& inner(OneOf<values::Value::Character> auto& whole) { return whole.code; }
-constexpr auto& inner(OneOf<values::Value::Cut> auto& whole) { return whole.text; }
+constexpr auto& inner(OneOf<values::Value::TruncatedString> auto& whole) { return whole.text; }
 template <typename T>
 concept Wrapper = requires(T& value) { inner(value); };
 

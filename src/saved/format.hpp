@@ -52,7 +52,7 @@ enum class ChunkKind : std::uint32_t {
   file_parts = 24,   // unwind::FileParts
   mappings = 25,     // unwind::ProcessMappings
   raw_stack = 26,    // RawStackSample
-  probed = 27,       // ProbedRecord
+  probed = 27,       // ProbeDescription
   record_types = 28, // RecordTypesRecord
   record_type = 29,  // ValueType: of records of a user's program
   trigger = 30,      // TriggerRecord

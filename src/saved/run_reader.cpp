@@ -467,8 +467,8 @@ bool RunReader::find_enumerations(values::ValueType& type) {
 }
 
 bool RunReader::replay_probed(Bytes content) {
-  OfProbe<output::ProbedRecord> saved;
-  output::ProbedRecord& record = saved.record;
+  OfProbe<output::ProbeDescription> saved;
+  output::ProbeDescription& record = saved.record;
   if (!read(content, saved) || !find_probe(saved.probe, record.point) || record.point == nullptr)
     return false;
   if (record.probe >= max_probes || !describe_parts(1 + record.description.hidden.size()))

@@ -87,11 +87,11 @@ void RunWriter::number_enumerations(values::ValueType& type) {
   for (values::ValueType& each : type.element) number_enumerations(each);
 }
 
-void RunWriter::take(const output::ProbedRecord& record) {
-  output::ProbedRecord numbered = record;
+void RunWriter::take(const output::ProbeDescription& record) {
+  output::ProbeDescription numbered = record;
   for (values::PointValue& each : numbered.description.values) number_enumerations(each.type);
   write_chunk(ChunkKind::probed,
-              OfProbe<const output::ProbedRecord&>{number_probe(record.point), numbered});
+              OfProbe<const output::ProbeDescription&>{number_probe(record.point), numbered});
 }
 
 void RunWriter::take(const output::RecordTypesRecord& record) {
@@ -355,7 +355,7 @@ void RunWriter::end_gap() {
 
 // Called between two events: what belongs together is left out together.
 void RunWriter::follow_room() {
-  const Error* const shortage = out_.find_shortage();
+  const Error* const shortage = out_.shortage();
   if (shortage != nullptr && !std::exchange(has_reported_shortage_, true))
     warnings_.push_back("the run cannot be saved for now: " + shortage->message);
   if (shortage == nullptr && out_.pending() == 0) {

@@ -48,7 +48,7 @@ private:
   void take(const output::MessageRecord& message);
   void take(const output::CallChange& change);
   void take(const output::ProcessNameRecord& record);
-  void take(const output::ProbedRecord& record);
+  void take(const output::ProbeDescription& record);
   void take(const output::RecordTypesRecord& record);
   void take(const output::ClockRecord& record);
 

@@ -27,7 +27,7 @@ void CountRows::add(CountRow row) {
                                  row.pid.value_or(0), row.span);
   for (const events::ArgumentValue& value : row.values) {
     output::append_json_value(text, value.value);
-    text += is_cut(value.value) ? "…," : ",";
+    text += is_truncated(value.value) ? "…," : ",";
     text += unread_part(value.value).value_or("");
   }
   // Addresses differ between processes.

@@ -46,14 +46,15 @@ output::AttachedRecord make_attached_record(probe::Mechanism mechanism, std::siz
           .clocks = clocks};
 }
 
-Result<std::unique_ptr<ProbeProgram>> make_program(const AttachRequest& request,
-                                                   BinaryCache& binaries, output::Output& output) {
+Result<std::unique_ptr<ProgramSource>> make_program(const AttachRequest& request,
+                                                    BinaryCache& binaries, output::Output& output) {
   if (request.program) return make_user_source(request, output);
   return make_builtin_source(request, binaries, output);
 }
 
 probe::MechanismNeeds mechanism_needs(const AttachRequest& request, std::span<const pid_t> pids,
-                                      const ProbeProgram& program, const ResolvedProbes& resolved) {
+                                      const ProgramSource& program,
+                                      const ResolvedProbes& resolved) {
   // The probes that can share a tracefs event. Returns of the built-in program cannot: it could not
   // tell which of them was hit.
   std::size_t sharing = 0;
@@ -110,7 +111,7 @@ private:
 // A run. The caller starts and ends the command, whose pid is the only one in the filter.
 class AttachRun {
 public:
-  AttachRun(AttachRequest& request, const ProcessFilter& filter, ProbeProgram& program,
+  AttachRun(AttachRequest& request, const ProcessFilter& filter, ProgramSource& program,
             BinaryCache& binaries, output::Exports& exports, SuspendedChild* command,
             const CommandStdout& command_stdout, output::Output& output)
       : request_(request), filter_(filter), program_(program), binaries_(binaries),
@@ -296,7 +297,7 @@ private:
     output_.status(text);
   }
 
-  void report_left_out() const {
+  void report_excluded() const {
     std::uint64_t left_out = 0;
     for (const Probe& probe : resolved_.probes) left_out += probe.excluded;
     output_.status(
@@ -620,7 +621,7 @@ private:
     const ProgramResults results = program_.finish();
     program_.count_hits(probes);
     add_up_hits(probes);
-    if (request_.capture.entry_decides) report_left_out();
+    if (request_.capture.entry_decides) report_excluded();
     report(processes,
            {.probes = probes,
             .pids = {},
@@ -705,7 +706,7 @@ private:
 
   AttachRequest& request_;
   const ProcessFilter& filter_;
-  ProbeProgram& program_;
+  ProgramSource& program_;
   BinaryCache& binaries_;
   output::Exports& exports_;
   SuspendedChild* command_;

@@ -28,8 +28,8 @@ bool BuiltinLoader::can_wait(const bpf::BuiltinProgram::Settings& settings) cons
          (run.flags & excluded) == 0 && (run.group_by & BY_STACK) == 0 && reads;
 }
 
-bool BuiltinLoader::will_wait_for_values(const bpf::BuiltinProgram::Settings& settings,
-                                         unsigned filters) const {
+bool BuiltinLoader::may_need_test(const bpf::BuiltinProgram::Settings& settings,
+                                  unsigned filters) const {
   const events::CaptureSpec& capture = request_.capture;
   return !request_.no_fault && settings.cookie && settings.buffer == bpf::RecordBuffer::ring &&
          settings.kind != bpf::ProgramKind::plain && capture.send_events && !capture.count_stacks &&
@@ -74,7 +74,7 @@ Result<bpf::BuiltinProgram> BuiltinLoader::load(bpf::BuiltinProgram::Settings& s
   return load_into_limit(settings);
 }
 
-void BuiltinLoader::look_at_test() {
+void BuiltinLoader::poll_test() {
   if (sleepable_test_ && sleepable_test_->has_ended()) sleepable_test_.reset();
 }
 

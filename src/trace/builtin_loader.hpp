@@ -20,7 +20,7 @@ public:
   // Whether load() will need to know whether sleepable programs run: true of a run that only reads
   // values and sends them, if one of them is in memory. Nothing is lost if it is not: other runs
   // are tested later.
-  bool will_wait_for_values(const bpf::BuiltinProgram::Settings& settings, unsigned filters) const;
+  bool may_need_test(const bpf::BuiltinProgram::Settings& settings, unsigned filters) const;
   // Starts the test, which takes a while.
   void begin_test(probe::Mechanism mechanism);
 
@@ -29,7 +29,7 @@ public:
                                    probe::Mechanism mechanism);
 
   // Ends the test, if it is over: call it now and then.
-  void look_at_test();
+  void poll_test();
 
 private:
   bool can_wait(const bpf::BuiltinProgram::Settings& settings) const;

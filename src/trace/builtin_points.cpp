@@ -40,7 +40,7 @@ std::vector<events::CapturePoint> points_of(std::span<const Probe> probes, bool 
     points.push_back({.point = &probe.point,
                       .code = binaries.of(probe.point).code_abi(probe.point, finds_strings),
                       .is_recorded = probe.is_recorded,
-                      .is_trigger = (probe.bounds & ENDS_WAITING) != 0,
+                      .is_trigger = (probe.triggers & ENDS_WAITING) != 0,
                       .roles = probe.roles});
   return points;
 }
@@ -105,7 +105,7 @@ void move_behind_prologues(events::CaptureSpec& capture, BinaryCache& binaries,
   types->prefer_variables(points, capture.groups);
   std::vector<const resolve::ProbePoint*> moved;
   for (Probe& probe : resolved.probes) {
-    const bool is_entry_only = probe.bounds == 0 && !probe.is_graph_root &&
+    const bool is_entry_only = probe.triggers == 0 && !probe.is_graph_root &&
                                probe.sites.size() == 1 && !probe.sites.front().on_return;
     if (!is_entry_only) continue;
     const auto end = types->choose_prologue(points[probe.number]);

@@ -15,8 +15,8 @@
 #include "trace/counted_events.hpp"
 #include "trace/diagnosis.hpp"
 #include "trace/hit_cost.hpp"
-#include "trace/probe_program.hpp"
 #include "trace/program_sites.hpp"
+#include "trace/program_source.hpp"
 #include "trace/span_report.hpp"
 #include "trace/triggers.hpp"
 #include "trace/typed_probes.hpp"
@@ -103,12 +103,12 @@ private:
   output::Output& output_;
 };
 
-class BuiltinSource final : public ProbeProgram {
+class BuiltinSource final : public ProgramSource {
 public:
   BuiltinSource(const AttachRequest& request, BinaryCache& binaries, output::Output& output)
-      : ProbeProgram({.name = "builtin",
-                      .probe_requests = builtin_probe_requests(request),
-                      .checks_exits = true}),
+      : ProgramSource({.name = "builtin",
+                       .probe_requests = builtin_probe_requests(request),
+                       .checks_exits = true}),
         request_(request), binaries_(binaries), output_(output), loader_(request, output) {}
 
   Result<void> prepare(const bpf::KernelFeatures& features) override {
@@ -189,7 +189,7 @@ public:
     }
     if (const std::string caution = explain_clone_arguments(); !caution.empty())
       output_.warn(caution);
-    if (request_.stacks.replaces_unwinding)
+    if (request_.stacks.forced_frame_pointers)
       output_.warn(
           "stacks of spans follow frame pointers, as --stack=fp: code without them may end "
           "a stack or lack frames behind the caller");
@@ -211,7 +211,7 @@ public:
     parts_.each(&RunPart::add_to, polled);
   }
   bool drain(const Visit& visit) override {
-    loader_.look_at_test();
+    loader_.poll_test();
     parts_.each(&RunPart::update, RunPart::Time::clock::now());
     const bool more = program_->drain([&](Bytes record) { return take(record, visit); });
     parts_.warn();
@@ -233,7 +233,7 @@ public:
   std::uint64_t discard() override {
     std::uint64_t events = 0;
     const auto count = [&](Bytes record) {
-      if (!events::process_with_new_stack(record)) ++events;
+      if (!events::pid_of_new_stack(record)) ++events;
       return true;
     };
     while (program_->drain(count)) {
@@ -252,7 +252,7 @@ public:
       if (capture.pair_calls) probe.unreturned = counted.no_return;
       probe.left_out = {.sampled_out = counted.sampled_out, .rate_limited = counted.rate_limited};
       if (!probe.is_recorded) {
-        probe.hits = counted.bounds;
+        probe.hits = counted.triggers;
         continue;
       }
       probe.excluded = counted.excluded;
@@ -311,7 +311,7 @@ private:
     types_.emplace(binaries_, request_.capture);
     if (known != nullptr) types_->take_files(*known);
     // Tests the kernel while the types of further functions are read.
-    if (loader_.will_wait_for_values(settings, environment_.filters))
+    if (loader_.may_need_test(settings, environment_.filters))
       types_->set_take_values([this](const events::ValuePlan& values) {
         if (std::ranges::any_of(values.readings(), events::loads_memory))
           loader_.begin_test(mechanism_);
@@ -388,9 +388,9 @@ private:
     if (!output_.is_recorded()) return;
     for (const Probe& probe : probes_)
       if (probe.is_recorded)
-        output_.record(output::ProbedRecord{.point = &probe.point,
-                                            .probe = static_cast<std::uint32_t>(probe.number),
-                                            .description = plan_.describe(probe.number)});
+        output_.record(output::ProbeDescription{.point = &probe.point,
+                                                .probe = static_cast<std::uint32_t>(probe.number),
+                                                .description = plan_.describe(probe.number)});
   }
 
   bool by_uretprobe() const {
@@ -398,7 +398,7 @@ private:
   }
 
   bool take(Bytes record, const Visit& visit) {
-    if (const auto pid = events::process_with_new_stack(record)) {
+    if (const auto pid = events::pid_of_new_stack(record)) {
       parts_.each(&RunPart::add_process, static_cast<pid_t>(*pid));
       return true;
     }
@@ -430,14 +430,14 @@ private:
     std::vector<bpf::BuiltinProgram::Probe> loaded;
     loaded.reserve(probes_.size());
     for (const Probe& probe : probes_) {
-      const std::uint32_t bounds = probe.bounds & ~static_cast<std::uint32_t>(ENDS_WAITING);
+      const std::uint32_t triggers = probe.triggers & ~static_cast<std::uint32_t>(ENDS_WAITING);
       const bool hides_entry =
-          bounds != 0 && (!probe.is_recorded || !phases_of(request_.capture).entry);
+          triggers != 0 && (!probe.is_recorded || !phases_of(request_.capture).entry);
       loaded.push_back({.plan = plan_.probe_plan(probe.number),
                         .shared_offset = mechanism_ == probe::Mechanism::tracefs
                                              ? uprobe_offset(probe.point)
                                              : std::nullopt,
-                        .bounds = hides_entry ? bounds | IS_ONLY_BOUND : bounds});
+                        .triggers = hides_entry ? triggers | IS_ONLY_TRIGGER : triggers});
     }
     return loaded;
   }
@@ -475,16 +475,16 @@ std::vector<ProbeRequest> builtin_probe_requests(const AttachRequest& request) {
   if (request.spans.empty())
     add(selection.functions, {.on_entry = phases_of(request.capture).entry,
                               .on_return = phases_of(request.capture).exit});
-  add(selection.start_on, {.bounds = STARTS_RECORDING});
-  add(selection.stop_on, {.bounds = STOPS_RECORDING});
-  add(selection.until, {.bounds = ENDS_WAITING}); // each with a probe of its own
+  add(selection.start_on, {.triggers = STARTS_RECORDING});
+  add(selection.stop_on, {.triggers = STOPS_RECORDING});
+  add(selection.until, {.triggers = ENDS_WAITING}); // each with a probe of its own
   if (request.graph)
     add(request.graph->roots, {.on_entry = true, .on_return = true, .graph_roots = true});
   return requests;
 }
 
-std::unique_ptr<ProbeProgram> make_builtin_source(const AttachRequest& request,
-                                                  BinaryCache& binaries, output::Output& output) {
+std::unique_ptr<ProgramSource> make_builtin_source(const AttachRequest& request,
+                                                   BinaryCache& binaries, output::Output& output) {
   return std::make_unique<BuiltinSource>(request, binaries, output);
 }
 

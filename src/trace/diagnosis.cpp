@@ -412,7 +412,7 @@ void warn_about_shared_libraries(std::span<const Probe> probes,
   }
 }
 
-UnhitReporter::UnhitReporter(std::span<Probe> probes, const ProbeProgram& program,
+UnhitReporter::UnhitReporter(std::span<Probe> probes, const ProgramSource& program,
                              const FilteredProcesses& processes, output::Output& output, Time start)
     : probes_(probes), program_(program), processes_(processes), output_(output),
       next_(start + first_report_delay) {}

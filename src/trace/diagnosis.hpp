@@ -127,7 +127,7 @@ public:
   using Time = std::chrono::steady_clock::time_point;
 
   // Borrows the arguments.
-  UnhitReporter(std::span<Probe> probes, const ProbeProgram& program,
+  UnhitReporter(std::span<Probe> probes, const ProgramSource& program,
                 const FilteredProcesses& processes, output::Output& output, Time start);
 
   // Reports new explanations from time to time. Does nothing without --verbose.
@@ -137,7 +137,7 @@ private:
   std::map<std::size_t, std::string> explain_unhit_probes() const; // by probe number
 
   std::span<Probe> probes_;
-  const ProbeProgram& program_;
+  const ProgramSource& program_;
   const FilteredProcesses& processes_;
   output::Output& output_;
   Time next_;

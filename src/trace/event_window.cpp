@@ -12,7 +12,7 @@ namespace {
 
 std::size_t bytes_of(const values::Value& value);
 
-std::size_t bytes_of(const values::DataMember& member) {
+std::size_t bytes_of(const values::ValueMember& member) {
   return sizeof(member) + member.name.size() + bytes_of(member.value);
 }
 
@@ -24,7 +24,7 @@ std::size_t bytes_of(const values::Value& value) {
     return bytes;
   };
   if (const auto* const text = std::get_if<std::string>(&value.value)) return text->size();
-  if (const auto* const cut = std::get_if<values::Value::Cut>(&value.value))
+  if (const auto* const cut = std::get_if<values::Value::TruncatedString>(&value.value))
     return cut->text.size();
   if (const auto* const raw = std::get_if<values::Value::Raw>(&value.value))
     return raw->bytes.size();

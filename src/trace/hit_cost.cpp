@@ -33,7 +33,7 @@ std::optional<HitCost> measure_hits(const bpf::BuiltinProgram& program, probe::M
     const bpf::ProbeCounts& counted = counts[probe.number];
     const std::uint64_t hits = counted.entries + counted.returns + counted.excluded +
                                counted.unpaired + counted.filtered + counted.invisible +
-                               counted.outside + (probe.is_recorded ? 0 : counted.bounds);
+                               counted.outside + (probe.is_recorded ? 0 : counted.triggers);
     cost.hits += hits;
     if (hits <= most) continue;
     most = hits;

@@ -144,8 +144,8 @@ std::vector<const MappedFile*> collect_files(std::span<const Probe> probes) {
   return result;
 }
 
-Result<void> load_programs(ProbeProgram& program, const LoadRequest& load, ResolvedProbes& resolved,
-                           output::Output& output) {
+Result<void> load_programs(ProgramSource& program, const LoadRequest& load,
+                           ResolvedProbes& resolved, output::Output& output) {
   const output::Progress progress(output, "loading the programs");
   return program.load(load, resolved);
 }
@@ -183,7 +183,7 @@ Result<void> attach_again(std::span<const pid_t> pids, probe::Mechanism mechanis
 }
 
 Result<AttachedProbes> attach_probes(std::span<const pid_t> pids, bool keep_going,
-                                     const LoadRequest& load, ProbeProgram& program,
+                                     const LoadRequest& load, ProgramSource& program,
                                      ResolvedProbes& resolved, SignalWatch& signals,
                                      output::Output& output) {
   const probe::Mechanism mechanism = load.mechanism;

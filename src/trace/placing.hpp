@@ -3,7 +3,7 @@
 #pragma once
 
 #include "output/output.hpp"
-#include "trace/probe_program.hpp"
+#include "trace/program_source.hpp"
 #include "trace/run_loop.hpp"
 
 #include <chrono>
@@ -39,7 +39,7 @@ struct AttachedProbes {
 // are found by bisection. With keep_going their probes are reported and moved to the failures, and
 // the others are attached. Otherwise the first rejection is the error.
 Result<AttachedProbes> attach_probes(std::span<const pid_t> pids, bool keep_going,
-                                     const LoadRequest& load, ProbeProgram& program,
+                                     const LoadRequest& load, ProgramSource& program,
                                      ResolvedProbes& resolved, SignalWatch& signals,
                                      output::Output& output);
 

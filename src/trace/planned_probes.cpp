@@ -8,7 +8,7 @@
 #include "trace/known_functions.hpp"
 #include "trace/plan_promises.hpp"
 #include "trace/planned_values.hpp"
-#include "trace/probe_program.hpp"
+#include "trace/program_source.hpp"
 #include "trace/typed_probes.hpp"
 #include "util/mapped_file.hpp"
 #include "util/text.hpp"
@@ -228,7 +228,7 @@ private:
     File file{.image = binaries_.of(binary).image(), .number = plan_.files.size()};
     if (file.image) {
       PlannedFile planned{.target = binary->target, .build = plans::identify(**file.image)};
-      // Functions with bounds of their own have opened the file again.
+      // Functions that are triggers have opened the file again.
       const auto same = std::ranges::find_if(plan_.files, [&](const PlannedFile& each) {
         return each.target == planned.target && each.build == planned.build;
       });

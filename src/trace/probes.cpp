@@ -115,11 +115,11 @@ bool may_match_several(const std::string& static_probes) {
   return symbols::is_pattern(static_probes) || !static_probes.contains(':');
 }
 
-// Counts the TARGETs, without `with_bounds` those of recorded functions.
-std::size_t count_targets(std::span<const ProbeRequest> probe_requests, bool with_bounds) {
+// Counts the TARGETs, without `with_triggers` those of recorded functions.
+std::size_t count_targets(std::span<const ProbeRequest> probe_requests, bool with_triggers) {
   std::set<std::string_view> targets;
   for (const ProbeRequest& each : probe_requests)
-    if (each.bounds == 0 || with_bounds) targets.insert(each.target);
+    if (each.triggers == 0 || with_triggers) targets.insert(each.target);
   return targets.size();
 }
 
@@ -384,7 +384,7 @@ private:
     // libstdc++.so has operator new, and imports malloc.
     const bool is_missing = error.kind == ErrorKind::not_found || error.kind == ErrorKind::imported;
     if (probe_request.is_optional && is_missing) return output_.detail(error.message);
-    if (probe_request.bounds == ENDS_WAITING && is_missing)
+    if (probe_request.triggers == ENDS_WAITING && is_missing)
       if (const auto example = events::example_condition(function))
         error.hints.insert(error.hints.begin(),
                            fmt::format("'{}' is also a value: a condition compares it, for "
@@ -417,7 +417,7 @@ private:
     }
     const std::size_t found = points.size();
     for (const resolve::ProbePoint& point : points) note_targets(point);
-    if (probe_request.bounds == 0)
+    if (probe_request.triggers == 0)
       std::erase_if(points, [&](const resolve::ProbePoint& point) { return is_excluded(point); });
     if (points.empty() && found > 0)
       add_failure(probe_request, function,
@@ -431,11 +431,11 @@ private:
                                    display_name(point), point.uprobe_distance));
       const auto [known, is_new] =
           probed_.emplace(std::tuple(point.binary->file->identity(), uprobe_offset(point)->value,
-                                     name_at_offset(point), probe_request.bounds == ENDS_WAITING),
+                                     name_at_offset(point), probe_request.triggers == ENDS_WAITING),
                           resolved_.probes.size());
-      if (is_new) resolved_.probes.add(std::move(point)).is_recorded = probe_request.bounds == 0;
+      if (is_new) resolved_.probes.add(std::move(point)).is_recorded = probe_request.triggers == 0;
       Probe& probe = resolved_.probes[known->second];
-      probe.bounds |= probe_request.bounds;
+      probe.triggers |= probe_request.triggers;
       probe.is_graph_root |= probe_request.graph_roots;
       for (const events::SpanRole& role : probe_request.roles)
         if (std::ranges::find(probe.roles, role) == probe.roles.end()) probe.roles.push_back(role);
@@ -445,7 +445,7 @@ private:
                            .on_return = on_return,
                            .by_uretprobe = on_return && probe_request.by_uretprobe});
       // As in other probes the entry comes first.
-      if (probe.bounds != 0 || !probe.roles.empty())
+      if (probe.triggers != 0 || !probe.roles.empty())
         std::ranges::partition(probe.sites,
                                [](const PlannedSite& site) { return !site.on_return; });
     }

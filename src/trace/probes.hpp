@@ -28,14 +28,14 @@ struct ProbeRequest {
   std::size_t program = 0;
   bool on_entry = true;
   bool on_return = false;
-  bool by_uretprobe = false; // by uretprobe, as the program's section says
-  std::uint32_t bounds = 0;  // enum trigger_flag; if not 0, the functions are only probed for this
-  bool graph_roots = false;  // the functions are those of GraphSpec::roots
+  bool by_uretprobe = false;  // by uretprobe, as the program's section says
+  std::uint32_t triggers = 0; // enum trigger_flag; if not 0, the functions are only probed for this
+  bool graph_roots = false;   // the functions are those of GraphSpec::roots
   std::vector<events::SpanRole> roles = {};
   bool is_optional = false; // a FUNCTION that does not exist is not a failure
 
   // As Probe::is_required().
-  bool is_required() const { return bounds != 0 || graph_roots || !roles.empty(); }
+  bool is_required() const { return triggers != 0 || graph_roots || !roles.empty(); }
 };
 
 // Returns a request like `model` for the functions of each TARGET, in the order of the TARGETs.
@@ -56,7 +56,7 @@ struct PlannedSite {
   bool on_return = false;
   bool by_uretprobe = false;
   std::optional<PlannedExit> exit = {}; // if on_return; nullopt: a uretprobe
-  // Set by ProbeProgram::load().
+  // Set by ProgramSource::load().
   bpf::LoadedProgram loaded = {};
   std::uint64_t cookie = 0;
 };
@@ -104,7 +104,7 @@ struct Probe {
       0; // index of the first point of the same static probe; for a function, its own number
   resolve::ProbePoint point;
   std::vector<PlannedSite> sites = {};
-  std::uint32_t bounds = 0; // STARTS_RECORDING, STOPS_RECORDING, ENDS_WAITING
+  std::uint32_t triggers = 0; // STARTS_RECORDING, STOPS_RECORDING, ENDS_WAITING
   bool is_graph_root = false;
   std::vector<events::SpanRole> roles = {}; // in a run with spans
   bool is_recorded = true;                  // if false, it is only probed as a bound
@@ -128,7 +128,7 @@ struct Probe {
   bool is_first() const { return first == number; }
   // Whether the run means something else without it, so it cannot go on: it starts or stops the
   // recording, is a trigger of --until, or a root or the end of a span.
-  bool is_required() const { return bounds != 0 || is_graph_root || !roles.empty(); }
+  bool is_required() const { return triggers != 0 || is_graph_root || !roles.empty(); }
 };
 
 // A list of probes that numbers them by their order.

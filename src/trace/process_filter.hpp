@@ -5,7 +5,7 @@
 
 #include "bpf/process_set.hpp"
 #include "process/child.hpp"
-#include "trace/probe_program.hpp"
+#include "trace/program_source.hpp"
 #include "trace/run_loop.hpp"
 #include "uprobectl/util.hpp"
 

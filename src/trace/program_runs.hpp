@@ -4,7 +4,7 @@
 #pragma once
 
 #include "bpf/pin.hpp"
-#include "trace/probe_program.hpp"
+#include "trace/program_source.hpp"
 #include "trace/user_programs.hpp"
 
 #include <map>

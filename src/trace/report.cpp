@@ -54,7 +54,7 @@ std::string describe_probes(const ProbeTotals& totals) {
 }
 
 // "; a hit of 'begin' starts the recording; a hit of 'end' ends the run"
-std::string describe_bounds(const ProbeSelection& selection) {
+std::string describe_triggers(const ProbeSelection& selection) {
   std::string text;
   const auto add = [&](const std::vector<resolve::TargetedFunction>& functions,
                        std::string_view effect) {
@@ -221,9 +221,9 @@ void report_unhit_bound(const Probe& probe, const RunEnd& end, output::Output& o
   const std::string reason = end.no_process_reason.empty()
                                  ? diagnose(probe.survey, end.pids, probe.facts)
                                  : end.no_process_reason;
-  const std::string_view option = (probe.bounds & ENDS_WAITING) != 0       ? "--until"
-                                  : (probe.bounds & STARTS_RECORDING) != 0 ? "--start-on"
-                                                                           : "--stop-on";
+  const std::string_view option = (probe.triggers & ENDS_WAITING) != 0       ? "--until"
+                                  : (probe.triggers & STARTS_RECORDING) != 0 ? "--start-on"
+                                                                             : "--stop-on";
   output.gathered_warning(
       "bound never hit: " + reason,
       fmt::format("{}: {} was never hit: {}", display_name(probe.point), option, reason));
@@ -443,14 +443,14 @@ std::string start_line(const AttachRequest& request, const ProbeTotals& totals,
   if (other_programs > 0)
     where += fmt::format(" and running {} for all processes",
                          counted(other_programs, "program", "programs"));
-  const std::string bounds = describe_bounds(request.probes);
+  const std::string triggers = describe_triggers(request.probes);
   if (request.limits.duration)
     return fmt::format("probing {} in {} for {} (ctrl-c ends earlier, -d forever){}", what, where,
-                       format_duration(*request.limits.duration), bounds);
+                       format_duration(*request.limits.duration), triggers);
   if (!request.processes.command.empty())
     return fmt::format("probing {} in {} until {}{}", what, where,
-                       request.processes.follow ? "the last has ended" : "it ends", bounds);
-  return fmt::format("probing {} in {} until ctrl-c{}", what, where, bounds);
+                       request.processes.follow ? "the last has ended" : "it ends", triggers);
+  return fmt::format("probing {} in {} until ctrl-c{}", what, where, triggers);
 }
 
 std::string list_unreturned(std::span<const Probe> probes) {

@@ -5,8 +5,8 @@
 #include "output/output.hpp"
 #include "process/child.hpp"
 #include "trace/hit_stacks.hpp"
-#include "trace/probe_program.hpp"
 #include "trace/probes.hpp"
+#include "trace/program_source.hpp"
 #include "trace/run_loop.hpp"
 #include "uprobectl/process.hpp"
 

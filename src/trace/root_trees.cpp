@@ -106,7 +106,7 @@ void RootTrees::closed(const events::OpenCall& call, events::CallEnd end, std::u
 
 void RootTrees::take(Tree& tree, const output::CallChange& change, const events::Event* event) {
   if (tree.state == State::is_shown) return pass_on(change, event);
-  if (tree.state == State::waits && !tree.is_cut) keep(tree, change, event);
+  if (tree.state == State::waits && !tree.is_truncated) keep(tree, change, event);
 }
 
 void RootTrees::pass_on(const output::CallChange& change, const events::Event* event) const {
@@ -135,7 +135,7 @@ void RootTrees::keep(Tree& tree, const output::CallChange& change, const events:
 void RootTrees::make_room() {
   std::vector<Tree*> waiting;
   for (auto& [root, tree] : trees_)
-    if (tree.state == State::waits && !tree.is_cut && tree.open + tree.calls > 1)
+    if (tree.state == State::waits && !tree.is_truncated && tree.open + tree.calls > 1)
       waiting.push_back(&tree);
   std::ranges::sort(waiting, std::ranges::greater(), &Tree::bytes);
   for (Tree* const tree : waiting) {
@@ -156,7 +156,7 @@ void RootTrees::cut(Tree& tree) {
   tree.blocks.push_back(std::move(root));
   bytes_ = bytes_ - tree.bytes + end;
   tree.bytes = end;
-  tree.is_cut = true;
+  tree.is_truncated = true;
 }
 
 void RootTrees::read(const Tree& tree, const Visit& visit) {
@@ -222,7 +222,7 @@ void RootTrees::end_root(Tree& tree, const events::OpenCall& root, events::CallE
       if (++passed % changes_at_once == 0 && write_some_) write_some_();
       return true;
     });
-    if (tree.is_cut) {
+    if (tree.is_truncated) {
       tree.state = State::is_dropped; // the openings of calls that are still open were left out
       ++totals_.cut;
       totals_.cut_calls += tree.calls;

@@ -68,7 +68,7 @@ private:
     State state = State::waits;
     bool has_root = true; // it is open
     bool has_forks = false;
-    bool is_cut = false;       // it has the opening of the root only
+    bool is_truncated = false; // it has the opening of the root only
     std::uint64_t open = 0;    // calls, with the root
     std::uint64_t last_ns = 0; // of the last hit, if it waits
     std::uint64_t calls = 0;   // without the root

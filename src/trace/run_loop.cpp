@@ -99,7 +99,7 @@ bool SignalWatch::continued() {
   return std::exchange(continued_, false);
 }
 
-bool SignalWatch::reopens() {
+bool SignalWatch::take_reopen() {
   read_signals();
   return std::exchange(reopens_, false);
 }
@@ -266,7 +266,7 @@ void RunLoop::report_loss(const Loss& loss) {
 
 void RunLoop::wait(std::chrono::milliseconds timeout) {
   // poll() reports a closed reader even if no events are requested.
-  const short writable = out_.pending() > 0 && out_.find_shortage() == nullptr ? POLLOUT : 0;
+  const short writable = out_.pending() > 0 && out_.shortage() == nullptr ? POLLOUT : 0;
   std::vector<pollfd> polled = {{.fd = out_.fd(), .events = writable, .revents = 0},
                                 {.fd = signals_.fd(), .events = POLLIN, .revents = 0}};
   if (takes_more()) source_.add_to(polled);
@@ -294,7 +294,7 @@ RunLoop::Ending RunLoop::run(Time start, const std::function<void(Time)>& meanwh
     out_.flush_some();
     output_.report_shortage();
     output_.flush_recorders();
-    if (signals_.reopens()) output_.reopen();
+    if (signals_.take_reopen()) output_.reopen();
 
     if (out_.closed() || out_.error()) return Ending::output_closed;
     if (is_full()) return Ending::max_events;
@@ -362,8 +362,8 @@ std::string_view RunLoop::write_rest(std::chrono::milliseconds timeout, Time unt
     if (!notified && Clock::now() - begin > slow_flush_timeout) {
       notified = true;
       output_.status(fmt::format("writing the remaining events: {} (ctrl-c discards them)",
-                                 out_.find_shortage() != nullptr ? "no space is left"
-                                                                 : "the output is read slowly"));
+                                 out_.shortage() != nullptr ? "no space is left"
+                                                            : "the output is read slowly"));
     }
     return signals_.count() > signals_before;
   };
@@ -375,7 +375,7 @@ std::string_view RunLoop::write_rest(std::chrono::milliseconds timeout, Time unt
     output_.flush_recorders();
     if (!out_.flush_within(timeout, is_cancelled))
       return signals_.count() > signals_before ? loss_reasons::interrupted
-             : out_.find_shortage() != nullptr ? loss_reasons::output_failed
+             : out_.shortage() != nullptr      ? loss_reasons::output_failed
                                                : loss_reasons::output_blocked;
     if (out_.closed()) return loss_reasons::output_closed;
     if (out_.error()) return loss_reasons::output_failed;

@@ -33,7 +33,7 @@ public:
   bool arrived();        // true once SIGINT, SIGTERM or SIGHUP has arrived
   std::uint64_t count(); // number of those signals so far
   bool continued();      // whether SIGCONT has arrived since the last call
-  bool reopens();        // the same for SIGUSR1, which asks to open the output again
+  bool take_reopen();    // the same for SIGUSR1, which asks to open the output again
   int fd() const { return fd_.get(); }
 
 private:

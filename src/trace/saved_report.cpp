@@ -140,7 +140,7 @@ public:
 private:
   void take(const auto& /*record*/) {} // RunReader unwinds raw stacks
 
-  void take(const output::ProbedRecord& record) {
+  void take(const output::ProbeDescription& record) {
     totals_->add_point(*record.point, record.probe);
     output_.record(record);
     values_.describe(record.probe, record.description, display_name(*record.point));
@@ -202,8 +202,8 @@ private:
     ++events_;
     last_ns_ = std::max(last_ns_, event.time_ns);
     if (event.latency_ns) has_latencies_ = true;
-    if (event.waiting_ns || event.waited_ns) has_waits_ = true;
-    if (event.caused_ns || event.waited_causes_ns) has_causes_ = true;
+    if (event.waiting_ns || event.thread_waited_ns) has_waits_ = true;
+    if (event.caused_ns || event.thread_waited_causes_ns) has_causes_ = true;
     if (event.stack != nullptr) has_stacks_ = true;
     if (counted_.aggregates.interval && event.record != nullptr && event.time_ns == 0) {
       problem_ = refuse("--interval", "its records have no time").error();
@@ -494,7 +494,7 @@ private:
   }
   void set_root_points() {
     if (!root_condition_) return;
-    for (output::ProbedRecord& each : waiting_roots_) {
+    for (output::ProbeDescription& each : waiting_roots_) {
       if (!roots_.empty() && !roots_.contains(each.probe)) continue;
       each.description.pairs_calls = true;
       root_condition_->add_point(each.probe, each.description, display_name(*each.point));
@@ -645,7 +645,7 @@ private:
   std::optional<GraphSpec> graph_spec_; // if calls are shown as they nest
   std::set<std::uint32_t> roots_;       // numbers of probes
   std::optional<events::EventFilter> root_condition_;
-  std::vector<output::ProbedRecord> waiting_roots_; // until it is known which are roots
+  std::vector<output::ProbeDescription> waiting_roots_; // until it is known which are roots
   std::optional<GraphRun> graph_;
   std::vector<output::CallChange> waiting_changes_;              // of the next event
   std::unordered_map<std::uint32_t, std::string> process_names_; // by pid
@@ -685,8 +685,8 @@ Result<void> report_saved_run(const ReportRequest& request, output::Output& outp
         fail(ErrorKind::corrupt, reader.is_in_chunk() ? "not a saved run" : "the file is empty");
   if (const auto skipped = reader.explain_skipped()) output.notice(name + ": " + *skipped);
   const bool was_left = request.live_view && output.wants_end();
-  const bool is_cut = taken && !reader.has_ended() && !output.buffer().closed() && !was_left;
-  if (is_cut)
+  const bool is_truncated = taken && !reader.has_ended() && !output.buffer().closed() && !was_left;
+  if (is_truncated)
     output.notice(fmt::format("{}: the run is cut off at byte {:#x}{}: what it recorded after that "
                               "is missing",
                               name, reader.whole_bytes(),

@@ -119,7 +119,7 @@ struct StackOutputs {
   // What a stack weighs: also `latency`; nullopt: 1, or the latency of paired calls.
   std::optional<events::SummedValue> weight = {};
   // The kernel follows frame pointers, although the stacks were to be unwound (with spans).
-  bool replaces_unwinding = false;
+  bool forced_frame_pointers = false;
 };
 
 // How calls are nested (CaptureSpec::nest_calls), shown and summed up.

@@ -26,7 +26,7 @@ Result<EventTriggers> EventTriggers::make(const KeepSpec& spec, output::Output& 
 void EventTriggers::add_probe(const Probe& probe, const events::PointDescription& description) {
   const auto number = static_cast<std::uint32_t>(probe.number);
   if (!probe.is_recorded) {
-    if ((probe.bounds & ENDS_WAITING) != 0) functions_.emplace(number, display_name(probe.point));
+    if ((probe.triggers & ENDS_WAITING) != 0) functions_.emplace(number, display_name(probe.point));
     return;
   }
   for (Condition& each : conditions_)

@@ -48,7 +48,7 @@ Result<void> check_unusable_maps(const UserPrograms& programs, std::span<const s
 
 Result<std::vector<bpf::UserMap>>
 select_maps(std::span<const std::string> named, std::vector<bpf::UserMap> known,
-            const std::shared_ptr<const values::DataTypes>& types) {
+            const std::shared_ptr<const values::BtfTypes>& types) {
   if (named.empty()) return known;
   std::vector<bpf::UserMap> selected;
   // `variable`: the only one that is shown; empty: all of the map.

@@ -29,13 +29,13 @@ std::optional<values::Value> sum_of(const values::Value::Array& values) {
   return values::Value{sum};
 }
 
-std::shared_ptr<const values::DataTypes> load_types(const bpf::UserMap& map) {
+std::shared_ptr<const values::BtfTypes> load_types(const bpf::UserMap& map) {
   if (map.btf_id == 0) return nullptr;
-  auto types = values::DataTypes::load_from_kernel(map.btf_id);
-  return types ? std::make_shared<const values::DataTypes>(std::move(*types)) : nullptr;
+  auto types = values::BtfTypes::load_from_kernel(map.btf_id);
+  return types ? std::make_shared<const values::BtfTypes>(std::move(*types)) : nullptr;
 }
 
-values::Value decode(const std::shared_ptr<const values::DataTypes>& types, std::uint32_t type,
+values::Value decode(const std::shared_ptr<const values::BtfTypes>& types, std::uint32_t type,
                      Bytes bytes) {
   auto value = types && type != 0 ? types->decode(type, bytes) : std::nullopt;
   return value ? std::move(*value) : values::raw_value(bytes);
@@ -51,7 +51,7 @@ std::string explain_unlisted(const bpf::UserMap& map) {
 } // namespace
 
 struct UserMapPrinter::Shape {
-  std::shared_ptr<const values::DataTypes> types; // null: none
+  std::shared_ptr<const values::BtfTypes> types; // null: none
   std::vector<values::ShownAsRule> key_tags;
   std::vector<values::ShownAsRule> value_tags;
   std::optional<values::ValueType> key_type;
@@ -61,9 +61,8 @@ struct UserMapPrinter::Shape {
   ValueSource value() const { return {value_tags, value_type ? &*value_type : nullptr}; }
 };
 
-std::vector<std::string>
-list_globals(const bpf::UserMap& map,
-             const std::shared_ptr<const values::DataTypes>& object_types) {
+std::vector<std::string> list_globals(const bpf::UserMap& map,
+                                      const std::shared_ptr<const values::BtfTypes>& object_types) {
   std::vector<std::string> names;
   if (!has_globals(map)) return names;
   const auto types = map.has_object_types ? object_types : load_types(map);
@@ -72,7 +71,7 @@ list_globals(const bpf::UserMap& map,
   const auto value = types->decode(map.value_type, nothing);
   const auto* const members = value ? std::get_if<values::Value::Struct>(&value->value) : nullptr;
   if (members != nullptr)
-    for (const values::DataMember& member : *members) names.push_back(member.name);
+    for (const values::ValueMember& member : *members) names.push_back(member.name);
   return names;
 }
 
@@ -178,7 +177,7 @@ void UserMapPrinter::print_variables(const bpf::UserMap& map, const bpf::Table& 
   if (!map.variable.empty()) {
     auto* const members = std::get_if<values::Value::Struct>(&record.value.value);
     if (members == nullptr) return;
-    const auto member = std::ranges::find(*members, map.variable, &values::DataMember::name);
+    const auto member = std::ranges::find(*members, map.variable, &values::ValueMember::name);
     if (member == members->end()) return;
     record.key = {values::Value::Name{map.variable}};
     values::Value value = std::move(member->value);

@@ -23,7 +23,7 @@ struct MapPrinting {
 class UserMapPrinter {
 public:
   // Borrows the last two. `types`: of the programs' object; may be null.
-  UserMapPrinter(std::shared_ptr<const values::DataTypes> types, UserValues& values,
+  UserMapPrinter(std::shared_ptr<const values::BtfTypes> types, UserValues& values,
                  output::Output& output)
       : types_(std::move(types)), values_(values), output_(output) {}
 
@@ -43,7 +43,7 @@ private:
                            const bpf::TableEntry& entry, std::size_t index) const;
   values::Value decode_value(const bpf::UserMap& map, const Shape& shape, Bytes bytes);
 
-  std::shared_ptr<const values::DataTypes> types_;
+  std::shared_ptr<const values::BtfTypes> types_;
   UserValues& values_;
   output::Output& output_;
   std::map<std::uint32_t, std::shared_ptr<Shape>> shapes_; // by the id of the map
@@ -86,6 +86,6 @@ inline bool has_globals(const bpf::UserMap& map) {
 // Returns the names of the global variables in the map. `object_types`: of the programs' objects;
 // may be null.
 std::vector<std::string> list_globals(const bpf::UserMap& map,
-                                      const std::shared_ptr<const values::DataTypes>& object_types);
+                                      const std::shared_ptr<const values::BtfTypes>& object_types);
 
 } // namespace uprobectl::trace

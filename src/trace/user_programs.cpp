@@ -473,8 +473,8 @@ Result<std::vector<UserPrograms::UnusableMap>> UserPrograms::unusable_maps() con
   return unusable;
 }
 
-std::shared_ptr<const values::DataTypes> UserPrograms::read_types(output::Output& output) {
-  std::shared_ptr<values::DataTypes> types;
+std::shared_ptr<const values::BtfTypes> UserPrograms::read_types(output::Output& output) {
+  std::shared_ptr<values::BtfTypes> types;
   type_offsets_.assign(objects_.size(), std::nullopt);
   const auto warn = [&](const std::string& file, const Error& problem) {
     if (problem.kind != ErrorKind::not_found)
@@ -484,8 +484,8 @@ std::shared_ptr<const values::DataTypes> UserPrograms::read_types(output::Output
     const std::uint32_t kernel_types = find_kernel_types(i);
     if (!files_[i] && kernel_types == 0) continue;
     const auto btf = objects_[i].type_information();
-    auto known = !files_[i] ? values::DataTypes::load_from_kernel(kernel_types)
-                 : btf      ? values::DataTypes::parse(*btf)
+    auto known = !files_[i] ? values::BtfTypes::load_from_kernel(kernel_types)
+                 : btf      ? values::BtfTypes::parse(*btf)
                             : fail(btf.error());
     if (!known) {
       warn(paths_[i], known.error());
@@ -493,7 +493,7 @@ std::shared_ptr<const values::DataTypes> UserPrograms::read_types(output::Output
       types->begin_object(i);
       type_offsets_[i] = types->add(*known);
     } else {
-      types = std::make_shared<values::DataTypes>(std::move(*known));
+      types = std::make_shared<values::BtfTypes>(std::move(*known));
       types->begin_object(i, 1);
       type_offsets_[i] = 0;
     }
@@ -505,7 +505,7 @@ std::shared_ptr<const values::DataTypes> UserPrograms::read_types(output::Output
       warn(paths_[i], debug.error());
       continue;
     }
-    if (!types) types = std::make_shared<values::DataTypes>();
+    if (!types) types = std::make_shared<values::BtfTypes>();
     types->begin_object(i);
     types->add(*debug);
     for (const std::string& problem : debug->warnings())

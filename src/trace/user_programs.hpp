@@ -7,8 +7,8 @@
 #include "bpf/pinned_object.hpp"
 #include "bpf/usdt_specs.hpp"
 #include "output/output.hpp"
-#include "trace/probe_program.hpp"
 #include "trace/program_locations.hpp"
+#include "trace/program_source.hpp"
 #include "values/btf_types.hpp"
 
 namespace uprobectl::trace {
@@ -81,7 +81,7 @@ public:
   Result<std::vector<UnusableMap>> unusable_maps() const;
   // Reads the types of BTF and, for objects, of their debug information. Damaged ones are left out
   // with a warning. Null if there are none. Call it before maps().
-  std::shared_ptr<const values::DataTypes> read_types(output::Output& output);
+  std::shared_ptr<const values::BtfTypes> read_types(output::Output& output);
 
 private:
   // A program of one of the objects.

@@ -5,8 +5,8 @@
 #include "trace/counted_events.hpp"
 #include "trace/hit_stacks.hpp"
 #include "trace/printk_reader.hpp"
-#include "trace/probe_program.hpp"
 #include "trace/program_runs.hpp"
+#include "trace/program_source.hpp"
 #include "trace/record_selection.hpp"
 #include "trace/triggers.hpp"
 #include "trace/user_map_choice.hpp"
@@ -36,10 +36,10 @@ ProgramInfo describe_programs(const UserPrograms& programs) {
 
 constexpr std::size_t max_discard_rounds = 1024; // of 65,536 records
 
-class UserSource final : public ProbeProgram {
+class UserSource final : public ProgramSource {
 public:
   UserSource(UserPrograms programs, const AttachRequest& request, output::Output& output)
-      : ProbeProgram(describe_programs(programs)), programs_(std::move(programs)),
+      : ProgramSource(describe_programs(programs)), programs_(std::move(programs)),
         attach_request_(request), request_(*request.program), output_(output) {}
 
   Result<void> prepare(const bpf::KernelFeatures& features) override {
@@ -166,8 +166,8 @@ private:
   std::vector<bpf::UserMap> lost_;      // the program's counts of records that it could not send
   std::uint64_t lost_count_before_ = 0; // a pinned program may have counted before
   std::optional<UserValues> values_;
-  std::shared_ptr<const values::DataTypes> types_; // of the programs; null without types
-  bool needs_symbols_ = false;                     // values_ does
+  std::shared_ptr<const values::BtfTypes> types_; // of the programs; null without types
+  bool needs_symbols_ = false;                    // values_ does
   std::optional<events::UserRecordDecoder> decoder_;
   std::optional<RecordSelection> selection_;     // nullopt: all records
   std::optional<RecordTriggers> triggers_;       // if records wait for one
@@ -357,8 +357,8 @@ ProgramResults UserSource::finish() {
 
 } // namespace
 
-Result<std::unique_ptr<ProbeProgram>> make_user_source(const AttachRequest& request,
-                                                       output::Output& output) {
+Result<std::unique_ptr<ProgramSource>> make_user_source(const AttachRequest& request,
+                                                        output::Output& output) {
   auto programs = UserPrograms::open(request, output.workstation());
   if (!programs) return fail(std::move(programs).error());
   programs->report_locations(request.dry_run, output);

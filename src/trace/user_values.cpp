@@ -18,7 +18,7 @@ pid_t process_of(const values::Value& value) {
   const auto* const members = std::get_if<values::Value::Struct>(&value.value);
   if (members == nullptr) return 0;
   for (const std::string_view name : {"tgid", "pid"}) {
-    const auto member = std::ranges::find(*members, name, &values::DataMember::name);
+    const auto member = std::ranges::find(*members, name, &values::ValueMember::name);
     const auto number = member == members->end() ? std::nullopt : number_of(member->value);
     if (number && *number > 0 && *number <= std::numeric_limits<pid_t>::max())
       return static_cast<pid_t>(*number);
@@ -54,7 +54,7 @@ UserValues::UserValues(std::span<const values::ShownAsRule> rules,
   if (!tables_.empty()) context_.stack = [this](std::int64_t id) { return show_stack_id(id); };
 }
 
-bool UserValues::needs_symbols(const values::DataTypes* types) const {
+bool UserValues::needs_symbols(const values::BtfTypes* types) const {
   const auto is_code = [](const values::ShownAsRule& rule) {
     return rule.as == values::ShownAs::address || rule.as == values::ShownAs::stack;
   };

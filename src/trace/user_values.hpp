@@ -23,7 +23,7 @@ public:
              output::Output& output);
 
   // Whether values need the names of addresses; `types`: of the programs, or null.
-  bool needs_symbols(const values::DataTypes* types) const;
+  bool needs_symbols(const values::BtfTypes* types) const;
   // From now on addresses have names. Borrows `stacks`. `who`: if it is one process, that of values
   // that do not name theirs.
   void start(HitStacks& stacks, const HitProcesses& who);

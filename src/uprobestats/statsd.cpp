@@ -34,7 +34,7 @@ public:
   explicit RecordMembers(const values::Value::Struct& members) : members_(members) {}
 
   const values::Value* find(std::string_view name) const {
-    const auto found = std::ranges::find(members_, name, &values::DataMember::name);
+    const auto found = std::ranges::find(members_, name, &values::ValueMember::name);
     return found == members_.end() ? nullptr : &found->value;
   }
   std::int64_t number(std::string_view name) const {

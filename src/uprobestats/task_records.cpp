@@ -136,10 +136,10 @@ Result<TaskRecords::Stream> TaskRecords::open(bpf::UserMap map, const std::strin
     return fail(ErrorKind::unsupported, path + ": not a ring buffer or perf event array");
   Stream stream;
   stream.map.push_back(std::move(map));
-  std::shared_ptr<const values::DataTypes> types;
+  std::shared_ptr<const values::BtfTypes> types;
   if (btf != 0)
-    if (auto known = values::DataTypes::load_from_kernel(btf))
-      types = std::make_shared<const values::DataTypes>(std::move(*known));
+    if (auto known = values::BtfTypes::load_from_kernel(btf))
+      types = std::make_shared<const values::BtfTypes>(std::move(*known));
   auto decoder = events::UserRecordDecoder::make(std::move(types), stream.map);
   if (!decoder) return fail(std::move(decoder).error().within(path));
   stream.decoder = std::move(*decoder);

@@ -30,10 +30,10 @@ public:
     const btf_type* const type = bpf::resolved_type(types_, id);
     const std::int64_t size = btf__resolve_size(types_, id);
     if (type == nullptr || size < 0) return std::nullopt;
-    const bool is_cut = static_cast<std::size_t>(size) > bytes.size();
-    if (is_cut && (!can_be_cut(type) || bytes.empty())) return std::nullopt;
+    const bool is_truncated = static_cast<std::size_t>(size) > bytes.size();
+    if (is_truncated && (!can_be_cut(type) || bytes.empty())) return std::nullopt;
     const Bytes all_bytes = bytes;
-    if (!is_cut) bytes = bytes.first(static_cast<std::size_t>(size));
+    if (!is_truncated) bytes = bytes.first(static_cast<std::size_t>(size));
     switch (btf_kind(type)) {
     case BTF_KIND_INT:
       return integer(type, bytes);
@@ -48,7 +48,8 @@ public:
       return array(btf_array(type), bytes, depth);
     case BTF_KIND_STRUCT:
     case BTF_KIND_UNION:
-      return members(type, depth == 0 && !is_cut ? all_bytes : bytes, bytes.size(), depth, is_cut);
+      return members(type, depth == 0 && !is_truncated ? all_bytes : bytes, bytes.size(), depth,
+                     is_truncated);
     case BTF_KIND_DATASEC:
       return variables(type, bytes, depth);
     default:
@@ -149,23 +150,23 @@ private:
 
   // `size`: bytes of the type. `whole` may have more: the elements of a flexible array member.
   std::optional<Value> members(const btf_type* type, Bytes whole, std::size_t size, int depth,
-                               bool is_cut) {
+                               bool is_truncated) {
     Value::Struct values;
     for (int i = 0; i < btf_vlen(type); ++i) {
       const btf_member& member = btf_members(type)[i];
       const std::uint32_t bit = btf_member_bit_offset(type, static_cast<std::uint32_t>(i));
       const std::uint32_t width = btf_member_bitfield_size(type, static_cast<std::uint32_t>(i));
-      const bool is_open = i + 1 == btf_vlen(type) && open_array(member.type) != nullptr;
+      const bool is_open = i + 1 == btf_vlen(type) && flexible_array(member.type) != nullptr;
       const Bytes bytes = is_open ? whole : whole.first(size);
       if (bit / 8 > bytes.size()) {
-        if (is_cut) break;
+        if (is_truncated) break;
         return std::nullopt;
       }
       auto value = is_open && bit / 8 < bytes.size()
                        ? open_end(member.type, bytes.subspan(bit / 8), depth)
                    : width != 0 ? bit_field(member.type, bytes, bit, width)
                                 : decode(member.type, bytes.subspan(bit / 8), depth + 1);
-      if (!value && is_cut) {
+      if (!value && is_truncated) {
         if (bit / 8 < bytes.size() && btf_is_struct(type))
           values.push_back({"<rest>", raw_value(bytes.subspan(bit / 8))});
         if (btf_is_struct(type)) break;
@@ -174,19 +175,19 @@ private:
       if (!value) return std::nullopt;
       values.push_back({std::string(bpf::btf_name(types_, member.name_off)), std::move(*value)});
     }
-    if (is_cut && values.empty()) return std::nullopt;
+    if (is_truncated && values.empty()) return std::nullopt;
     return Value{std::move(values)};
   }
 
   // Returns the array if the type is that of a flexible array member, else null.
-  const struct btf_array* open_array(std::uint32_t id) const {
+  const struct btf_array* flexible_array(std::uint32_t id) const {
     const btf_type* const type = bpf::resolved_type(types_, id);
     return type != nullptr && btf_is_array(type) && btf_array(type)->nelems == 0 ? btf_array(type)
                                                                                  : nullptr;
   }
 
   std::optional<Value> open_end(std::uint32_t id, Bytes bytes, int depth) {
-    struct btf_array shape = *open_array(id);
+    struct btf_array shape = *flexible_array(id);
     const std::int64_t size = btf__resolve_size(types_, shape.type);
     if (size <= 0) return std::nullopt;
     shape.nelems = static_cast<std::uint32_t>((bytes.size() + static_cast<std::size_t>(size) - 1) /
@@ -427,40 +428,40 @@ std::string_view without_keyword(std::string_view name) {
 
 } // namespace
 
-void DataTypes::Free::operator()(btf* types) const { btf__free(types); }
+void BtfTypes::Free::operator()(btf* types) const { btf__free(types); }
 
-DataTypes::DataTypes() : types_(btf__new_empty()) {}
+BtfTypes::BtfTypes() : types_(btf__new_empty()) {}
 
-Result<DataTypes> DataTypes::parse(Bytes blob) {
+Result<BtfTypes> BtfTypes::parse(Bytes blob) {
   btf* const types = btf__new(blob.data(), static_cast<std::uint32_t>(blob.size()));
   if (types == nullptr) return fail(ErrorKind::corrupt, "damaged BTF type information");
-  return DataTypes(types);
+  return BtfTypes(types);
 }
 
-Result<DataTypes> DataTypes::load_from_kernel(std::uint32_t btf_id) {
+Result<BtfTypes> BtfTypes::load_from_kernel(std::uint32_t btf_id) {
   btf* const types = btf__load_from_kernel_by_id(btf_id);
   if (types == nullptr)
     return fail(bpf::bpf_load_error(errno, "cannot read BTF type information from the kernel"));
-  return DataTypes(types);
+  return BtfTypes(types);
 }
 
-std::optional<std::uint32_t> DataTypes::add(const DataTypes& other) {
+std::optional<std::uint32_t> BtfTypes::add(const BtfTypes& other) {
   const int first = btf__add_btf(types_.get(), other.types_.get());
   return first > 0 ? std::optional(static_cast<std::uint32_t>(first) - 1) : std::nullopt;
 }
 
-void DataTypes::begin_object(std::size_t object, std::optional<std::uint32_t> first) {
+void BtfTypes::begin_object(std::size_t object, std::optional<std::uint32_t> first) {
   objects_.insert_or_assign(first.value_or(btf__type_cnt(types_.get())), object);
 }
 
-std::optional<DataTypes::Type> DataTypes::type(std::uint32_t id) const {
+std::optional<BtfTypes::Type> BtfTypes::type(std::uint32_t id) const {
   const btf_type* const type = btf__type_by_id(types_.get(), id);
   const std::int64_t size = btf__resolve_size(types_.get(), id);
   if (type == nullptr || size < 0) return std::nullopt;
   Type found{.name = std::string(bpf::btf_name(types_.get(), type->name_off)),
              .id = id,
              .size = static_cast<std::size_t>(size),
-             .is_variable = variables_.contains(id)};
+             .has_variable = variables_.contains(id)};
   if (const auto next = objects_.upper_bound(id); next != objects_.begin())
     found.object = std::prev(next)->second;
   const btf_type* const shape = bpf::resolved_type(types_.get(), id);
@@ -474,13 +475,13 @@ std::optional<DataTypes::Type> DataTypes::type(std::uint32_t id) const {
     if (!is_open && array_size < size / 2) continue;
     found.tail = btf_member_bit_offset(shape, static_cast<std::uint32_t>(i)) / 8;
     found.tail_size = static_cast<std::size_t>(std::max<std::int64_t>(array_size, 0));
-    found.has_open_end = is_open;
+    found.has_flexible_array = is_open;
   }
   return found;
 }
 
-Result<DataTypes::Type> DataTypes::find(std::string_view name,
-                                        std::optional<std::size_t> object) const {
+Result<BtfTypes::Type> BtfTypes::find(std::string_view name,
+                                      std::optional<std::size_t> object) const {
   const std::string_view plain_name = without_keyword(name);
   std::optional<Type> in_other_object;
   std::vector<std::string> known;
@@ -504,8 +505,8 @@ Result<DataTypes::Type> DataTypes::find(std::string_view name,
   return fail(std::move(error));
 }
 
-std::vector<DataTypes::Type>
-DataTypes::find_structures(const std::function<bool(const Type&)>& is_wanted) const {
+std::vector<BtfTypes::Type>
+BtfTypes::find_structures(const std::function<bool(const Type&)>& is_wanted) const {
   std::vector<Type> found;
   for (std::uint32_t id = 1; id < btf__type_cnt(types_.get()); ++id) {
     const btf_type* const shape = bpf::resolved_type(types_.get(), id);
@@ -518,24 +519,24 @@ DataTypes::find_structures(const std::function<bool(const Type&)>& is_wanted) co
   return found;
 }
 
-ValueType DataTypes::value_type(std::uint32_t id) const {
+ValueType BtfTypes::value_type(std::uint32_t id) const {
   return ComparedTypes(types_.get()).make(id);
 }
 
-std::vector<ShownAsRule> DataTypes::list_tags(std::uint32_t id) const {
+std::vector<ShownAsRule> BtfTypes::list_tags(std::uint32_t id) const {
   std::vector<ShownAsRule> found;
   TagIndex(types_.get()).list(id, {}, found);
   return found;
 }
 
-bool DataTypes::has_tag(std::initializer_list<ShownAs> wanted) const {
+bool BtfTypes::has_tag(std::initializer_list<ShownAs> wanted) const {
   const TagIndex index(types_.get());
   return std::ranges::any_of(index.all(), [&](const auto& tag) {
     return std::ranges::find(wanted, tag.second) != wanted.end();
   });
 }
 
-std::optional<Value> DataTypes::decode(std::uint32_t id, Bytes bytes) const {
+std::optional<Value> BtfTypes::decode(std::uint32_t id, Bytes bytes) const {
   return Decoder(types_.get()).decode(id, bytes);
 }
 

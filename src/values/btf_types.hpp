@@ -20,19 +20,19 @@ namespace uprobectl::values {
 
 // The types of one object, program or map. Types of debug information are turned into BTF, so that
 // values of both are decoded in one way.
-class DataTypes {
+class BtfTypes {
 public:
-  DataTypes(); // without types
+  BtfTypes(); // without types
   // Parses the content of a section .BTF. Fails with corrupt.
-  static Result<DataTypes> parse(Bytes blob);
+  static Result<BtfTypes> parse(Bytes blob);
   // Reads the types of a loaded program or a map from the kernel, by the BTF id in its info.
   // not_permitted names the capability.
-  static Result<DataTypes> load_from_kernel(std::uint32_t btf_id);
+  static Result<BtfTypes> load_from_kernel(std::uint32_t btf_id);
 
   // Adds the types of another object; call it before types of debug information are added. Types
   // that are known already come first. Returns the number to add to the ids of the other object;
   // nullopt if memory is exhausted.
-  std::optional<std::uint32_t> add(const DataTypes& other);
+  std::optional<std::uint32_t> add(const BtfTypes& other);
   // Adds the structures, unions, enumerations and typedefs of debug information: clang emits no BTF
   // for types that are only used inside of functions. Types that are known already come first.
   // Members whose types BTF does not have, such as enums of Rust, are arrays of bytes.
@@ -48,13 +48,13 @@ public:
     std::optional<std::size_t> object = {}; // as begin_object() says
     std::size_t size = 0;                   // bytes
     // A local variable of a program has this type or points to it, by debug information.
-    bool is_variable = false;
+    bool has_variable = false;
     // Offset of the array that makes up most of the structure, such as a string at its end:
-    // programs may send only the part that they have filled. `has_open_end`: it is a flexible array
-    // member.
+    // programs may send only the part that they have filled. `has_flexible_array`: it is a flexible
+    // array member.
     std::optional<std::size_t> tail = {};
     std::size_t tail_size = 0; // bytes
-    bool has_open_end = false;
+    bool has_flexible_array = false;
   };
   // Finds a struct, union or typedef as written in C, with or without its keyword. not_found
   // suggests similar names. If several types have the name, the type of the object comes first.
@@ -66,7 +66,7 @@ public:
   // Whether a value of the type may have this size: its own, or one that ends in its tail.
   static bool may_have_size(const Type& type, std::size_t size) {
     return size == type.size ||
-           (type.tail && size >= *type.tail && (type.has_open_end || size < type.size));
+           (type.tail && size >= *type.tail && (type.has_flexible_array || size < type.size));
   }
 
   // Whether a record of this size is likely of the type, if only the size is known. The record must
@@ -74,8 +74,8 @@ public:
   static bool is_likely_size(const Type& type, std::size_t size) {
     constexpr std::size_t thread_name = 16; // TASK_COMM_LEN
     if (size == type.size) return true;
-    return type.tail && size > *type.tail && (type.has_open_end || type.tail_size > thread_name) &&
-           may_have_size(type, size);
+    return type.tail && size > *type.tail &&
+           (type.has_flexible_array || type.tail_size > thread_name) && may_have_size(type, size);
   }
 
   // Decodes a value of a type. A flexible array member has all further bytes; other further bytes
@@ -95,11 +95,11 @@ private:
   struct Free {
     void operator()(btf* types) const;
   };
-  explicit DataTypes(btf* types) : types_(types) {} // takes ownership
+  explicit BtfTypes(btf* types) : types_(types) {} // takes ownership
   // The types of BTF once debug information was added: types_ then extends them and is freed first.
   // types_ is never extended again: libbpf 1.1 finds wrong names in split BTF of split BTF.
   std::unique_ptr<btf, Free> base_;
-  std::set<std::uint32_t> variables_;            // ids of Type::is_variable
+  std::set<std::uint32_t> variables_;            // ids of Type::has_variable
   std::map<std::uint32_t, std::size_t> objects_; // by their first ids
   std::unique_ptr<btf, Free> types_;
 };

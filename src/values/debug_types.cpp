@@ -135,7 +135,7 @@ private:
 
 } // namespace
 
-void DataTypes::add(const dwarf::DebugInfo& debug) {
+void BtfTypes::add(const dwarf::DebugInfo& debug) {
   if (!base_) {
     std::unique_ptr<btf, Free> more(btf__new_empty_split(types_.get()));
     if (!more) return;
@@ -145,7 +145,7 @@ void DataTypes::add(const dwarf::DebugInfo& debug) {
   BtfWriter writer(types_.get());
   for (const dwarf::NamedType& each : dwarf::list_named_types(debug)) {
     const int id = writer.add(each);
-    if (id > 0 && each.is_variable) variables_.insert(static_cast<std::uint32_t>(id));
+    if (id > 0 && each.has_variable) variables_.insert(static_cast<std::uint32_t>(id));
   }
 }
 

@@ -97,7 +97,7 @@ public:
     }
     if (auto* const members = std::get_if<Value::Struct>(&value.value)) {
       for (std::size_t i = 0; i < members->size(); ++i) {
-        DataMember& member = (*members)[i];
+        ValueMember& member = (*members)[i];
         const bool is_anonymous = member.name.empty();
         std::string inner = path;
         if (!is_anonymous) inner += (path.empty() ? "" : ".") + member.name;

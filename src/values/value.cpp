@@ -27,7 +27,7 @@ std::optional<UnreadPart> find_unread(const Value& value) {
       number && !std::isfinite(*number))
     return UnreadPart{{}, fmt::format("{}", *number)}; // JSON has no such numbers
   if (const auto* const members = std::get_if<Value::Struct>(&value.value)) {
-    for (const DataMember& member : *members)
+    for (const ValueMember& member : *members)
       if (auto found = find_unread(member.value)) {
         found->path = found->path.empty() ? member.name : member.name + "." + found->path;
         return found;
@@ -77,23 +77,23 @@ bool is_null(const Value& value) {
 }
 
 std::optional<std::string> unread_part(const Value& value) {
-  if (std::holds_alternative<Value::More>(value.value)) return "left out because of a limit";
+  if (std::holds_alternative<Value::Omitted>(value.value)) return "left out because of a limit";
   auto unread = find_unread(value);
   if (!unread) return std::nullopt;
   return unread->path.empty() ? std::move(unread->reason) : unread->path + ": " + unread->reason;
 }
 
-bool is_cut(const Value& value) {
-  if (std::holds_alternative<Value::Cut>(value.value) ||
-      std::holds_alternative<Value::More>(value.value))
+bool is_truncated(const Value& value) {
+  if (std::holds_alternative<Value::TruncatedString>(value.value) ||
+      std::holds_alternative<Value::Omitted>(value.value))
     return true;
-  if (const auto* const raw = std::get_if<Value::Raw>(&value.value)) return raw->is_cut;
+  if (const auto* const raw = std::get_if<Value::Raw>(&value.value)) return raw->is_truncated;
   if (const auto* const members = std::get_if<Value::Struct>(&value.value))
-    return std::ranges::any_of(*members, [](const auto& each) { return is_cut(each.value); });
+    return std::ranges::any_of(*members, [](const auto& each) { return is_truncated(each.value); });
   if (const auto* const dynamic = std::get_if<Value::Dynamic>(&value.value))
-    return is_cut({dynamic->words}) || std::ranges::any_of(dynamic->content, is_cut);
+    return is_truncated({dynamic->words}) || std::ranges::any_of(dynamic->content, is_truncated);
   const auto* const elements = std::get_if<Value::Array>(&value.value);
-  return elements != nullptr && std::ranges::any_of(*elements, is_cut);
+  return elements != nullptr && std::ranges::any_of(*elements, is_truncated);
 }
 
 } // namespace uprobectl::values

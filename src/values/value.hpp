@@ -15,7 +15,7 @@
 
 namespace uprobectl::values {
 
-struct DataMember;
+struct ValueMember;
 
 struct Value {
   struct Pointer { // not dereferenced: it belongs to another address space
@@ -26,8 +26,8 @@ struct Value {
   };
   struct Raw { // byte arrays, numbers over 64 bits
     std::vector<std::byte> bytes;
-    bool is_cut = false;  // the bytes are only the beginning
-    bool is_dump = false; // shown as a hexdump below the event
+    bool is_truncated = false; // the bytes are only the beginning
+    bool is_dump = false;      // shown as a hexdump below the event
   };
   struct Name { // an enumerator, or flags joined with '|': printed without quotes
     std::string text;
@@ -40,14 +40,14 @@ struct Value {
     std::string reason;    // written to JSON
     std::string text = {}; // printed instead, if not empty
   };
-  struct Cut { // the beginning of a string
+  struct TruncatedString { // the beginning of a string
     std::string text;
   };
-  struct More {}; // left out because of a limit
-  struct Frames { // the frames of a stack, the innermost first
+  struct Omitted {}; // left out because of a limit
+  struct Frames {    // the frames of a stack, the innermost first
     std::vector<std::string> names;
   };
-  using Struct = std::vector<DataMember>;
+  using Struct = std::vector<ValueMember>;
   using Array = std::vector<Value>;
   struct Dynamic { // an interface of Go, with a value of this type
     std::string type;
@@ -56,12 +56,12 @@ struct Value {
   };
   // A string is a char array up to its first NUL.
   std::variant<bool, std::int64_t, std::uint64_t, double, std::string, Pointer, Raw, Name,
-               Character, Unreadable, Cut, More, Struct, Array, Dynamic, Hex, Frames>
+               Character, Unreadable, TruncatedString, Omitted, Struct, Array, Dynamic, Hex, Frames>
       value;
 };
 
 // A member of a struct or union.
-struct DataMember {
+struct ValueMember {
   std::string name; // empty for a member that is an anonymous struct or union
   Value value;
 };
@@ -80,11 +80,11 @@ bool is_null(const Value& value);
 constexpr std::string_view null_pointer = "null pointer";
 
 // Returns why a value, or which part of it first, could not be read: "not resident",
-// "item.price: not resident". Parts that a limit has left out do not count (see is_cut()), unless
-// the whole value was left out.
+// "item.price: not resident". Parts that a limit has left out do not count (see is_truncated()),
+// unless the whole value was left out.
 std::optional<std::string> unread_part(const Value& value);
 
 // Whether parts of a value were left out because of a limit.
-bool is_cut(const Value& value);
+bool is_truncated(const Value& value);
 
 } // namespace uprobectl::values

@@ -32,7 +32,7 @@ int fuzz_arguments(const std::uint8_t* data, std::size_t size) {
   // What is planned lies inside the record.
   const builtin_settings& settings = plan->settings();
   if (settings.max_bytes_offset + settings.max_capacity > settings.record_size) std::abort();
-  for (const capture_plan& made : plan->plans())
+  for (const point_plan& made : plan->plans())
     for (const reading& each : std::span(made.readings, made.reading_count))
       if (each.bytes_offset > settings.max_bytes_offset || each.capacity > settings.max_capacity ||
           each.steps > settings.max_steps || each.base >= events::register_names().size() ||

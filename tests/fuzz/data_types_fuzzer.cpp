@@ -73,7 +73,7 @@ int fuzz_data_types(const std::uint8_t* data, std::size_t size) {
   std::uint32_t blob_size = 0;
   const void* const blob = btf__raw_data(made.get(), &blob_size);
   if (blob == nullptr) return 0;
-  const auto types = values::DataTypes::parse({static_cast<const std::byte*>(blob), blob_size});
+  const auto types = values::BtfTypes::parse({static_cast<const std::byte*>(blob), blob_size});
   if (!types) return 0;
   for (std::uint32_t id = 0; id <= btf__type_cnt(made.get()); ++id) {
     auto value = types->decode(id, input.subspan(size / 2));

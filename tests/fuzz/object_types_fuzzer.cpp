@@ -12,13 +12,13 @@ int fuzz_object_types(const std::uint8_t* data, std::size_t size) {
   const Bytes input{reinterpret_cast<const std::byte*>(data), size};
   const auto debug = dwarf::DebugInfo::parse(input);
   if (!debug) return 0;
-  values::DataTypes types;
+  values::BtfTypes types;
   types.add(*debug);
   (void)types.has_tag({values::ShownAs::address});
   (void)types.find("event");
   const Bytes record = input.last(std::min<std::size_t>(size, 256));
-  for (const values::DataTypes::Type& type : types.find_structures(
-           [](const values::DataTypes::Type& each) { return each.size <= 4096; })) {
+  for (const values::BtfTypes::Type& type : types.find_structures(
+           [](const values::BtfTypes::Type& each) { return each.size <= 4096; })) {
     const std::vector<values::ShownAsRule> tags = types.list_tags(type.id);
     auto value = types.decode(type.id, record);
     const values::ValueType compared = types.value_type(type.id);

@@ -29,7 +29,7 @@ int fuzz_prototypes(const std::uint8_t* data, std::size_t size) {
         const auto plan = events::CapturePlan::make(capture, std::span(&probed, 1));
         if (!plan) continue; // more arguments than have a location
         std::uint32_t bytes = 0;
-        for (const capture_plan& made : plan->plans())
+        for (const point_plan& made : plan->plans())
           for (const reading& each : std::span(made.readings, made.reading_count)) {
             bytes += each.capacity;
             if (each.base_from > made.reading_count || each.length_from > made.reading_count)

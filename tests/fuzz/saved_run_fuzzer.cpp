@@ -35,7 +35,7 @@ public:
 
 private:
   void take(const auto& /*record*/) {}
-  void take(const output::ProbedRecord& record) {
+  void take(const output::ProbeDescription& record) {
     values_.describe(record.probe, record.description);
     if (filter_) filter_->add_point(record.probe, record.description, "f");
   }

@@ -3,7 +3,7 @@
 // recorded, in this order. Counts are exact even if the buffer is full.
 //
 // `settings` is frozen before the program is loaded, so the verifier removes the code of unused
-// features. What differs between probes is data: each probe has a capture_plan in a map. The
+// features. What differs between probes is data: each probe has a point_plan in a map. The
 // program is compiled in five combinations of three macros, because a kernel rejects unknown
 // helpers even in code that never runs: WITHOUT_COOKIE for Linux before 5.15 and for mechanisms
 // without cookies, WITHOUT_RING for Linux before 5.8, SLEEPABLE for runs that read memory which may
@@ -87,7 +87,7 @@ static __always_inline void fill_header(struct probe_record* record, __u64 numbe
 
 // Stores the values of the entry or the return.
 static __always_inline void fill_values(struct probe_record* record, struct registers* regs,
-                                        const struct capture_plan* plan, __u32 phase) {
+                                        const struct point_plan* plan, __u32 phase) {
   if (!has(plan, SIX_ARGUMENTS)) {
     if (settings.max_readings > 0 && plan) read_all(record, regs, plan, phase);
   } else if (phase == PHASE_ENTRY) {
@@ -109,7 +109,7 @@ static __always_inline void fill_registers(struct probe_record* record, struct r
 }
 
 static __always_inline void fill_position(struct probe_record* record, struct registers* regs,
-                                          const struct capture_plan* plan, __u64 popped) {
+                                          const struct point_plan* plan, __u64 popped) {
   if (settings.position_offset == 0) return;
   struct call_position* position = (void*)record + settings.position_offset;
   struct call_key key = make_call_key(regs, plan, 0, popped);
@@ -129,7 +129,7 @@ static __always_inline void submit(struct probe_record* record) {
 }
 
 // Sends a record from `calls` with the stack, which does not fit into the map.
-static __always_inline void send_with_stack(struct registers* regs, const struct capture_plan* plan,
+static __always_inline void send_with_stack(struct registers* regs, const struct point_plan* plan,
                                             struct probe_record* kept) {
 #ifdef SLEEPABLE
   load_stack(regs, plan);
@@ -178,7 +178,7 @@ static __noinline int copy_longest_wait(struct probe_record* record) {
 #endif
 
 // Sends a record from `calls`.
-static __always_inline void send_copy(struct registers* regs, const struct capture_plan* plan,
+static __always_inline void send_copy(struct registers* regs, const struct point_plan* plan,
                                       struct probe_record* record) {
 #ifdef WITHOUT_RING
   (void)plan;
@@ -210,7 +210,7 @@ static __always_inline void stop_process(void) {
 }
 
 // Sends a record of an entry or of a return.
-static __always_inline void send(struct registers* regs, const struct capture_plan* plan,
+static __always_inline void send(struct registers* regs, const struct point_plan* plan,
                                  __u64 number, __u32 phase, __u64 popped, __u32 left_by) {
   __u64 now = bpf_ktime_get_ns();
   stop_process();
@@ -247,7 +247,7 @@ static __always_inline void send(struct registers* regs, const struct capture_pl
 }
 
 // Counts an entry or a return by its values. Its key is built in `calls`.
-static __always_inline void count_values(struct registers* regs, const struct capture_plan* plan,
+static __always_inline void count_values(struct registers* regs, const struct point_plan* plan,
                                          __u64 number, __u32 phase, __u32 left_by) {
   if (settings.group_by == 0) return;
   struct call_key key = make_call_key(regs, plan, number, 0);
@@ -280,7 +280,7 @@ static __noinline int complete_with_waits(struct probe_record* record, struct ca
 
 // Saves the values of an entry until its return. Until then, some members of the record have
 // another meaning: see the comments below.
-static __always_inline void begin_call(struct registers* regs, const struct capture_plan* plan,
+static __always_inline void begin_call(struct registers* regs, const struct point_plan* plan,
                                        __u64 number, __u64 known) {
   struct call_key key = make_call_key(regs, plan, number, 0);
   int existed;
@@ -313,7 +313,7 @@ static __always_inline void begin_call(struct registers* regs, const struct capt
 
 // Skips a call that a filter excludes. Removes an earlier call with the same key, which ended
 // without a return, so that this call's return is not paired with it.
-static __always_inline void skip_call(struct registers* regs, const struct capture_plan* plan,
+static __always_inline void skip_call(struct registers* regs, const struct point_plan* plan,
                                       __u64 number) {
   struct call_key key = make_call_key(regs, plan, number, 0);
   if (close_call(&key)) count_no_return(number);
@@ -321,7 +321,7 @@ static __always_inline void skip_call(struct registers* regs, const struct captu
 }
 
 // Counts, measures and sends a call that has returned. `record` is its entry in `calls`.
-static __always_inline void report_call(struct registers* regs, const struct capture_plan* plan,
+static __always_inline void report_call(struct registers* regs, const struct point_plan* plan,
                                         __u64 number, __u64 popped, __u32 left_by,
                                         struct probe_record* record, __u64 now) {
   __u64 latency = now - record->time_ns;
@@ -354,7 +354,7 @@ static __always_inline void report_call(struct registers* regs, const struct cap
   send_copy(regs, plan, record);
 }
 
-static __always_inline void end_call(struct registers* regs, const struct capture_plan* plan,
+static __always_inline void end_call(struct registers* regs, const struct point_plan* plan,
                                      __u64 number, __u64 popped, __u32 left_by) {
   __u64 now = bpf_ktime_get_ns();
   struct call_key key = make_call_key(regs, plan, number, popped);
@@ -375,7 +375,7 @@ static __always_inline void end_call(struct registers* regs, const struct captur
 
 // Ends and begins the spans of a hit, whose values and time are in `record`. `how` is made by WALK,
 // with SPAN_MODE. Not inlined, because the callers have no stack left. Returns 0.
-static __noinline int run_roles(struct registers* regs, const struct capture_plan* plan,
+static __noinline int run_roles(struct registers* regs, const struct point_plan* plan,
                                 struct probe_record* record, __u32 how) {
   __u32 phase = WALK_PHASE(how) & 1; // an index, as the verifier sees it
   __u32 left_by = WALK_LEFT_BY(how);
@@ -402,7 +402,7 @@ static __noinline int run_roles(struct registers* regs, const struct capture_pla
 }
 
 // The entry of a point with spans. The record stays open until the return.
-static __always_inline int at_span_entry(struct registers* regs, const struct capture_plan* plan,
+static __always_inline int at_span_entry(struct registers* regs, const struct point_plan* plan,
                                          __u64 number) {
   __u64 now = bpf_ktime_get_ns();
   if (!plan) return 0; // impossible
@@ -447,7 +447,7 @@ static __always_inline int at_span_entry(struct registers* regs, const struct ca
   return 0;
 }
 
-static __always_inline int at_span_return(struct registers* regs, const struct capture_plan* plan,
+static __always_inline int at_span_return(struct registers* regs, const struct point_plan* plan,
                                           __u64 number, __u64 popped, __u32 left_by) {
   __u64 now = bpf_ktime_get_ns();
   struct call_key key = make_call_key(regs, plan, number, popped);
@@ -478,7 +478,7 @@ static __always_inline int at_span_return(struct registers* regs, const struct c
 
 // Filters, counts and measures an entry. Returns whether the entry itself is sent. With PAIR_CALLS
 // it is not: the call is sent at its return.
-static __always_inline int takes_entry(struct registers* regs, const struct capture_plan* plan,
+static __always_inline int takes_entry(struct registers* regs, const struct point_plan* plan,
                                        __u64 number) {
   __u64 known = 0;
   if (!filter_holds(regs, plan, PHASE_ENTRY, LEFT_UNKNOWN, 0, 0) ||
@@ -510,11 +510,11 @@ static __always_inline int takes_entry(struct registers* regs, const struct capt
 
 static __always_inline int at_entry(struct registers* regs, __u64 number) {
   if (count_if_untraced(number)) return 0;
-  if (!is_within_bounds(number, PHASE_ENTRY)) return 0;
-  const struct capture_plan* plan = find_plan(number);
+  if (!update_recording(number, PHASE_ENTRY)) return 0;
+  const struct point_plan* plan = find_plan(number);
   if (settings.plan_count > 0 && !plan) return 0; // impossible
-  if (has(plan, ONLY_TRIGGER))
-    count(number, COUNTED_BOUNDS);
+  if (has(plan, ONLY_UNTIL))
+    count(number, COUNTED_TRIGGERS);
   else if (settings.flags & SPANS)
     return at_span_entry(regs, plan, number);
   else if (!takes_entry(regs, plan, number))
@@ -528,8 +528,8 @@ static __always_inline int at_entry(struct registers* regs, __u64 number) {
 static __always_inline int at_return(struct registers* regs, __u64 number, int has_run,
                                      __u64 raised, __u32 left_by) {
   if (count_if_untraced(number)) return 0;
-  if (!is_within_bounds(number, PHASE_RETURN)) return 0;
-  const struct capture_plan* plan = find_plan(number);
+  if (!update_recording(number, PHASE_RETURN)) return 0;
+  const struct point_plan* plan = find_plan(number);
   if (settings.plan_count > 0 && !plan) return 0; // impossible
   __u64 popped = has_run ? POPPED_BY_RETURN(pointer_size(plan)) : -raised;
   if (settings.flags & SPANS) return at_span_return(regs, plan, number, popped, left_by);
@@ -558,7 +558,7 @@ static __noinline int follow_tail_call(struct registers* regs, struct exit_rule*
   if (rule->role == EXIT_ENDS_CALL) return 1;
   // at_return() counts the hit.
   if (rule->role == EXIT_JUMPS_ON && (has_no_ids() || !passes_filters())) return 1;
-  const struct capture_plan* plan = find_plan(number);
+  const struct point_plan* plan = find_plan(number);
   if (settings.plan_count > 0 && !plan) return 0; // impossible
   struct call_key key = make_call_key(regs, plan, number, -rule->raises_stack);
   struct jumped_call call = {.return_address = jumped_return_address(regs, plan, rule)};

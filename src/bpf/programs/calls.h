@@ -9,8 +9,8 @@
 
 /* A g begins with its stack's bounds, lo and hi (Go's runtime/runtime2.go). Assembly code may use
  * the register for another value; then the key keeps the stack pointer. */
-static __always_inline void
-key_by_goroutine(struct registers* regs, const struct capture_plan* plan, struct call_key* key) {
+static __always_inline void key_by_goroutine(struct registers* regs, const struct point_plan* plan,
+                                             struct call_key* key) {
   if (!has(plan, BY_GOROUTINE)) return;
   __u64 goroutine = GOROUTINE(regs);
   __u64 bounds[2] = {};
@@ -45,7 +45,7 @@ static __always_inline int is_restarted(struct registers* regs, const struct cal
 }
 
 static __always_inline struct call_key
-make_call_key(struct registers* regs, const struct capture_plan* plan, __u64 number, __u64 popped) {
+make_call_key(struct registers* regs, const struct point_plan* plan, __u64 number, __u64 popped) {
   struct call_key key = {.stack_pointer = STACK_POINTER(regs) - popped,
                          .process = current_ids() >> 32,
                          .probe = (__u32)number};

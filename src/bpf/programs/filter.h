@@ -435,7 +435,7 @@ static __always_inline const struct filter* filter_at(__u32 number) {
   return bpf_map_lookup_elem(&filters, &index);
 }
 
-static __always_inline const struct filter* find_filter(const struct capture_plan* plan,
+static __always_inline const struct filter* find_filter(const struct point_plan* plan,
                                                         __u32 phase) {
   if (settings.max_terms == 0 || !plan) return 0;
   return filter_at(plan->filters[phase]);
@@ -451,7 +451,7 @@ static __always_inline int is_decided(__u64 decision) {
 /* Whether the filter of this phase holds. At the return of a paired call `known` is what
  * collect_terms() returned at the entry, and `record` has the latency and the readings of the
  * entry. */
-static __always_inline int filter_holds(struct registers* regs, const struct capture_plan* plan,
+static __always_inline int filter_holds(struct registers* regs, const struct point_plan* plan,
                                         __u32 phase, __u32 left_by, __u64 known,
                                         const struct probe_record* record) {
   const struct filter* filter = find_filter(plan, phase);
@@ -461,7 +461,7 @@ static __always_inline int filter_holds(struct registers* regs, const struct cap
 
 /* At the entry of a call whose filter is decided at the return: evaluates the terms of the entry
  * into *known. Returns whether the filter can still hold. */
-static __always_inline int collect_terms(struct registers* regs, const struct capture_plan* plan,
+static __always_inline int collect_terms(struct registers* regs, const struct point_plan* plan,
                                          __u64* known) {
   if (!filters_use(FILTERS_CALLS)) return 1;
   const struct filter* filter = find_filter(plan, PHASE_RETURN);
@@ -472,7 +472,7 @@ static __always_inline int collect_terms(struct registers* regs, const struct ca
 }
 
 /* What a walk decides about the spans that a hit ends, with the values of this phase. */
-static __always_inline __u32 decide_ends(struct registers* regs, const struct capture_plan* plan,
+static __always_inline __u32 decide_ends(struct registers* regs, const struct point_plan* plan,
                                          __u32 phase, __u32 left_by, __u64 known,
                                          const struct probe_record* record) {
   if (!(settings.flags & SPAN_CONDITIONS)) return TERM_TRUE;
@@ -483,7 +483,7 @@ static __always_inline __u32 decide_ends(struct registers* regs, const struct ca
 
 /* As collect_terms(), of the conditions on the spans that the return ends. */
 static __always_inline __u64 collect_end_terms(struct registers* regs,
-                                               const struct capture_plan* plan) {
+                                               const struct point_plan* plan) {
   if (!(settings.flags & SPAN_CONDITIONS) || !filters_use(FILTERS_CALLS)) return 0;
   const struct filter* filter = filter_at(plan->end_filters[PHASE_RETURN]);
   if (!filter) return 0;

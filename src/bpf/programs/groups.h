@@ -8,7 +8,7 @@
 
 /* Removes from the results of the readings what is not part of the key. */
 static __always_inline void make_group_values(struct probe_record* record,
-                                              const struct capture_plan* plan, __u32 left_by,
+                                              const struct point_plan* plan, __u32 left_by,
                                               struct group_sums* sums) {
 #pragma clang loop unroll(disable)
   for (__u32 i = 0; i < MAX_READINGS; i++) {
@@ -45,7 +45,7 @@ static __always_inline void fill_group_head(struct probe_record* record, __u64 n
 }
 
 static __always_inline void fill_group_stack(struct probe_record* record, struct registers* regs,
-                                             const struct capture_plan* plan, __u64 number,
+                                             const struct point_plan* plan, __u64 number,
                                              __u32 kind, __u32 left_by) {
 #ifdef SLEEPABLE
   (void)record, (void)regs, (void)plan, (void)number, (void)kind, (void)left_by;
@@ -59,7 +59,7 @@ static __always_inline void fill_group_stack(struct probe_record* record, struct
 
 /* Counts a hit. `record` has its values and becomes the key of its group. */
 static __always_inline void count_group(struct probe_record* record, struct registers* regs,
-                                        const struct capture_plan* plan, __u64 number, __u32 kind,
+                                        const struct point_plan* plan, __u64 number, __u32 kind,
                                         __u32 left_by) {
   struct group_sums one = {};
   __u64 time = 0;

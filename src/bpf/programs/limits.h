@@ -74,31 +74,31 @@ static __always_inline int is_left_out(__u64 number, __u32 phase) {
 /* Returns whether sampling and the rate limit apply at the return of a paired call instead of at
  * its entry: only at the return it is known whether the call passes the filters, or whether its
  * entry was seen twice (is_restarted()). */
-static __always_inline int limits_at_return(const struct capture_plan* plan) {
+static __always_inline int limits_at_return(const struct point_plan* plan) {
   if (settings.min_latency_ns > 0 || has(plan, BY_GOROUTINE)) return 1;
   return settings.max_terms > 0 && plan && plan->filters[PHASE_RETURN] != 0;
 }
 
 /* Starts or stops the recording if this hit is a trigger, and returns whether the hit is inside the
  * recording. A trigger is the first hit that is recorded, or the last. */
-static __always_inline int is_within_bounds(__u64 number, __u32 phase) {
-  if (!(settings.flags & HAS_BOUNDS)) return 1;
+static __always_inline int update_recording(__u64 number, __u32 phase) {
+  if (!(settings.flags & HAS_TRIGGERS)) return 1;
   __u32 index = (__u32)number;
   __u32* flags = bpf_map_lookup_elem(&trigger_flags, &index);
   index = 0;
-  volatile struct run_bounds* run = bpf_map_lookup_elem(&run_bounds, &index);
+  volatile struct recording_state* run = bpf_map_lookup_elem(&recording_state, &index);
   if (!flags || !run) return 0; /* impossible */
   __u32 started = run->started;
   __u32 stopped = run->stopped;
   if (phase == PHASE_ENTRY && (*flags & (STARTS_RECORDING | STOPS_RECORDING))) {
-    count(number, COUNTED_BOUNDS);
+    count(number, COUNTED_TRIGGERS);
     if (!started && (*flags & STARTS_RECORDING)) {
       run->started = 1;
       started = 1;
     } else if (started && (*flags & STOPS_RECORDING)) {
       run->stopped = 1;
     }
-    if (*flags & IS_ONLY_BOUND) return 0;
+    if (*flags & IS_ONLY_TRIGGER) return 0;
   }
   if (started && !stopped) return 1;
   count(number, COUNTED_OUTSIDE);

@@ -24,12 +24,12 @@ struct {
 #endif
 } records SEC(".maps");
 
-/* What is captured, by the number of the plan: a struct capture_plan without its last readings. */
+/* What is captured, by the number of the plan: a struct point_plan without its last readings. */
 struct {
   __uint(type, BPF_MAP_TYPE_ARRAY);
   __uint(max_entries, 1);
   __uint(key_size, sizeof(__u32));
-  __uint(value_size, sizeof(struct capture_plan));
+  __uint(value_size, sizeof(struct point_plan));
 } plans SEC(".maps");
 
 /* The filters of the plans: a struct filter without its last terms. */
@@ -247,8 +247,8 @@ struct {
   __uint(type, BPF_MAP_TYPE_ARRAY);
   __uint(max_entries, 1);
   __type(key, __u32);
-  __type(value, struct run_bounds);
-} run_bounds SEC(".maps");
+  __type(value, struct recording_state);
+} recording_state SEC(".maps");
 
 /* Lost records by thread id, with NEST_CALLS. Only written when a record is lost. */
 struct {
@@ -268,7 +268,7 @@ struct {
 volatile struct run_state run_state = {};
 
 /* Returns the plan of a probe; null if the run needs none, or the number is unknown. */
-static __always_inline const struct capture_plan* find_plan(__u64 number) {
+static __always_inline const struct point_plan* find_plan(__u64 number) {
   if (settings.plan_count == 0) return 0;
   __u32 index = 0;
   if (settings.plan_count > 1) {
@@ -281,13 +281,13 @@ static __always_inline const struct capture_plan* find_plan(__u64 number) {
 }
 
 /* Whether a flag of PLAN_FLAGS is set. `plan` may be null if no flag differs between plans. */
-static __always_inline int has(const struct capture_plan* plan, __u32 flag) {
+static __always_inline int has(const struct point_plan* plan, __u32 flag) {
   if (!(settings.flags & flag)) return 0;
   if (!(settings.plan_flags & flag)) return 1;
   return plan && (plan->flags & flag) != 0;
 }
 
-static __always_inline __u32 pointer_size(const struct capture_plan* plan) {
+static __always_inline __u32 pointer_size(const struct point_plan* plan) {
   return has(plan, POINTERS_32) ? 4 : 8;
 }
 

@@ -29,8 +29,7 @@ static __always_inline void count_process(__u64 number) {
   increment(&process_counts, &key);
 }
 
-static __always_inline __u64 return_address(struct registers* regs,
-                                            const struct capture_plan* plan) {
+static __always_inline __u64 return_address(struct registers* regs, const struct point_plan* plan) {
 #ifdef RETURN_ADDRESS_ON_STACK
   __u64 address = 0;
   if (has(plan, POINTERS_32))
@@ -60,7 +59,7 @@ static __noinline int report_new_stack(struct registers* regs, __u32 process) {
 /* Whether the return address is at the top of the stack or in the link register. Frame pointers do
  * not lead to it then. At an exit this holds for LEFT_BY_RETURN and LEFT_BY_TAIL_CALL: two
  * comparisons would take more of the stack. */
-static __always_inline int has_return_address(const struct capture_plan* plan, __u32 phase,
+static __always_inline int has_return_address(const struct point_plan* plan, __u32 phase,
                                               __u32 left_by) {
   return phase == PHASE_ENTRY ? has(plan, AT_FUNCTION_START) : ((left_by + 1) & 2) != 0;
 }
@@ -68,8 +67,7 @@ static __always_inline int has_return_address(const struct capture_plan* plan, _
 #ifndef SLEEPABLE /* its kind of map is not for sleepable programs */
 /* Not inlined, for the stack of its callers. */
 static __noinline int fill_stack_key(struct stack_key* key, struct registers* regs,
-                                     const struct capture_plan* plan, __u64 number,
-                                     int has_caller) {
+                                     const struct point_plan* plan, __u64 number, int has_caller) {
   key->process = current_ids() >> 32;
   key->probe = (__u32)number;
   key->stack = bpf_get_stackid(regs, &stacks, BPF_F_USER_STACK);
@@ -78,7 +76,7 @@ static __noinline int fill_stack_key(struct stack_key* key, struct registers* re
 }
 #endif
 
-static __always_inline void count_stack(struct registers* regs, const struct capture_plan* plan,
+static __always_inline void count_stack(struct registers* regs, const struct point_plan* plan,
                                         __u64 number, __u32 phase, __u32 left_by) {
 #ifdef SLEEPABLE
   (void)regs, (void)plan, (void)number, (void)phase, (void)left_by;
@@ -146,7 +144,7 @@ static __always_inline void measure_time(__u64 number, struct probe_record* reco
   if (find_measured_time(record, &time)) measure(number, time);
 }
 
-static __always_inline void measure_reading(struct registers* regs, const struct capture_plan* plan,
+static __always_inline void measure_reading(struct registers* regs, const struct point_plan* plan,
                                             __u64 number, __u32 phase, __u32 left_by) {
   if (!(settings.flags & MEASURE_VALUE) || !plan) return;
   if (plan->measured.phase != phase || !is_defined(&plan->measured, left_by)) return;

@@ -288,7 +288,7 @@ static __always_inline long multiply(const struct probe_record* record,
 
 /* Evaluates a reading into the record if it is of this phase. `index`: below max_readings. */
 static __always_inline void read_one(struct probe_record* record, struct registers* regs,
-                                     const struct capture_plan* plan, __u32 phase, __u64 index) {
+                                     const struct point_plan* plan, __u32 phase, __u64 index) {
   const struct reading* reading = &plan->readings[index];
   struct reading_result* result = (struct reading_result*)(record + 1) + index;
   int again = is_missed(reading, result, phase);
@@ -314,7 +314,7 @@ static __always_inline void read_one(struct probe_record* record, struct registe
 struct reading_loop {
   struct probe_record* record;
   struct registers* regs;
-  const struct capture_plan* plan;
+  const struct point_plan* plan;
   __u32 phase;
 };
 
@@ -330,7 +330,7 @@ static __noinline long read_next(__u64 index, struct reading_loop* loop) {
 
 /* Evaluates the readings of this phase into the record. */
 static __always_inline void read_all(struct probe_record* record, struct registers* regs,
-                                     const struct capture_plan* plan, __u32 phase) {
+                                     const struct point_plan* plan, __u32 phase) {
 #ifdef SLEEPABLE
   /* The verifier walks the code of bpf_loop() (Linux 5.17) for one reading, that of a loop for each
    * of them. */

@@ -14,7 +14,7 @@ static __always_inline struct span_part* get_span_part(struct probe_record* reco
 
 /* The half of the record for the hit that began the span. */
 static __always_inline struct probe_record* get_begin(struct probe_record* record) {
-  return (void*)record + settings.half_size;
+  return (void*)record + settings.hit_size;
 }
 
 static __always_inline void count_span(__u32 span, __u32 counter) {
@@ -24,8 +24,7 @@ static __always_inline void count_span(__u32 span, __u32 counter) {
 
 /* Stores where the stack of the hit is found. */
 static __always_inline void keep_stack(struct probe_record* record, struct registers* regs,
-                                       const struct capture_plan* plan, __u32 phase,
-                                       __u32 left_by) {
+                                       const struct point_plan* plan, __u32 phase, __u32 left_by) {
 #ifdef SLEEPABLE /* its kind of map is not for sleepable programs */
   (void)record, (void)regs, (void)plan, (void)phase, (void)left_by;
 #else
@@ -86,7 +85,7 @@ static __always_inline void begin_span(struct probe_record* record, struct span_
 static __always_inline int take_begin(struct probe_record* record, struct span_key* key) {
   struct probe_record* known = bpf_map_lookup_elem(&spans, key);
   struct probe_record* begin = get_begin(record);
-  if (known && bpf_probe_read_kernel(begin, settings.half_size, known) == 0) {
+  if (known && bpf_probe_read_kernel(begin, settings.hit_size, known) == 0) {
     struct span_part* part = get_span_part(begin);
     if (part->key == key->value && part->span == key->span && begin->pid == key->process &&
         (key->thread == 0 || begin->tid == key->thread) && bpf_map_delete_elem(&spans, key) == 0)

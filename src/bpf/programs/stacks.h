@@ -35,8 +35,7 @@ static __always_inline void read_replaced_returns(struct replaced_returns* retur
 
 /* Initializes the stack_head and reads the replaced return addresses. */
 static __always_inline void init_stack(struct probe_record* record, struct registers* regs,
-                                       const struct capture_plan* plan, __u32 phase,
-                                       __u32 left_by) {
+                                       const struct point_plan* plan, __u32 phase, __u32 left_by) {
   if (!(settings.flags & WALK_STACK) && !has(plan, COPY_STACK)) return;
   struct stack_head* head = get_stack_head(record);
   head->address = STACK_POINTER(regs);
@@ -66,7 +65,7 @@ static __always_inline void walk_stack(struct probe_record* record, struct regis
 
 #ifdef SLEEPABLE
 /* Loads the pages of the stack that copy_stack() will read. */
-static __always_inline void load_stack(struct registers* regs, const struct capture_plan* plan) {
+static __always_inline void load_stack(struct registers* regs, const struct point_plan* plan) {
   if (!has(plan, COPY_STACK)) return;
   __u64 at = STACK_POINTER(regs);
   __u64 end = at + settings.stack_size;
@@ -114,7 +113,7 @@ static __always_inline __u64 copy_user(void* to, __u64 from) {
 #ifndef WITHOUT_RING
 /* Copies the stack into a record in the ring buffer. For perf buffers the kernel copies it. */
 static __always_inline void copy_stack(struct probe_record* record, struct registers* regs,
-                                       const struct capture_plan* plan) {
+                                       const struct point_plan* plan) {
   if (!has(plan, COPY_STACK)) return;
   struct stack_head* head = get_stack_head(record);
   head->size = copy_user(head + 1, STACK_POINTER(regs));
@@ -124,7 +123,7 @@ static __always_inline void copy_stack(struct probe_record* record, struct regis
 /* Sets the stack's address to that before the return, which has popped the return address (or the
  * address of the uretprobe trampoline). */
 static __always_inline void restore_caller(struct probe_record* record, struct registers* regs,
-                                           const struct capture_plan* plan, __u64 popped) {
+                                           const struct point_plan* plan, __u64 popped) {
   if (!has(plan, COPY_STACK)) return;
   struct stack_head* head = get_stack_head(record);
   head->has_caller = popped == sizeof(head->caller) && has(plan, AT_FUNCTION_START);

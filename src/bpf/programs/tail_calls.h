@@ -18,7 +18,7 @@ static __always_inline int leads_to_callee(struct registers* regs, struct exit_r
 /* Where the function returns to, at a jump out of it or at an exit. Code that takes down a stack
  * frame has not loaded it into the link register yet; 0 then. */
 static __always_inline __u64 jumped_return_address(struct registers* regs,
-                                                   const struct capture_plan* plan,
+                                                   const struct point_plan* plan,
                                                    struct exit_rule* rule) {
 #ifdef RETURN_ADDRESS_ON_STACK
   __u64 address = 0;

@@ -139,7 +139,7 @@ TEST_CASE("a condition on the rest of a text that was cut is not decided") {
   CHECK(holds("text == \"abc\"", whole));
   CHECK(holds("text ~ \"a?c\"", whole));
   CHECK_FALSE(holds("text == \"ab\"", whole));
-  const Event cut = entry("text", {values::Value::Cut{"abc"}});
+  const Event cut = entry("text", {values::Value::TruncatedString{"abc"}});
   CHECK(decide("text ^= \"ab\"", cut) == Decision::holds);
   CHECK(decide("text == \"abc\"", cut) == Decision::undecided);
   CHECK(decide("text == \"b\"", cut) == Decision::fails);
@@ -170,7 +170,7 @@ TEST_CASE("parts of values of events are compared") {
   numbers.element[0].size = 2;
   const PointDescription array{.values = {{.name = "numbers", .type = numbers}}};
   values::Value::Array three = {{std::int64_t{1}}, {std::int64_t{2}}, {std::int64_t{3}}};
-  three.push_back({values::Value::More{}});
+  three.push_back({values::Value::Omitted{}});
   const Event elements = entry("numbers", {std::move(three)});
   CHECK(decide("numbers[2] == 3", elements, array) == Decision::holds);
   CHECK(decide("numbers[3] == 4", elements, array) == Decision::undecided);

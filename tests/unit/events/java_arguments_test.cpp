@@ -101,7 +101,7 @@ TEST_CASE("a method's plan reads its parameters, and its result at the return") 
   const resolve::JavaMethod method{
       .return_type = "boolean", .parameters = {"long", "java.lang.String"}, .is_static = true};
   const auto plan = java_plan_of(inspection, method);
-  const capture_plan& made = plan.plans()[0];
+  const point_plan& made = plan.plans()[0];
   REQUIRE(made.reading_count == 3);
   // Integers first.
   CHECK(made.readings[0].size == 8);
@@ -120,7 +120,7 @@ TEST_CASE("a list for a method names this and its parameters") {
   inspection.arguments.push_back(*parse_arguments("this:x32,id:s32,arg1:s32"));
   const resolve::JavaMethod method{.return_type = "void", .parameters = {"int", "short"}};
   const auto plan = java_plan_of(inspection, method);
-  const capture_plan& made = plan.plans()[0];
+  const point_plan& made = plan.plans()[0];
   const auto arguments = java_arguments(method, CodeKind::native);
   REQUIRE(made.reading_count == 3);
   CHECK(made.readings[0].base == arguments[0].machine_register);

@@ -190,7 +190,7 @@ TEST_CASE("a point with prepared readings has these instead of arguments, others
   points[0].values = values_of({member, buffer(6)});
   const CapturePlan plan = prepared_plan_of({}, points);
   REQUIRE(plan.plans().size() == 2);
-  const capture_plan& made = plan.plans()[plan.probe_plan(0)];
+  const point_plan& made = plan.plans()[plan.probe_plan(0)];
   REQUIRE(made.reading_count == 2);
   CHECK(made.readings[0].offsets[0] == -16);
   CHECK(made.readings[0].bit_count == 64);

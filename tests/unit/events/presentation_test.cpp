@@ -115,7 +115,7 @@ TEST_CASE("elements of arrays have the sign and size of their type") {
   REQUIRE(elements.size() == 3);
   CHECK(std::get<std::int64_t>(elements[0].value) == 1);
   CHECK(std::get<std::int64_t>(elements[1].value) == -2);
-  CHECK(std::holds_alternative<values::Value::More>(elements[2].value));
+  CHECK(std::holds_alternative<values::Value::Omitted>(elements[2].value));
 }
 
 TEST_CASE("a socket address that is cut is not shown as another") {

@@ -355,7 +355,7 @@ TEST_CASE("a product multiplies by an earlier reading") {
   const auto plan = plan_of_read(weighed);
   INFO((plan ? "" : plan.error().message));
   REQUIRE(plan);
-  const capture_plan& made = plan->plans()[0];
+  const point_plan& made = plan->plans()[0];
   const reading& product = made.readings[made.reading_count - 1];
   CHECK(product.phase == PHASE_RETURN);
   CHECK(product.factor_from == made.reading_count - 1);

@@ -43,7 +43,9 @@ public:
     }
     return point;
   }
-  void probe(const resolve::ProbePoint& point) { model.add(output::ProbedRecord{.point = &point}); }
+  void probe(const resolve::ProbePoint& point) {
+    model.add(output::ProbeDescription{.point = &point});
+  }
 
   void call(const std::string& name, std::uint64_t time_ms, std::uint64_t latency_ns = 1000) {
     events::Event event = hit(name, time_ms);

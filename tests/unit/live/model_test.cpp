@@ -293,7 +293,7 @@ TEST_CASE("spans have rows of their own, apart from records of the same name") {
   MadeRun run;
   for (const char* const name : {"start_it", "end_it"})
     run.model.add(
-        output::ProbedRecord{.point = &run.point(name), .description = {.begins_spans = true}});
+        output::ProbeDescription{.point = &run.point(name), .description = {.begins_spans = true}});
   CHECK(run.model.rows().empty());
   CHECK(!run.model.probes_hit());
   events::Event event = run.hit("start_it", 1);

@@ -70,14 +70,14 @@ TEST_CASE("a run's output waits for room, and goes on where it stopped") {
   {
     const test::FileSizeLimit limit(1000);
     run.out.flush_some();
-    REQUIRE(run.out.find_shortage() != nullptr);
-    CHECK(run.out.find_shortage()->message == "cannot write the output: file too large");
+    REQUIRE(run.out.shortage() != nullptr);
+    CHECK(run.out.shortage()->message == "cannot write the output: file too large");
     CHECK_FALSE(run.out.flush_within(std::chrono::milliseconds(250)));
     CHECK_FALSE(run.out.error());
     CHECK(run.content("one") == run.all.substr(0, 1000));
   }
   run.flush_all();
-  CHECK(run.out.find_shortage() == nullptr);
+  CHECK(run.out.shortage() == nullptr);
   CHECK(run.content("one") == run.all);
 }
 

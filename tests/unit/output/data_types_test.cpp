@@ -30,10 +30,10 @@ public:
     REQUIRE(btf__add_field(get(), name, static_cast<int>(type), bit, width) == 0);
   }
 
-  values::DataTypes build() const {
+  values::BtfTypes build() const {
     std::uint32_t size = 0;
     const void* const blob = btf__raw_data(get(), &size);
-    auto types = values::DataTypes::parse({static_cast<const std::byte*>(blob), size});
+    auto types = values::BtfTypes::parse({static_cast<const std::byte*>(blob), size});
     REQUIRE(types);
     return std::move(*types);
   }
@@ -42,7 +42,7 @@ private:
   std::unique_ptr<btf, decltype(&btf__free)> types_;
 };
 
-std::string json(const values::DataTypes& types, std::string_view name, std::string_view bytes) {
+std::string json(const values::BtfTypes& types, std::string_view name, std::string_view bytes) {
   const auto type = types.find(name);
   REQUIRE(type);
   const auto value = types.decode(type->id, as_bytes(bytes));
@@ -62,7 +62,7 @@ TEST_CASE("integers are read with their size and sign, from 2^53 on as strings")
   builder.integer("s16", 2, BTF_INT_SIGNED);
   builder.integer("flag", 1, BTF_INT_BOOL);
   builder.integer("u128", 16);
-  const values::DataTypes types = builder.build();
+  const values::BtfTypes types = builder.build();
   CHECK(json(types, "s16", "\xfe\xff"s) == "-2");
   CHECK(json(types, "u64", "\xff\xff\xff\xff\xff\xff\x1f\x00"s) == "9007199254740991");
   CHECK(json(types, "u64", "\x00\x00\x00\x00\x00\x00\x20\x00"s) == "\"9007199254740992\"");
@@ -85,7 +85,7 @@ TEST_CASE("a struct is read with text, bytes, arrays, pointers and bit fields") 
   builder.member("high", u16, 51, 13);
   builder.member("at", pointer, 64);
   builder.member("both", pair, 128);
-  const values::DataTypes types = builder.build();
+  const values::BtfTypes types = builder.build();
   CHECK(json(types, "struct thing",
              "ab\0z"s + "\x01\xff"s + "\x0d\x80"s + "\x10\x00\x00\x00\xff\x7f\x00\x00"s +
                  "\x05\x00\x06\x00\x00\x00\x00\x00"s) ==
@@ -108,7 +108,7 @@ TEST_CASE("enumerators are printed by name, unknown ones by number") {
   TypesBuilder builder;
   REQUIRE(btf__add_enum(builder.get(), "what", 4) > 0);
   REQUIRE(btf__add_enum_value(builder.get(), "CALLED", 1) == 0);
-  const values::DataTypes types = builder.build();
+  const values::BtfTypes types = builder.build();
   CHECK(json(types, "what", "\x01\x00\x00\x00"s) == "\"CALLED\"");
   CHECK(json(types, "what", "\x09\x00\x00\x00"s) == "9");
   std::string text;
@@ -135,7 +135,7 @@ TEST_CASE("a type says as what its members can be compared") {
   builder.member("text", text, 160);
   builder.member("bytes", bytes, 192);
   builder.member("numbers", numbers, 256);
-  const values::DataTypes types = builder.build();
+  const values::BtfTypes types = builder.build();
   const values::ValueType all = types.value_type(types.find("all")->id);
   CHECK(all.use == values::ValueUse::none);
   REQUIRE(all.members.size() == 7);
@@ -166,7 +166,7 @@ TEST_CASE("truncated bytes give the members and elements that are there") {
   builder.member("z", u32, 96);
   builder.structure("pair", 8);
   builder.member("a", u32, 0);
-  const values::DataTypes types = builder.build();
+  const values::BtfTypes types = builder.build();
   CHECK(json(types, "pair", "\x01\x00\x00\x00\x00\x00\x00"s) == R"({"a":1})");
   const std::string bytes = "\x01\0\0\0\x02\0\x03\0\xff\0\0\0\x09\0\0\0"s;
   CHECK(json(types, "cut", bytes) == R"({"a":1,"list":[2,3,255,0],"z":9})");
@@ -182,7 +182,7 @@ TEST_CASE("a type that contains itself without end is given up") {
   TypesBuilder builder;
   builder.structure("knot", 8);
   builder.member("again", 1, 0);
-  const values::DataTypes types = builder.build();
+  const values::BtfTypes types = builder.build();
   CHECK(json(types, "knot", "01234567"s) == "nothing");
 }
 
@@ -192,7 +192,7 @@ TEST_CASE("an array of nothing without end is given up") {
   const auto many = builder.array(empty, 0xffffffff);
   builder.structure("all", 8);
   builder.member("many", many, 0);
-  const values::DataTypes types = builder.build();
+  const values::BtfTypes types = builder.build();
   CHECK(json(types, "all", "01234567"s) == "nothing");
 }
 
@@ -206,7 +206,7 @@ TEST_CASE("an unknown type is named with similar ones") {
 }
 
 TEST_CASE("damaged type information is an error") {
-  CHECK(values::DataTypes::parse(as_bytes("no BTF at all")).error().kind == ErrorKind::corrupt);
+  CHECK(values::BtfTypes::parse(as_bytes("no BTF at all")).error().kind == ErrorKind::corrupt);
 }
 
 TEST_CASE("records of map 'messages' are read as struct message where the size is its") {
@@ -220,7 +220,7 @@ TEST_CASE("records of map 'messages' are read as struct message where the size i
   maps[1].name = "messages";
   maps[1].use = bpf::MapUse::perf_buffer;
   auto decoder =
-      events::UserRecordDecoder::make(std::make_shared<values::DataTypes>(builder.build()), maps);
+      events::UserRecordDecoder::make(std::make_shared<values::BtfTypes>(builder.build()), maps);
   REQUIRE(decoder);
   const events::Event read = decoder->decode(0, as_bytes("\x07\x00\x00\x00"s));
   CHECK(read.kind == events::EventKind::record);
@@ -246,7 +246,7 @@ TEST_CASE("a structure that ends with an array may be sent in part") {
   builder.structure("list", 4);
   builder.member("length", u32, 0);
   builder.member("numbers", open, 32);
-  const values::DataTypes types = builder.build();
+  const values::BtfTypes types = builder.build();
   CHECK(json(types, "message", "\x02\0\0\0ab"s) == R"({"length":2,"text":"ab"})");
   CHECK(json(types, "list", "\x02\0\0\0\x05\0\0\0\x06\0\0\0"s) ==
         R"({"length":2,"numbers":[5,6]})");
@@ -254,21 +254,21 @@ TEST_CASE("a structure that ends with an array may be sent in part") {
   const auto sizes = [&](std::string_view name) {
     std::vector<std::size_t> accepted;
     for (std::size_t size = 0; size < 16; ++size)
-      if (values::DataTypes::may_have_size(*types.find(name), size)) accepted.push_back(size);
+      if (values::BtfTypes::may_have_size(*types.find(name), size)) accepted.push_back(size);
     return accepted;
   };
   CHECK(sizes("message") == std::vector<std::size_t>{4, 5, 6, 7, 8, 9, 10, 11, 12});
   CHECK(sizes("list") == std::vector<std::size_t>{4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15});
   CHECK(sizes("u32") == std::vector<std::size_t>{4});
   // What only the size says: there is a part of the array.
-  CHECK(values::DataTypes::is_likely_size(*types.find("list"), 4)); // all of the type
-  CHECK(values::DataTypes::is_likely_size(*types.find("list"), 8));
+  CHECK(values::BtfTypes::is_likely_size(*types.find("list"), 4)); // all of the type
+  CHECK(values::BtfTypes::is_likely_size(*types.find("list"), 8));
 
   std::vector<bpf::UserMap> maps(1);
   maps[0].name = "messages";
   maps[0].use = bpf::MapUse::ring_buffer;
   auto decoder =
-      events::UserRecordDecoder::make(std::make_shared<values::DataTypes>(builder.build()), maps);
+      events::UserRecordDecoder::make(std::make_shared<values::BtfTypes>(builder.build()), maps);
   REQUIRE(decoder);
   CHECK(decoder->decode(0, as_bytes("\x02\0\0\0ab"s)).record->type == "message");
   CHECK_FALSE(decoder->decode(0, as_bytes("\x02\0"s)).record->type);
@@ -292,19 +292,19 @@ TEST_CASE(
   builder.structure("line", 264);
   builder.member("stamp", u64, 0);
   builder.member("text", text, 64);
-  const values::DataTypes types = builder.build();
+  const values::BtfTypes types = builder.build();
   const auto named = types.find("named");
   const auto line = types.find("line");
   REQUIRE(named);
   REQUIRE(line);
-  CHECK(values::DataTypes::may_have_size(*named, 8));
-  CHECK_FALSE(values::DataTypes::is_likely_size(*named, 8));
-  CHECK_FALSE(values::DataTypes::is_likely_size(*named, 12));
-  CHECK(values::DataTypes::is_likely_size(*named, 24));
-  CHECK_FALSE(values::DataTypes::is_likely_size(*line, 8));
-  CHECK(values::DataTypes::is_likely_size(*line, 9));
-  CHECK(values::DataTypes::is_likely_size(*line, 264));
-  CHECK_FALSE(values::DataTypes::is_likely_size(*line, 265));
+  CHECK(values::BtfTypes::may_have_size(*named, 8));
+  CHECK_FALSE(values::BtfTypes::is_likely_size(*named, 8));
+  CHECK_FALSE(values::BtfTypes::is_likely_size(*named, 12));
+  CHECK(values::BtfTypes::is_likely_size(*named, 24));
+  CHECK_FALSE(values::BtfTypes::is_likely_size(*line, 8));
+  CHECK(values::BtfTypes::is_likely_size(*line, 9));
+  CHECK(values::BtfTypes::is_likely_size(*line, 264));
+  CHECK_FALSE(values::BtfTypes::is_likely_size(*line, 265));
 }
 
 TEST_CASE("a type is requested for records of a buffer only") {
@@ -317,7 +317,7 @@ TEST_CASE("a type is requested for records of a buffer only") {
   maps[1].use = bpf::MapUse::stack_table;
   const std::vector<events::RecordTypeRequest> requests = {{.map = "stacks", .type = "rec"}};
   const auto decoder = events::UserRecordDecoder::make(
-      std::make_shared<values::DataTypes>(builder.build()), maps, requests);
+      std::make_shared<values::BtfTypes>(builder.build()), maps, requests);
   REQUIRE_FALSE(decoder);
   CHECK(decoder.error().message == "--record stacks=rec: map 'stacks' has no records");
 }
@@ -347,10 +347,10 @@ TEST_CASE("an interface of Go is shown as the value in it, JSON has its words, t
   value.content = {{std::int64_t{-3}}};
   CHECK(shown() == R"(*main.T(-3) {"tab":"0x10","data":"0xc0","type":"*main.T","value":-3})");
   value.content = {
-      {values::Value::Struct{{"s", {std::string("broken")}}, {"", {values::Value::More{}}}}}};
+      {values::Value::Struct{{"s", {std::string("broken")}}, {"", {values::Value::Omitted{}}}}}};
   CHECK(shown() == R"(*main.T{s="broken" …} )"
                    R"({"tab":"0x10","data":"0xc0","type":"*main.T","value":{"s":"broken"}})");
-  value.content = {{values::Value::More{}}}; // not captured
+  value.content = {{values::Value::Omitted{}}}; // not captured
   CHECK(shown() == R"(*main.T(…) {"tab":"0x10","data":"0xc0","type":"*main.T"})");
 }
 

@@ -19,10 +19,10 @@ MappedFile open_object(const std::string& name = "results") {
   return std::move(*file);
 }
 
-values::DataTypes read_types(Bytes object) {
+values::BtfTypes read_types(Bytes object) {
   const auto debug = dwarf::DebugInfo::parse(object);
   REQUIRE(debug);
-  values::DataTypes types;
+  values::BtfTypes types;
   types.add(*debug);
   CHECK(debug->warnings().empty());
   return types;
@@ -45,11 +45,11 @@ std::string make_call() {
 
 TEST_CASE("a type that only a local variable has is found in the debug information of an object") {
   const MappedFile file = open_object();
-  const values::DataTypes types = read_types(file.bytes());
+  const values::BtfTypes types = read_types(file.bytes());
   const auto type = types.find("struct call");
   REQUIRE(type);
   CHECK(type->size == 40);
-  CHECK(type->is_variable);
+  CHECK(type->has_variable);
   const auto value = types.decode(type->id, as_bytes(make_call()));
   REQUIRE(value);
   std::string text;
@@ -62,7 +62,7 @@ TEST_CASE("the debug information of several objects is one set of types") {
   const MappedFile first = open_object();
   const MappedFile second = open_object("stacks");
   const MappedFile third = open_object("sections");
-  values::DataTypes types;
+  values::BtfTypes types;
   for (const MappedFile* const each : {&first, &second, &third}) {
     const auto debug = dwarf::DebugInfo::parse(each->bytes());
     REQUIRE(debug);
@@ -84,7 +84,7 @@ TEST_CASE("of types with one name that of the object comes first") {
   const MappedFile file = open_object();
   const auto debug = dwarf::DebugInfo::parse(file.bytes());
   REQUIRE(debug);
-  values::DataTypes types;
+  values::BtfTypes types;
   types.begin_object(3);
   types.add(*debug);
   types.begin_object(5);
@@ -99,7 +99,7 @@ TEST_CASE("of types with one name that of the object comes first") {
 
 TEST_CASE("a declaration tag of a member says how it is shown") {
   const MappedFile file = open_object();
-  const values::DataTypes types = read_types(file.bytes());
+  const values::BtfTypes types = read_types(file.bytes());
   CHECK(types.has_tag({values::ShownAs::ip}));
   CHECK_FALSE(types.has_tag({values::ShownAs::address, values::ShownAs::stack}));
   const std::vector<values::ShownAsRule> tags = types.list_tags(types.find("call")->id);
@@ -110,9 +110,9 @@ TEST_CASE("a declaration tag of a member says how it is shown") {
 
 TEST_CASE("structures of programs' variables are distinguished from other types") {
   const MappedFile file = open_object();
-  const values::DataTypes types = read_types(file.bytes());
+  const values::BtfTypes types = read_types(file.bytes());
   std::vector<std::string> names;
-  for (const auto& type : types.find_structures(&values::DataTypes::Type::is_variable))
+  for (const auto& type : types.find_structures(&values::BtfTypes::Type::has_variable))
     names.push_back(type.name);
   std::ranges::sort(names);
   CHECK(names == std::vector<std::string>{"call", "distribution", "key", "prefix"});
@@ -120,7 +120,7 @@ TEST_CASE("structures of programs' variables are distinguished from other types"
 
 TEST_CASE("types of the object's BTF come before those of its debug information") {
   const MappedFile file = open_object();
-  const values::DataTypes types = read_types(file.bytes());
+  const values::BtfTypes types = read_types(file.bytes());
   CHECK(types.find("key")->size == 8);
   CHECK(types.find("calls").error().message == "no type 'calls' in its BTF and debug information");
   CHECK(types.find("calls").error().hints == std::vector<std::string>{"did you mean 'call'?"});
@@ -143,7 +143,7 @@ TEST_CASE("a damaged relocation of an object is an error") {
   REQUIRE(changed > 0);
   const auto debug = dwarf::DebugInfo::parse(as_bytes(damaged));
   REQUIRE(debug);
-  values::DataTypes types;
+  values::BtfTypes types;
   types.add(*debug);
   CHECK_FALSE(types.find("call"));
   CHECK(std::ranges::any_of(debug->warnings(), [](const std::string& warning) {

@@ -256,7 +256,10 @@ TEST_CASE("an event of a saved run has all that the run has shown of it") {
   event.kind = events::EventKind::on_return;
   event.typed_arguments = {
       {.name = "n", .type_name = "s32", .value = {std::int64_t{-5}}},
-      {.name = "s", .type_name = "str", .value = {values::Value::Cut{"ab\0c"s}}, .is_memory = true},
+      {.name = "s",
+       .type_name = "str",
+       .value = {values::Value::TruncatedString{"ab\0c"s}},
+       .is_memory = true},
       {.name = "bad",
        .type_name = "str",
        .value = {values::Value::Unreadable{"not resident"}},

@@ -26,19 +26,19 @@ class ProbedReplay final : public RunReplay {
 public:
   Result<void> begin(const output::RunHeader& /*header*/) override { return {}; }
   void write(const output::Record& record) override {
-    if (const auto* const probe = record.find<output::ProbedRecord>()) probed.push_back(*probe);
+    if (const auto* const probe = record.find<output::ProbeDescription>()) probed.push_back(*probe);
     if (const auto* const types = record.find<output::RecordTypesRecord>())
       record_types.push_back(*types);
     if (const auto* const event = record.find<events::Event>()) events.push_back(*event);
   }
 
-  std::vector<output::ProbedRecord> probed;
+  std::vector<output::ProbeDescription> probed;
   std::vector<output::RecordTypesRecord> record_types;
   std::vector<events::Event> events;
 };
 
 struct ReadProbes {
-  std::vector<output::ProbedRecord> probed;
+  std::vector<output::ProbeDescription> probed;
   std::optional<Error> error;
 };
 
@@ -49,7 +49,7 @@ ReadProbes read_probes(std::string_view file) {
   if (auto taken = reader.add(std::as_bytes(std::span(file))); !taken)
     reading.error = taken.error();
   reading.probed = std::move(replay.probed);
-  for (output::ProbedRecord& each : reading.probed) each.point = nullptr; // the reader had it
+  for (output::ProbeDescription& each : reading.probed) each.point = nullptr; // the reader had it
   return reading;
 }
 
@@ -69,11 +69,12 @@ TEST_CASE("a saved run has the types of values, and each enumeration once") {
                   .source = "arg1"}},
       .hidden = {"tid"}};
   const std::string made = save_run([&](RunWriter& writer) {
-    writer.write(output::ProbedRecord{.point = &first, .probe = 4, .description = description});
-    writer.write(output::ProbedRecord{.point = &second, .probe = 5, .description = description});
+    writer.write(output::ProbeDescription{.point = &first, .probe = 4, .description = description});
+    writer.write(
+        output::ProbeDescription{.point = &second, .probe = 5, .description = description});
   });
   CHECK(made.find("crimson") == made.rfind("crimson"));
-  const std::vector<output::ProbedRecord> probed = read_probes(made).probed;
+  const std::vector<output::ProbeDescription> probed = read_probes(made).probed;
   REQUIRE(probed.size() == 2);
   CHECK(probed[0].probe == 4);
   CHECK(probed[1].description.pairs_calls);
@@ -115,7 +116,7 @@ TEST_CASE("a description of a saved run whose probe has a number that no run giv
   const auto error_of = [&](std::uint32_t number) {
     return read_probes(save_run([&](RunWriter& writer) {
              writer.write(
-                 output::ProbedRecord{.point = &probed, .probe = number, .description = {}});
+                 output::ProbeDescription{.point = &probed, .probe = number, .description = {}});
            }))
         .error;
   };

@@ -25,12 +25,12 @@ public:
   }
   // How long the thread has waited before the next hits.
   Thread& waited(std::uint64_t nanoseconds) {
-    event_.waited_ns = nanoseconds;
+    event_.thread_waited_ns = nanoseconds;
     return *this;
   }
   // The same by cause.
   Thread& waited(const events::WaitCauses& causes) {
-    event_.waited_causes_ns = causes;
+    event_.thread_waited_causes_ns = causes;
     return waited(causes[WAIT_PREEMPTED] + causes[WAIT_SLEPT] + causes[WAIT_BLOCKED]);
   }
   // The time of the last hit of any thread, in ns.

@@ -224,7 +224,7 @@ TEST_CASE("a run goes on while its disk is full, and writes all when there is ro
     RunLoop loop(source, processes, *signals, output, {.duration = 60s});
     std::optional<test::FileSizeLimit> limit(100'000);
     const auto ending = loop.run(std::chrono::steady_clock::now(), [&](RunLoop::Time) {
-      if (limit && output.buffer().find_shortage() != nullptr)
+      if (limit && output.buffer().shortage() != nullptr)
         limit.reset();
       else if (!limit && output.buffer().pending() == 0)
         ::kill(::getpid(), SIGTERM); // blocked in all threads

@@ -97,7 +97,7 @@ TEST_CASE("an argument of a static probe is read where its note says, and no wid
       point_with({in_register(4, 4, true), high, constant, in_memory(6, -24), row})};
   const auto plan = static_plan_of({}, points);
   REQUIRE(plan);
-  const capture_plan& made_plan = plan->plans().front();
+  const point_plan& made_plan = plan->plans().front();
   REQUIRE(made_plan.reading_count == 5);
   const reading* const made = made_plan.readings;
   CHECK((made[0].base == 4 && made[0].size == 4 && made[0].is_signed == 1 && made[0].steps == 0));
@@ -160,7 +160,7 @@ TEST_CASE("a number in --args gives an argument another type and leaves the othe
       point_with({in_register(1, 4, true), in_register(2, 8, false)})};
   const auto plan = static_plan_of(asking_for("1:str"), points);
   REQUIRE(plan);
-  const capture_plan& made_plan = plan->plans().front();
+  const point_plan& made_plan = plan->plans().front();
   CHECK(made_plan.reading_count == 2);
   CHECK((made_plan.readings[0].form == READ_INTEGER && made_plan.readings[0].size == 4));
   CHECK((made_plan.readings[1].form == READ_STRING && made_plan.readings[1].base == 2));
@@ -200,7 +200,7 @@ TEST_CASE("names in --args are all that is shown, memory behind an argument incl
       point_with({in_register(1, 4, true), in_memory(2, 8)})};
   const auto plan = static_plan_of(asking_for("price:u32@arg1+12"), points);
   REQUIRE(plan);
-  const capture_plan& made_plan = plan->plans().front();
+  const point_plan& made_plan = plan->plans().front();
   REQUIRE(made_plan.reading_count == 1);
   const reading& made = made_plan.readings[0];
   CHECK((made.steps == 2 && made.offsets[0] == 8 && made.offsets[1] == 12 && made.size == 4));
@@ -212,7 +212,7 @@ TEST_CASE("an argument out of reach is an error of its own, the others are shown
   const std::vector<resolve::ProbePoint> points = {point_with({vector, in_register(1, 8, true)})};
   const auto plan = static_plan_of({}, points);
   REQUIRE(plan);
-  const capture_plan& made_plan = plan->plans().front();
+  const point_plan& made_plan = plan->plans().front();
   REQUIRE(made_plan.reading_count == 1);
   CHECK(plan->describe_problems(0) ==
         std::vector<std::string>{"arg0 cannot be read (8f@%xmm0: a vector register)"});

@@ -58,7 +58,7 @@ enum class CostOf {
 };
 
 // The programs that run at the probes of a run and send its events.
-class ProbeProgram : public EventSource {
+class ProgramSource : public EventSource {
 public:
   const ProgramInfo& info() const { return info_; }
 
@@ -90,7 +90,7 @@ public:
   virtual ProgramResults finish() = 0;
 
 protected:
-  explicit ProbeProgram(ProgramInfo info) : info_(std::move(info)) {}
+  explicit ProgramSource(ProgramInfo info) : info_(std::move(info)) {}
 
   ProgramInfo info_;
 };
@@ -99,11 +99,11 @@ protected:
 std::vector<ProbeRequest> builtin_probe_requests(const AttachRequest& request);
 
 // Borrows the arguments.
-std::unique_ptr<ProbeProgram> make_builtin_source(const AttachRequest& request,
-                                                  BinaryCache& binaries, output::Output& output);
+std::unique_ptr<ProgramSource> make_builtin_source(const AttachRequest& request,
+                                                   BinaryCache& binaries, output::Output& output);
 
 // Opens the object and selects its programs, or takes a pin. Fails with not_found, ambiguous, ...
-Result<std::unique_ptr<ProbeProgram>> make_user_source(const AttachRequest& request,
-                                                       output::Output& output);
+Result<std::unique_ptr<ProgramSource>> make_user_source(const AttachRequest& request,
+                                                        output::Output& output);
 
 } // namespace uprobectl::trace
