@@ -149,7 +149,13 @@ void Exports::begin(ExportedRun run) {
 }
 
 void Exports::write(const Record& record) {
-  if (!is_running_ || (run_.header.graph && record.find<events::Event>() != nullptr)) return;
+  const bool is_event = record.find<events::Event>() != nullptr;
+  const bool is_sum =
+      record.find<CountRecord>() != nullptr || record.find<HistogramRecord>() != nullptr;
+  // A run sends events or their sums. `report` also sums up the events of a saved one: its exports
+  // are those of the run.
+  if (!is_running_ || (is_event && run_.header.graph) || (is_sum && run_.header.sends_events))
+    return;
   if (const auto* const sample = record.find<StackSample>()) {
     hits_ += sample->hits;
     if (run_.header.value_unit && !sample->value) unweighed_ += sample->hits;

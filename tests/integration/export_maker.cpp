@@ -237,7 +237,8 @@ int main(int argc, char** argv) {
     return 1;
   }
   output::Exports& exports = **opened;
-  output::RunHeader header{.command = "made", .sends_events = run != "calls", .weighs_time = true};
+  output::RunHeader header{
+      .command = "made", .sends_events = run == "events" || run == "names", .weighs_time = true};
   if (run == "calls") header.graph.emplace();
   exports.begin({.header = std::move(header),
                  .start = {.monotonic_ns = 900, .boottime_ns = 100900, .realtime_ns = 500900},

@@ -243,7 +243,7 @@ TEST_CASE("values above the limit are not counted, and the number of their hits 
       value.value = {size};
       rows.add({.point = &probes[0].point, .values = {value}, .sums = {.count = 10}});
     }
-    rows.report({}, {.counts = true}, {}, output);
+    rows.report(*events::parse_groups("size", {}), {.counts = true}, {}, output);
   }
   CHECK(records.text() == "20\t1\tf\n10\t2\tf\n");
   CHECK(messages.text() == "uprobectl: warning: more than 2 different values: 20 hits with others "
