@@ -155,7 +155,7 @@ TEST_CASE("counts of records reach the exports, as far as --top shows them") {
       {folder.path / "counts.trace.json", output::ExportFormat::chrome}};
   Counting counting;
   const auto exports = *output::Exports::open(requests, counting.output);
-  exports->begin({.title = {}, .start = {}});
+  exports->begin({.header = {.sends_events = false}, .start = {}});
   const TotalsSpec asked{.aggregates = {.counts = true, .top = 2}, .by_arrival = true};
   EventTotals totals(asked, counting.values, nullptr);
   for (const char* const map : {"sent", "other", "sent", "other", "sent", "third"})
