@@ -21,16 +21,18 @@ namespace {
 Result<Requests> read_all(const OptionParser& parser, const Arguments& arguments,
                           const std::optional<std::string>& file,
                           const std::optional<std::string>& output, Workstation& workstation) {
-  const auto words = arguments.views();
-  if (file && !words.empty())
+  const auto tokens = arguments.views();
+  if (file && !tokens.empty())
     return fail(parser.usage_error("--file cannot be combined with TARGET"));
   // The file is mapped and read while the output is written.
-  std::error_code unknown;
-  if (file && output && std::filesystem::equivalent(*file, *output, unknown))
+  std::error_code ignored;
+  if (file && output && std::filesystem::equivalent(*file, *output, ignored))
     return fail(parser.usage_error("--output would overwrite the requests of --file"));
-  return file ? Requests::read(*file, workstation) : Requests::typed(parser, words);
+  return file ? Requests::read(*file, workstation) : Requests::typed(parser, tokens);
 }
 
+// Resolves requests one by one and prints the points. Keeps the last Target open for the next
+// request of the same file.
 class TargetResolver {
 public:
   TargetResolver(const resolve::TargetOptions& where, const resolve::ResolveOptions& how,
@@ -64,7 +66,7 @@ public:
     output_.warn_once(target_->warnings());
     if (target_->architecture_mismatch())
       output_.warn_once(target_->architecture_mismatch()->message);
-    describe(request);
+    print_target_details(request);
     resolve_in_target(request);
   }
 
@@ -83,7 +85,7 @@ private:
       for (resolve::ProbePoint& point : points) details_->read(point);
     output_.gather_warnings(points);
     output_.report_repeated(); // before the records that it refers to
-    // A record has each name of a function; a probe is at its address once.
+    // A --record file has each name of a function, but each address is printed only once.
     std::set<std::pair<const resolve::ProbedBinary*, std::uint64_t>> shown;
     for (const resolve::ProbePoint& point : points)
       if (keeps_points_ && !shown.emplace(point.binary.get(), point.address.value).second)
@@ -125,7 +127,7 @@ private:
     }
   }
 
-  void describe(const Requests::Line& request) {
+  void print_target_details(const Requests::Line& request) {
     if (const elf::Image* image = target_->image())
       output_.detail(request.target + ": " + to_string(target_->path()) + ", " +
                      elf::to_string(image->machine()) + ", build id " +
@@ -135,7 +137,7 @@ private:
   const resolve::TargetOptions& where_;
   const resolve::ResolveOptions& how_;
   output::Output& output_;
-  std::optional<verify::DetailReader> details_; // if they are wanted
+  std::optional<verify::DetailReader> details_; // if they are requested
   bool keeps_points_;
   std::vector<resolve::ProbePoint> points_; // if they are kept
   emit::Emitter* emitter_;                  // null without --emit
@@ -216,15 +218,15 @@ ExitCode run_resolve(std::span<const std::string_view> arguments, Workstation& w
     }
   if (tasks.config) return resolve_task_file(tasks, *target_options, how, **output);
   if (verify.record) return run_verify(verify, *parsed, *target_options, **output);
-  TargetResolver resolving(*target_options, how, emitter->get(), record.has_value(),
-                           with.has_value(), **output);
-  for (const Requests::Line& request : requests.lines()) resolving.resolve(request);
+  TargetResolver resolver(*target_options, how, emitter->get(), record.has_value(),
+                          with.has_value(), **output);
+  for (const Requests::Line& request : requests.lines()) resolver.resolve(request);
   requests.check_unused(*target_options, **output);
-  // A record that lacks what failed would pass later.
+  // Do not write a record without the functions that failed: --verify would then accept it.
   if (record && (*output)->has_failed())
     (*output)->fail({ErrorKind::not_found, *record + ": not written: not everything was found"});
   else if (record)
-    if (const auto written = write_record_file(*record, resolving.points(), workstation); !written)
+    if (const auto written = write_record_file(*record, resolver.points(), workstation); !written)
       (*output)->fail(written.error());
   return finish(**output);
 }

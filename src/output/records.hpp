@@ -1,6 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-// The records of the output format (docs/json-output.md) that no other module defines, and the
-// interface of all that receives records.
+// SPDX-License-Identifier: Apache-2.0 The records of the output format (docs/json-output.md) that
+// no other module defines, and the interface of their receivers (Recorder).
 #pragma once
 
 #include "bpf/pin.hpp"
@@ -44,8 +43,8 @@ struct SymbolRecord {
   elf::Symbol symbol;
   std::optional<std::string_view> demangled = {};       // result of demangle()
   std::optional<std::vector<std::string>> aliases = {}; // if requested
-  std::span<const elf::Symbol> folded = {};             // other names on the same line
-  std::size_t aliases_left_out = 0; // number of aliases that are not in `aliases`
+  std::span<const elf::Symbol> folded = {}; // further symbols on the same line of the listing
+  std::size_t aliases_left_out = 0;         // number of aliases that were omitted from `aliases`
 };
 // A location of a static probe in a listing (`usdt`).
 struct StaticProbeRecord {
@@ -79,7 +78,8 @@ struct ClockReading {
   std::uint64_t realtime_ns = 0;
 
   static ClockReading now();
-  // Returns by how much CLOCK_REALTIME has gone on differently from CLOCK_MONOTONIC since then.
+  // Returns how far CLOCK_REALTIME has advanced beyond CLOCK_MONOTONIC since `before`; negative if
+  // it lagged.
   std::int64_t drift_since(const ClockReading& before) const {
     return static_cast<std::int64_t>((realtime_ns - before.realtime_ns) -
                                      (monotonic_ns - before.monotonic_ns));
@@ -92,14 +92,14 @@ struct AttachedRecord {
   std::string program; // "builtin", or the user's program
   ClockReading clocks = {};
 };
-// A probe that the run records, before its first hit.
+// Describes a probe of the run for recorders. Written before its first event.
 struct ProbeDescription {
   const resolve::ProbePoint* point = nullptr;
   std::uint32_t probe = 0; // Event::probe
   events::PointDescription description = {};
 };
-// The types that the records of a user's program may have, before its first record. Empty: they are
-// not known, and values of records have their own types.
+// The types that the records of a user's program may have. Written before its first record. If it
+// is empty, they are not known, and values of records have their own types.
 struct RecordTypesRecord {
   std::vector<values::ValueType> types = {};
 };
@@ -140,10 +140,10 @@ struct SpanSummaryRecord {
   std::uint64_t begun_again = 0;   // with the same key, before they ended
   std::uint64_t without_room = 0;  // did not begin
   std::uint64_t not_begun = 0;     // ends of spans that were not open
-  std::uint64_t null_keys = 0;     // hits with a null pointer or a negative number
+  std::uint64_t null_keys = 0;     // hits whose key is null or negative
   std::uint64_t unread_keys = 0;   // hits whose key could not be read
-  std::uint64_t shorter = 0;       // among those that ended: than the minimum
-  std::uint64_t not_selected = 0;  // among those that ended: left out by --if
+  std::uint64_t shorter = 0;       // ended spans that were shorter than the minimum
+  std::uint64_t not_selected = 0;  // ended spans that --if left out
 };
 // A frame of an unwound stack (`frame`).
 struct FrameRecord {
@@ -157,7 +157,7 @@ struct MappedMethodName {
   std::uint32_t line = 0; // 0: not known
   bool inlined = false;
   std::string_view mapping = {};                 // path of the file
-  std::optional<std::uint64_t> alternative = {}; // if the mapping has several answers
+  std::optional<std::uint64_t> alternative = {}; // index of this one, if the mapping is ambiguous
 };
 // A frame of a crash report or profile (`frame`), in JSON only: in text the report itself is
 // written.
@@ -173,31 +173,33 @@ struct ReportFrameRecord {
 // address. Guessed frames end with " by frame pointer" or " by link register".
 std::string display_frame(const unwind::Frame& frame);
 
-// The number of hits of a probe, in all processes, in one, or with one stack (`count`).
+// The number of hits of a probe, of records in a map, or of spans: in total, or by process, stack
+// or values (`count`).
 struct CountRecord {
   const resolve::ProbePoint* point = nullptr; // null for records of a user's program
-  std::string_view map = {};                  // that sent these records
+  std::string_view map = {};                  // the map with these records
   bool on_return = false;                     // counts returns; otherwise entries or paired calls
   std::uint64_t count = 0;
   std::optional<std::uint32_t> pid; // if counted by process
   std::string_view comm;            // of pid
   // If counted by stack, otherwise null. Has no frames if the stack could not be kept.
   const unwind::Stack* stack = nullptr;
-  // Stands for missing frames, "[truncated]". Empty if the stack is complete as far as is known.
+  // The label of missing frames, see missing_frames_label(). Empty if the stack is complete as far
+  // as is known.
   std::string_view rest = {};
   const std::vector<events::ArgumentValue>* by = nullptr; // if counted by values; else null
   std::optional<group_sums> sums = {};                    // of a value, if it is measured
-  bool sums_latency = false;                              // that is a latency in ns
+  bool sums_latency = false;                              // `sums` are latencies in ns
   std::uint64_t since_ns = 0; // start of the counted time, CLOCK_MONOTONIC
   std::uint64_t time_ns = 0;  // its end
   bool is_interval = false;   // one of several intervals (--interval)
-  std::string_view span = {}; // instead: the spans of this name, and a point that begins them
-  bool are_open = false;      // these have not ended
+  std::string_view span = {}; // if not empty, counts spans of this name, which begin at `point`
+  bool are_open = false;      // counts spans that have not ended
 };
 // The latencies or values measured at a probe (`histogram`).
 struct HistogramRecord {
   const resolve::ProbePoint* point = nullptr; // null for records of a user's program
-  std::string_view map = {};                  // that sent these records
+  std::string_view map = {};                  // the map with these records
   bool in_nanoseconds = false;                // latencies; otherwise values
   bpf::Histogram histogram;
   std::uint64_t since_ns = 0; // as in CountRecord
@@ -229,7 +231,7 @@ struct CallRecord {
   const events::Event* exit = nullptr;
   events::CallEnd end = events::CallEnd::returned; // closed, leaf
   std::uint64_t end_ns = 0; // closed, leaf: the time of the hit that closed the call
-  // Without entry and exit: the name that the thread had when it was hit last; may be empty.
+  // If entry and exit are null: the name of the thread at its last hit; may be empty.
   std::string_view comm = {};
 };
 std::string_view
@@ -253,7 +255,8 @@ struct GraphTreesRecord {
   std::uint64_t cut = 0;       // of `shown`: only the root, since too much waited for its return
   std::uint64_t cut_calls = 0; // in them
 };
-// Smaller ones are followed when they have added up to it: NTP changes the clock all the time.
+// A drift of the clocks below this is ignored until it adds up, because NTP adjusts CLOCK_REALTIME
+// all the time.
 constexpr std::int64_t min_drift_ns = 1'000'000;
 
 // How CLOCK_REALTIME went on against CLOCK_MONOTONIC when it was set, or the machine was suspended.
@@ -269,17 +272,18 @@ struct ClockRecord {
   std::optional<ClockJump> jump = {}; // since the previous record
 };
 
-// Events that were requested with --max-events to be left out.
+// The reason of a LostRecord for events beyond --max-events.
 constexpr std::string_view over_max_events_reason = "beyond --max-events";
 // Lost events (`lost`).
 struct LostRecord {
   std::uint64_t count = 0; // since the previous record
   std::string_view reason;
-  // CLOCK_MONOTONIC: the last time at which none of them was lost, and when they were counted.
+  // CLOCK_MONOTONIC. None of them was lost before since_ns; they were counted at time_ns.
   std::uint64_t since_ns = 0;
   std::uint64_t time_ns = 0;
 };
-// A hit at which events that waited in memory are written: those before it precede it (`trigger`).
+// A trigger of --until, at which events that waited in memory are written (`trigger`). Those that
+// waited before it precede the record.
 struct TriggerRecord {
   std::string_view until;                     // the condition or function as typed
   const resolve::ProbePoint* point = nullptr; // null: a record of a user's program
@@ -298,7 +302,7 @@ struct SummaryRecord {
   std::uint64_t duration_ns = 0;
   std::size_t probes_hit = 0;
   std::size_t probes_silent = 0;
-  bool detached_cleanly = false;
+  bool detached_cleanly = false; // the programs were stopped without an error
   // If stacks were requested: all, those cut because more stack bytes were used than copied, and
   // those that are incomplete for another reason.
   std::optional<std::uint64_t> stacks = {};
@@ -321,8 +325,9 @@ struct SummaryRecord {
   // If requested: hits that were left out by sampling and by the rate limit. They are not `lost`.
   std::optional<std::uint64_t> sampled_out = {};
   std::optional<std::uint64_t> rate_limited = {};
-  // With --keep: all events that came; those that were not near to a trigger; those that were
-  // dropped because memory was full; and the triggers. The others are in `events`.
+  // With --keep: all events that came, written or not; of these, those that no trigger wanted in
+  // time, and those that were dropped because memory was full; and the triggers. Events that were
+  // written are in `events`.
   std::optional<std::uint64_t> kept = {};
   std::optional<std::uint64_t> kept_too_old = {};
   std::optional<std::uint64_t> kept_no_room = {};
@@ -377,7 +382,7 @@ struct RawStackSample {
   std::optional<std::uint64_t> latency_ns = {};
   std::optional<std::uint64_t> value = {};
 };
-// A message of the run: one of the functions of Output.
+// A message of the run, from Output::detail(), status(), warn() or notice().
 struct MessageRecord {
   enum class Kind : std::uint8_t { detail, status, warning, notice };
   Kind kind = Kind::status;
@@ -397,7 +402,7 @@ struct CallChange {
     opened,
     closed,
     unmatched,
-    time, // calls that began before were written, unless they ended shortly after
+    time, // calls that began before time_ns were written, unless they ended shortly after it
   };
   Kind kind = Kind::time;
   events::OpenCall call = {};
@@ -413,7 +418,7 @@ concept OnlyRecorded = IsOneOf<T, StackSample, RawStackSample, unwind::ProcessMa
                                unwind::FileParts, unwind::KeptParts, MessageRecord, CallChange,
                                ProcessNameRecord, ProbeDescription, RecordTypesRecord>;
 
-// One of all records. Borrows it.
+// A reference to a record of any type.
 class Record {
   template <typename... T>
   struct Types {
@@ -466,12 +471,12 @@ public:
   virtual void write(const Record& record) = 0;
   // Writes rows that were held back for alignment.
   virtual void flush_rows() {}
-  // Whether the last event belongs to a call that was left out, so that it is not one of the run.
+  // Whether this recorder excluded the last event, so that RunLoop neither counts nor writes it.
   virtual bool leaves_out() const { return false; }
-  // Called at least each poll_timeout while a run lasts. `now_ns`: CLOCK_MONOTONIC.
+  // Called at least every poll_timeout (trace/run_loop.hpp) while a run lasts. `now_ns`:
+  // CLOCK_MONOTONIC.
   virtual void advance(std::uint64_t /*now_ns*/) {}
-  // Called at least every 50 ms while events are read. After an error the recorder of an output
-  // gets nothing more.
+  // Called at least every 50 ms while events are read. Output drops a recorder whose flush() fails.
   virtual Result<void> flush() { return {}; }
   // The run records nothing more. What was recorded may still come, and detaching may take long.
   virtual void note_recording_end() {}
@@ -481,7 +486,7 @@ public:
   virtual bool show_progress(std::string_view /*text*/) { return false; }
   // Adds descriptors that become readable when flush() should be called.
   virtual void add_to(std::vector<pollfd>& /*polled*/) const {}
-  // Returns what is to be said of what it writes, since the last call.
+  // Returns and clears its warnings about its own output.
   virtual std::vector<std::string> take_warnings() { return {}; }
   // The run is over.
   virtual void end() {}

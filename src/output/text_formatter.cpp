@@ -156,7 +156,7 @@ public:
     table_.row({to_string(finding.change), finding.recorded.value_or("-"),
                 finding.found.value_or("-"), finding.library(), name_of(finding)});
   }
-  void take(const Verdict& /*verdict*/) {} // a message says it
+  void take(const Verdict& /*verdict*/) {} // reported as a message
 
   void take(const inventory::InstalledProbe& probe) {
     header({"OFFSET", "FILE", "SYMBOL", "KIND", "MECHANISM", "HELD_BY", "PROGRAM", "NOTE"});
@@ -445,8 +445,8 @@ public:
     out_.append(line_);
   }
 
-  // What a table of counts lacks has a row of it, below those that it has. Without such a row it
-  // waits for the next table.
+  // Losses are rows below a table of counts. If no counts were written, they wait for the next
+  // table.
   void flush_rows() override {
     if (std::exchange(has_count_rows_, false)) add_lost_rows();
     table_.flush();
@@ -473,10 +473,10 @@ public:
 private:
   // A line about what happened between events: <lost>, <clock>.
   struct Remark {
-    std::uint64_t time_ns = 0; // CLOCK_MONOTONIC: it precedes the first event from then on
+    std::uint64_t time_ns = 0; // CLOCK_MONOTONIC; the line precedes the first later event
     std::string_view kind;
     std::string text;
-    std::uint64_t lost = 0; // events; then the text is the reason
+    std::uint64_t lost = 0; // number of lost events; if not 0, the text is the reason
   };
 
   void add_remark(Remark remark) {
@@ -499,8 +499,8 @@ private:
     write_remarks(time_ns, false);
   }
 
-  // Writes the remarks that precede an event, and the date if its day is another one than that of
-  // the line before. Records of users' programs may have no time.
+  // Writes the remarks that precede an event, and the date if the day has changed since the line
+  // before. Records of users' programs may have no time.
   void write_remarks(std::uint64_t time_ns, bool shows_calls) {
     shows_calls_ = shows_calls;
     has_events_ = true;
@@ -563,11 +563,11 @@ private:
     if (style_.aligned || style_.header) table_.row(names);
   }
 
-  // Why the thread waited during a call, if the run has asked for it.
+  // Adds the causes of waiting during a call, if they were captured.
   void add_causes(const std::optional<events::WaitCauses>& caused) {
     for (const std::string& each : cause_cells(caused)) cell(each, 0, last_width_);
   }
-  // How long it ran, likewise.
+  // Adds the time that the call ran, if it was captured.
   void add_on_cpu(std::optional<std::uint64_t> on_cpu) {
     if (on_cpu) cell("cpu " + short_duration(*on_cpu), 0, last_width_);
   }
@@ -578,7 +578,7 @@ private:
     return text;
   }
 
-  // In the order of their first lines.
+  // Returns the colour of a thread. Threads get colours in the order of their first lines.
   std::string_view thread_colour(std::uint32_t tid) {
     constexpr std::array<std::string_view, 6> colours = {"\x1b[36m", "\x1b[33m", "\x1b[32m",
                                                          "\x1b[35m", "\x1b[34m", "\x1b[31m"};
@@ -773,7 +773,7 @@ private:
   StaticProbeGroups static_probes_{out_};
   WallClock clock_{0, 0};
   bool header_written_ = false;
-  std::uint64_t interval_end_ = 0; // of the previous counts
+  std::uint64_t interval_end_ = 0; // end time of the interval of the previous counts
   std::vector<Remark> remarks_;
   std::uint64_t last_event_ns_ = 0;
   std::uint32_t shown_day_ = 0; // as WallClock::day()
