@@ -141,7 +141,7 @@ struct ProbedBinary {
   elf::Machine machine;
   std::optional<std::string> build_id;
   // The parsed file; null until Target::open().
-  std::shared_ptr<binary::Binary> opened = {};
+  std::shared_ptr<binary::Binary> contents = {};
 };
 
 // The parameter types and the return type of a compiled Java method, written as in art::Signature.

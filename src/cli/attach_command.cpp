@@ -120,7 +120,7 @@ parse_program_choices(const std::vector<std::string>& typed) {
                               "NAME=[TARGET:]FUNCTION)",
                               text));
     choices.push_back({.name = text.substr(0, equals),
-                       .location = text.substr(std::min(equals + 1, text.size()))});
+                       .function = text.substr(std::min(equals + 1, text.size()))});
   }
   return choices;
 }
@@ -452,12 +452,12 @@ ExitCode attach(const AttachLine& line, trace::AttachRequest request, std::vecto
   if (options.live && runs && line.common.workstation->is_remote()) {
     // It would tear the picture on the workstation.
     discarded = UniqueFd(::open("/dev/null", O_WRONLY | O_CLOEXEC));
-    request.processes.command_output.view = discarded.get();
+    request.processes.command_output.view_fd = discarded.get();
   } else if (options.live && runs) {
     auto made = make_view(line, request);
     if (!made) return finish_with(made.error(), line.common);
     view = std::move(*made);
-    request.processes.command_output.view = view->command_fd();
+    request.processes.command_output.view_fd = view->command_fd();
     request.stacks.hides_events = false;
   }
   auto opened = SavedOutput::open(line.parser, line.common, {.instruction = options.instruction},

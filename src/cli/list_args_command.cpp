@@ -26,7 +26,7 @@ public:
     if (target.image() == nullptr)
       return fail_all({ErrorKind::no_code, request_.target + ": name an entry: ARCHIVE!/ENTRY"});
     const elf::Image& image = *target.image();
-    binary::Binary& file = *target.binary().opened;
+    binary::Binary& file = *target.binary().contents;
     const auto& info = file.debug_info();
     if (!info) return fail_all(Error(info.error()).within(to_string(target.display_path())));
     if (!info->source().empty())

@@ -47,7 +47,7 @@ std::string read_memory_file(const UniqueFd& file) {
 std::string message_text(output::OutputOptions options,
                          const std::function<void(output::Output&)>& write) {
   const UniqueFd file = make_memory_file();
-  options.messages = file.get();
+  options.messages_fd = file.get();
   options.json = false;
   {
     output::Output output(-1, options);

@@ -227,8 +227,8 @@ bool OutputBuffer::flush_within(std::chrono::milliseconds stall_timeout,
 }
 
 Output::Output(int records, const OutputOptions& options)
-    : progress_(options.messages, options.level != Level::quiet &&
-                                      options.workstation->is_terminal(options.messages)),
+    : progress_(options.messages_fd, options.level != Level::quiet &&
+                                         options.workstation->is_terminal(options.messages_fd)),
       buffer_(records), formatter_(options.only_recorded ? nullptr
                                    : options.json        ? make_json_formatter(buffer_)
                                                   : make_text_formatter(buffer_, options.style)),
@@ -244,8 +244,9 @@ Output::Output(UniqueFd file, const OutputOptions& options) : Output(file.get(),
 
 namespace {
 
-// Over adb the command of a hint is typed on the workstation. Help is there as well.
-Error as_typed(Error error, const std::string& options) {
+// Adds the options of --adb to commands in hints, because they are typed on the workstation.
+// Commands for help work there without the options.
+Error with_command_options(Error error, const std::string& options) {
   constexpr std::string_view program = "uprobectl ";
   if (options.empty()) return error;
   for (std::string& hint : error.hints) {
@@ -262,14 +263,14 @@ Error as_typed(Error error, const std::string& options) {
 void Output::fail(const Error& error, std::optional<std::string> target,
                   std::optional<std::string> request) {
   failed_ = true;
-  const Error typed = as_typed(error, workstation_.command_options());
+  const Error typed = with_command_options(error, workstation_.command_options());
   write(ErrorRecord{std::move(target), std::move(request), typed});
   if (!are_messages_recorded()) message(typed);
 }
 
 void Output::fail_unrecorded(const Error& error) {
   failed_ = true;
-  const Error typed = as_typed(error, workstation_.command_options());
+  const Error typed = with_command_options(error, workstation_.command_options());
   if (formatter_) formatter_->write(ErrorRecord{{}, {}, typed});
   message(typed);
 }
@@ -313,7 +314,7 @@ void Output::flush_recorders() {
   }
 }
 
-// A saved run does not have what was said of its own file.
+// Gives a warning of a recorder about its own output only to the other recorders.
 void Output::warn_of(const Recorder& recorder, std::string_view text) {
   if (level_ == Level::quiet) return;
   if (!records_messages_ || recorders_.size() == 1) return write_notice(text);

@@ -52,16 +52,16 @@ public:
   void end_event();
   std::uint64_t unwritten_events() const { return dropped_events_ + event_ends_.size(); }
 
-  // Why there is no room: a full file system, a quota, a limit of the file's size. Null if there
-  // is.
+  // Returns why the last write found no space: a full file system, a quota, or a limit of the
+  // file's size. Returns null if there was space.
   const Error* shortage() const { return shortage_ ? &*shortage_ : nullptr; }
-  // Ends the waiting for room: it becomes the error of a write.
+  // Stops waiting for space: the shortage becomes the error of a write.
   void give_up_waiting();
-  // Goes on in another file, whose descriptor it duplicates, with a whole record.
+  // Continues in another file, beginning with a whole record. Duplicates the descriptor.
   void continue_in(int fd);
 
-  // Called before each write.
-  void set_before_write(std::function<void()> call) { before_write_ = std::move(call); }
+  // Sets a function that is called before each write.
+  void set_before_write(std::function<void()> callback) { before_write_ = std::move(callback); }
 
   std::size_t pending() const { return pending_.size() - written_; } // bytes
   bool closed() const { return closed_; }                            // the reader is gone
@@ -98,10 +98,10 @@ struct OutputOptions {
   enum class Level { quiet, normal, verbose };
 
   bool json = false;
-  bool only_recorded = false;    // write no records: what recorders make of them is the output
-  bool records_messages = false; // write no messages either that recorders get
+  bool only_recorded = false;    // write no records: recorders make the output of them
+  bool records_messages = false; // do not write messages that recorders get
   TextStyle style = {};          // of records as text
-  int messages = STDERR_FILENO;
+  int messages_fd = STDERR_FILENO;
   bool colour = false; // of messages
   Level level = Level::normal;
   Workstation* workstation = &this_machine();
@@ -112,8 +112,8 @@ class Output {
 public:
   using Level = OutputOptions::Level;
 
-  // The first borrows the descriptor for records, the second owns the file.
-  Output(int records, const OutputOptions& options);
+  // Writes records to a descriptor that it borrows, or to a file that it owns.
+  Output(int records_fd, const OutputOptions& options);
   Output(UniqueFd file, const OutputOptions& options);
   Output(const Output&) = delete;
   Output& operator=(const Output&) = delete;
@@ -151,17 +151,18 @@ public:
   Workstation& workstation() const { return workstation_; }
   // Sets how the file of the records is opened again by its name.
   void set_reopening(std::function<UniqueFd()> open) { open_again_ = std::move(open); }
-  // Opens it again and goes on there: it may have been renamed. A failure is only reported.
+  // Opens the file of the records again by its name, because it may have been renamed, and
+  // continues there. A failure is only reported as a warning.
   void reopen();
-  // Reports once when there is no room for the records, and once when there is again.
+  // Reports once when there is no space for the records, and once when there is space again.
   void report_shortage();
 
   // Reports a failure: "uprobectl: error: …" with its hints below, and an `error` record.
   void fail(const Error& error, std::optional<std::string> target = std::nullopt,
             std::optional<std::string> request = std::nullopt);
-  // The same, but recorders do not get it: `report` finds this failure again.
+  // As fail(), but recorders do not get it: the `report` command finds this failure again.
   void fail_unrecorded(const Error& error);
-  bool has_failed() const { return failed_; } // after finish() including write errors
+  bool has_failed() const { return failed_; } // after finish(), failed writes count as well
 
   void warn(std::string_view text);   // not when quiet
   void notice(std::string_view text); // a warning that is shown even when quiet
@@ -220,7 +221,7 @@ private:
   ProgressLine progress_; // on the descriptor of messages
   OutputBuffer buffer_;
   std::unique_ptr<Recorder> formatter_; // null if records are only recorded
-  std::vector<Recorder*> recorders_;    // what they write is flushed and ended in this order
+  std::vector<Recorder*> recorders_;    // flushed and ended in this order
   bool records_messages_ = false;
   bool failed_ = false;
 

@@ -436,7 +436,7 @@ FunctionReader::~FunctionReader() = default;
 
 Result<FunctionReader> FunctionReader::open(std::shared_ptr<const ProbedBinary> binary,
                                             std::vector<std::string> debug_paths) {
-  std::shared_ptr<binary::Binary> file = binary->opened;
+  std::shared_ptr<binary::Binary> file = binary->contents;
   // A compressed entry is opened again for the error: no probe can be in it.
   if (!file || file->image().is_inflated()) {
     auto opened =

@@ -124,7 +124,7 @@ void describe(std::shared_ptr<binary::Binary> opened, ProbedBinary& binary) {
   binary.entry_data = image.entry_data();
   binary.machine = image.machine();
   binary.build_id = image.build_id();
-  binary.opened = std::move(opened);
+  binary.contents = std::move(opened);
 }
 
 std::uint64_t display_offset(const ProbePoint& point) {

@@ -243,7 +243,7 @@ Result<VisitSummary> visit_targets(const Targets& targets, const TargetOptions& 
       ++visited.files;
       visit(*target);
       // The points keep the file open, but the debug information of many would not fit into memory.
-      if (const auto& opened = target->binary().opened; opened && targets.files.size() > 1)
+      if (const auto& opened = target->binary().contents; opened && targets.files.size() > 1)
         opened->close_debug_info();
       continue;
     }

@@ -283,10 +283,10 @@ struct Target::State {
   std::optional<Error> architecture_mismatch; // set if no process of the options can run the file
 
   // Null for an archive as a whole.
-  elf::Image* image() const { return binary->opened ? &binary->opened->image() : nullptr; }
+  elf::Image* image() const { return binary->contents ? &binary->contents->image() : nullptr; }
   // Requires an image.
   CodeIndex& code_index() {
-    if (!code) code.emplace(*binary->opened);
+    if (!code) code.emplace(*binary->contents);
     return *code;
   }
 
@@ -393,7 +393,7 @@ ResolvedFunction Target::resolve_spelled(const FunctionSpec& function,
     if (is_number(function) || is_line(function)) {
       const bool has_methods = query.methods != nullptr && *query.methods;
       if (!state.symbolizer)
-        state.symbolizer.emplace(*state.binary->opened, has_methods ? &**query.methods : nullptr);
+        state.symbolizer.emplace(*state.binary->contents, has_methods ? &**query.methods : nullptr);
       query.symbolizer = &*state.symbolizer;
     }
     ResolvedFunction found =
@@ -426,8 +426,8 @@ Result<std::vector<ProbePoint>> Target::resolve_in_archive(const FunctionSpec& f
   entry.path = *path;
   describe(std::move(*opened), entry);
   const auto binary = std::make_shared<const ProbedBinary>(std::move(entry));
-  symbolize::Symbolizer symbolizer(*binary->opened);
-  CodeIndex code(*binary->opened);
+  symbolize::Symbolizer symbolizer(*binary->contents);
+  CodeIndex code(*binary->contents);
   Query query{{binary, code.image(), code, state.demangler}, function, options};
   query.symbolizer = &symbolizer;
   return resolve_query(query).points;
@@ -464,7 +464,7 @@ Result<std::shared_ptr<const usdt::StaticProbes>> Target::static_notes() const {
   // Operands in a stripped file may name variables that only its debug data have.
   if (notes && notes->symbols_missing) {
     const std::size_t known = image()->debug_symbols().size();
-    state_->binary->opened->complete_symbols();
+    state_->binary->contents->complete_symbols();
     if (image()->debug_symbols().size() > known) notes = usdt::read_static_probes(*image());
   }
   if (!notes) return fail(std::move(notes).error().within(subject));
@@ -494,7 +494,7 @@ Result<SourceLines> Target::State::read_lines(Read read) {
                                               ": an archive, source lines are those of one of "
                                               "its libraries"}
                     .hint("use ARCHIVE!/ENTRY"));
-  const auto& info = binary->opened->debug_info();
+  const auto& info = binary->contents->debug_info();
   if (!info) return fail(Error(info.error()).within(subject));
   const auto is_code = [&](VirtualAddress address) { return is_in_code(*image(), address); };
   Result<dwarf::FileLines> lines = read(*info, is_code);
@@ -531,12 +531,12 @@ std::optional<Error> Target::missing_dex() const {
 }
 
 void Target::complete_symbols() {
-  if (state_->binary->opened) state_->binary->opened->complete_symbols();
+  if (state_->binary->contents) state_->binary->contents->complete_symbols();
 }
 
 const elf::DebugNotes& Target::debug_notes() const {
   static const elf::DebugNotes none;
-  return state_->binary->opened ? state_->binary->opened->debug_notes() : none;
+  return state_->binary->contents ? state_->binary->contents->debug_notes() : none;
 }
 
 Result<std::vector<ArchiveLibrary>> Target::libraries() const {

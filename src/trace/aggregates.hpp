@@ -32,7 +32,7 @@ public:
                    ProcessNameLookup find_name, output::Output& output);
 
   // Reads the mappings of a process that sent a new stack.
-  void add_process(pid_t pid) override { processes_.read_process(pid); }
+  void on_new_stack(pid_t pid) override { processes_.read_process(pid); }
   void warn() override { warn_without_stack(without_stack_, output_); }
   // Probes without hits have no count record, but a histogram.
   void report(Time now) override;

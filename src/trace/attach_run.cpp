@@ -74,8 +74,8 @@ probe::MechanismNeeds mechanism_needs(const AttachRequest& request, std::span<co
           .kind = program.info().kind};
 }
 
-// Gives the names of processes to the recorders of an output, each before the first event of its
-// process.
+// Records the name of each process before its first event, for the recorders of the output. Is
+// itself a recorder of the RunLoop.
 class ProcessNameRecorder final : public output::Recorder {
 public:
   ProcessNameRecorder(const ProcessHistory& history, output::Output& output)
@@ -86,18 +86,18 @@ public:
     if (event == nullptr || !output_.is_recorded()) return;
     if (known_.size() >= max_known) known_.clear();
     const auto [known, is_new] = known_.try_emplace(event->pid, false);
-    if (is_new) known->second = name(event->pid);
+    if (is_new) known->second = record_name(event->pid);
   }
-  // Names may be known by now.
+  // Retries the processes whose names were not known.
   void finish() {
     for (const auto& [pid, has_name] : known_)
-      if (!has_name) name(pid);
+      if (!has_name) record_name(pid);
   }
 
 private:
   static constexpr std::size_t max_known = std::size_t{1} << 16;
 
-  bool name(std::uint32_t pid) {
+  bool record_name(std::uint32_t pid) {
     const auto name = history_.find_name(static_cast<pid_t>(pid));
     if (name) output_.record(output::ProcessNameRecord{.pid = pid, .name = *name});
     return name.has_value();
@@ -108,7 +108,8 @@ private:
   std::map<std::uint32_t, bool> known_; // whether a name was found
 };
 
-// A run. The caller starts and ends the command, whose pid is the only one in the filter.
+// A run. The caller starts the command suspended, and its pid is then the only one in the filter.
+// run_and_report() releases and ends it.
 class AttachRun {
 public:
   AttachRun(AttachRequest& request, const ProcessFilter& filter, ProgramSource& program,
@@ -141,18 +142,18 @@ public:
     auto processes = FilteredProcesses::start(filter_, request_.probes.target_options.app,
                                               std::move(*running), output_);
     if (!processes) return fail(std::move(processes).error());
-    // Before the probes, so that it has all of their time.
+    // Start the system trace before the probes, so that it covers the whole run.
     auto system_trace = start_system_trace(request_, [&] { return signals->arrived(); });
     if (!system_trace) return fail(std::move(system_trace).error());
     system_trace_ = std::move(*system_trace);
     auto attached = load_and_attach(*processes, *signals);
     if (!attached) return fail(std::move(attached).error());
-    return watch(*processes, *attached, *signals);
+    return run_and_report(*processes, *attached, *signals);
   }
 
 private:
   Result<void> resolve() {
-    const ExitOnSignal ends_on_signal; // resolving in a large file takes seconds
+    const ExitOnSignal exit_on_signal; // resolving in a large file takes seconds
     const output::Progress progress(output_, "finding the functions");
     resolve::TargetOptions options = request_.probes.target_options;
     if (command_ == nullptr) { // a suspended command has not mapped its files yet
@@ -162,15 +163,15 @@ private:
     }
     if (!request_.processes.command.empty()) options.command = request_.processes.command.front();
     named_pids_ = command_ == nullptr ? options.pids : filter_.pids;
-    // The kernel that a plan is used on decides for itself.
+    // An attach plan does not depend on the nops that this kernel replaces.
     if (!request_.makes_plan)
       request_.probes.resolve_options.replaced_nops = bpf::probe_optimized_nops();
     std::vector<ProbeRequest> probe_requests = program_.info().probe_requests;
     if (request_.program) {
-      auto meant =
+      auto targets =
           find_process_targets(std::move(probe_requests), options.pids, request_.processes.command);
-      if (!meant) return fail(std::move(meant).error());
-      probe_requests = std::move(*meant);
+      if (!targets) return fail(std::move(targets).error());
+      probe_requests = std::move(*targets);
     }
     if (auto checked = check_unused_target(request_.probes, options); !checked) return checked;
     auto found = resolve_requests(probe_requests, request_.probes, options, binaries_, output_);
@@ -202,9 +203,10 @@ private:
     return checked && request_.graph ? check_reported_function() : checked;
   }
 
-  // Compares the code of the processes that get breakpoints. Unless the links filter by pids, these
-  // are all that map a probed file, whatever the program filters. A dry run looks at processes if
-  // some are named. `named`: the pids of the filter and of its names.
+  // Compares the code in the processes that get breakpoints with the files. Unless the links filter
+  // by pids, these are all processes that map a probed file, whatever the program filters. A dry
+  // run looks at processes if some are named. `named`: the pids of the filter and of
+  // processes that its names match.
   void compare_with_processes(std::span<const pid_t> named) {
     if (request_.makes_plan) return;
     const bool by_pid = filters_by_pid();
@@ -220,18 +222,18 @@ private:
 
   Result<void> check_graph_size() const {
     const std::size_t functions = resolved_.probes.size();
-    const std::size_t most = request_.graph->max_functions;
-    if (functions <= most) return {};
+    const std::size_t limit = request_.graph->max_functions;
+    if (functions <= limit) return {};
     return fail(Error{ErrorKind::unsupported,
                       fmt::format("a graph of {} functions was requested, the limit is {}: each of "
                                   "their calls is slowed down",
-                                  functions, most)}
+                                  functions, limit)}
                     .hint("name fewer functions, or leave some out with --exclude PATTERN")
                     .hint(fmt::format("or raise the limit: --graph-limit {}", functions)));
   }
 
   // Captures the name of the thrown type, which CallTree shows. Itanium C++ ABI, 2.4.3 and 2.9.4:
-  // the second argument is a type_info, whose name is behind the pointer to its virtual table.
+  // the second argument is a type_info, whose name follows the pointer to its virtual table.
   Result<void> capture_exception_type() {
     const std::string function = "__cxa_throw";
     const bool is_probed = std::ranges::any_of(
@@ -298,15 +300,15 @@ private:
   }
 
   void report_excluded() const {
-    std::uint64_t left_out = 0;
-    for (const Probe& probe : resolved_.probes) left_out += probe.excluded;
+    std::uint64_t excluded = 0;
+    for (const Probe& probe : resolved_.probes) excluded += probe.excluded;
     output_.status(
-        fmt::format("graph: {} left out by filters", counted(left_out, "call", "calls")));
+        fmt::format("graph: {} left out by filters", counted(excluded, "call", "calls")));
   }
 
-  // Makes calls out of entries if half of the functions are known and all have exits that can be
-  // probed. Finding the exits of many functions would take long, and so would detaching them one by
-  // one.
+  // Also probes returns and pairs calls, if enough of the functions are known and all have exits
+  // that can be probed. Finding the exits of many functions would take long, and so would detaching
+  // them one by one.
   void pair_known_calls() {
     Probes& probes = resolved_.probes;
     if (probes.size() > events::max_whole_functions) return;
@@ -325,9 +327,9 @@ private:
     for (Probe& probe : probes) probe.sites.push_back({.on_return = true});
   }
 
-  // Whether calls go on in the functions that theirs jump to. All calls of those then cost a hit,
-  // so by default not if the kernel runs the probes in processes that were not asked for. An attach
-  // plan does not have their exits.
+  // Whether calls go on in functions that the probed functions jump to. Every call of such a
+  // function then costs a hit, so this is off by default if the kernel runs the probes in processes
+  // that were not asked for. An attach plan does not have the exits of such functions.
   bool follows_tail_calls() const {
     if (request_.makes_plan || request_.probes.return_at == ReturnAt::exits) return false;
     return filters_by_pid() || request_.probes.return_at == ReturnAt::callee;
@@ -339,8 +341,8 @@ private:
     return *features_;
   }
 
-  // The built-in program can filter the pids itself. It does if no other process maps the files,
-  // and so none pays for it.
+  // The built-in program can filter the pids itself. It does so if no other process maps the probed
+  // files, because no other process is slowed down then.
   Result<void> choose_filter(FilteredProcesses& processes) const {
     constexpr std::chrono::milliseconds max_search{300};
     // Processes outside of this pid namespace are not in /proc.
@@ -449,13 +451,13 @@ private:
                         SignalWatch& signals) {
     const std::vector<ProcessHistory::Replaced> replaced_processes = history_->take_replaced();
     if (processes.link_pids().empty()) return;
-    std::vector<std::string> lost;
+    std::vector<std::string> reasons;
     std::uint64_t since = clock_ns(CLOCK_MONOTONIC);
     for (const ProcessHistory::Replaced& replaced : replaced_processes) {
       if (std::ranges::find(processes.link_pids(), replaced.pid) == processes.link_pids().end())
         continue;
       since = std::min(since, replaced.time_ns);
-      lost.push_back(
+      reasons.push_back(
           fmt::format("a thread of {} that is not its main thread has executed a program",
                       process::describe_process(replaced.pid)));
     }
@@ -468,14 +470,14 @@ private:
         since = std::min(
             since, clock_ns(CLOCK_MONOTONIC) -
                        static_cast<std::uint64_t>(FilteredProcesses::task_check_interval.count()));
-        lost.push_back(
+        reasons.push_back(
             fmt::format("the thread of {} by which the kernel selects it has ended", process));
       }
-    if (lost.empty()) return;
+    if (reasons.empty()) return;
     std::vector<pid_t> tasks;
     if (attached.attachment) tasks = processes.choose_link_tasks(); // else the run is over
     if (tasks.empty()) {
-      for (const std::string& reason : lost)
+      for (const std::string& reason : reasons)
         output_.warn(reason + ": calls after that are missing, the end came before the probes were "
                               "attached again");
       return;
@@ -483,18 +485,19 @@ private:
     const auto done = attach_again(tasks, mechanism_, resolved_.probes, signals, attached);
     if (!done) {
       output_.fail(Error(done.error())
-                       .within(lost.front() +
+                       .within(reasons.front() +
                                ": the probes were not attached again, no further calls are seen"));
       return;
     }
     const std::chrono::nanoseconds gap(clock_ns(CLOCK_MONOTONIC) - since);
-    for (const std::string& reason : lost)
+    for (const std::string& reason : reasons)
       output_.warn(fmt::format("{}: the probes were attached again, calls of {} may be missing",
                                reason,
                                format_duration(std::chrono::ceil<std::chrono::milliseconds>(gap))));
   }
 
-  // They may see nothing more of it, and cannot be made for another thread.
+  // Links of uprobe_multi may miss further hits of a process whose main thread has ended, and
+  // cannot be made for another thread.
   void warn_about_main_threads(FilteredProcesses& processes) const {
     utsname kernel{};
     if (::uname(&kernel) != 0 || !links_lose_main_thread(kernel.release)) return;
@@ -504,7 +507,7 @@ private:
                                     process, kernel.release, to_string(mechanism_)));
   }
 
-  // Of a user's programs nothing more is known.
+  // Returns no details for a user's programs, which do not count these hits.
   LossDetails loss_details() {
     LossDetails details;
     if (request_.program) return details;
@@ -532,8 +535,8 @@ private:
             format_duration(std::chrono::duration_cast<std::chrono::milliseconds>(now - start_))));
   }
 
-  Result<AttachOutcome> watch(FilteredProcesses& processes, AttachedProbes& attached,
-                              SignalWatch& signals) {
+  Result<AttachOutcome> run_and_report(FilteredProcesses& processes, AttachedProbes& attached,
+                                       SignalWatch& signals) {
     Probes& probes = resolved_.probes;
     show_instructions(probes, output_);
     output_.announce(start_line(request_, probe_totals(probes), program_.info().other_programs) +
@@ -581,7 +584,7 @@ private:
       report_ended(processes, now);
       unhit_reporter.report(now);
       if (attached.attachment) code_watch.look(now);
-      if (command_ != nullptr && !request_.capture.stops_process && signals.continued())
+      if (command_ != nullptr && !request_.capture.stops_process && signals.take_continued())
         command_->resume();
     });
     if (outcome.ending == AttachOutcome::Ending::processes_gone && request_.limits.duration &&
@@ -593,7 +596,7 @@ private:
 
     // Stop counting before detaching: probes are detached one after the other, and those that stay
     // longer must not have higher counts.
-    const bool stopped = program_.stop().has_value();
+    const bool is_disarmed = program_.stop().has_value();
     output_.note_recording_end();
     history_->update();
     if (attached.attachment)
@@ -630,7 +633,7 @@ private:
             .totals = loop.totals(),
             .window = loop.window_totals(),
             .duration = end - start_,
-            .detached_cleanly = stopped,
+            .detached_cleanly = is_disarmed,
             .command_end = command_end,
             .binaries = &binaries_,
             .incomplete = code_watch.incomplete(),
@@ -657,7 +660,7 @@ private:
     return outcome;
   }
 
-  // Adds what is known of the processes, and of the cost of hits.
+  // Adds the processes and the cost of hits, and writes the final report.
   void report(const FilteredProcesses& processes, RunEnd end, bool measures_cost) {
     const std::vector<pid_t> known = processes.known_pids();
     Probes& probes = resolved_.probes;
@@ -713,7 +716,7 @@ private:
   const CommandStdout& command_stdout_;
   output::Output& output_;
   ResolvedProbes resolved_;
-  std::vector<pid_t> named_pids_; // of the filter and of its names
+  std::vector<pid_t> named_pids_; // pids of the filter, and of processes that its names match
   std::optional<events::EventFilter> root_condition_;
   std::unique_ptr<SystemTrace> system_trace_;
   std::optional<Result<bpf::KernelFeatures>> features_;

@@ -20,9 +20,10 @@ bool BuiltinLoader::can_wait(const bpf::BuiltinProgram::Settings& settings) cons
       std::ranges::any_of(settings.exit_rules, events::loads_memory, &exit_rule::tested);
   // With perf events and tracefs, Linux before 6.10 lets other hits on this CPU wait as well:
   // only for pages of processes that were asked for.
-  const ProcessFilter& who = request_.processes;
-  const bool is_for_all = who.all || (who.pids.empty() && who.names.empty() &&
-                                      who.command.empty() && !request_.probes.target_options.app);
+  const ProcessFilter& processes = request_.processes;
+  const bool is_for_all =
+      processes.all || (processes.pids.empty() && processes.names.empty() &&
+                        processes.command.empty() && !request_.probes.target_options.app);
   if (settings.kind == bpf::ProgramKind::plain && is_for_all) return false;
   return !request_.no_fault && settings.cookie && settings.buffer == bpf::RecordBuffer::ring &&
          (run.flags & excluded) == 0 && (run.group_by & BY_STACK) == 0 && reads;

@@ -1,6 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0
-// Loads the built-in program so that it fits into the memory that the kernel permits, and so that
-// it waits for memory that is not resident, if this kernel can.
+// SPDX-License-Identifier: Apache-2.0 Loads the built-in program within the memory that the kernel
+// permits, and as a sleepable program if that helps to read memory that is not resident and this
+// kernel supports it.
 #pragma once
 
 #include "bpf/builtin.hpp"
@@ -17,9 +17,9 @@ public:
   BuiltinLoader(const AttachRequest& request, output::Output& output)
       : request_(request), output_(output) {}
 
-  // Whether load() will need to know whether sleepable programs run: true of a run that only reads
-  // values and sends them, if one of them is in memory. Nothing is lost if it is not: other runs
-  // are tested later.
+  // Returns whether begin_test() is worth starting before load(): the run only reads values and
+  // sends them, and one of them is in memory. A wrong guess only costs time, because load() tests
+  // other runs.
   bool may_need_test(const bpf::BuiltinProgram::Settings& settings, unsigned filters) const;
   // Starts the test, which takes a while.
   void begin_test(probe::Mechanism mechanism);
@@ -28,7 +28,7 @@ public:
   Result<bpf::BuiltinProgram> load(bpf::BuiltinProgram::Settings& settings,
                                    probe::Mechanism mechanism);
 
-  // Ends the test, if it is over: call it now and then.
+  // Reaps the test if it is over. Call it now and then.
   void poll_test();
 
 private:

@@ -51,12 +51,12 @@ class RecordStacks final : public RunPart {
 public:
   RecordStacks(const events::CapturePlan& plan, const events::CaptureSpec& capture,
                HitStacks& stacks)
-      : plan_(plan), capture_(capture), stacks_(stacks) {}
+      : capture_plan_(plan), capture_(capture), stacks_(stacks) {}
 
   bool take(Bytes record, events::Event& event) override {
-    const auto captured = plan_.decode_stack(record);
+    const auto captured = capture_plan_.decode_stack(record);
     if (!captured) return true;
-    const unwind::Stack* const stack = stacks_.find(event, *captured);
+    const unwind::Stack* const stack = stacks_.unwind_hit(event, *captured);
     event.has_raw_stack = stack == nullptr;
     if (stack == nullptr) return true;
     event.sample = stacks_.sample();
@@ -66,7 +66,7 @@ public:
   }
 
 private:
-  const events::CapturePlan& plan_;
+  const events::CapturePlan& capture_plan_;
   const events::CaptureSpec& capture_;
   HitStacks& stacks_;
 };
@@ -138,7 +138,7 @@ public:
     std::vector<events::CapturePoint> points = make_capture_points(probes_, capture, binaries_);
     find_return_addresses(points, capture, binaries_);
     add_known_calls(points, capture, binaries_, environment_.layouts, output_);
-    environment_.by_uretprobe = by_uretprobe();
+    environment_.by_uretprobe = probes_returns_by_uretprobe();
     environment_.filters = request.filter.filters;
     environment_.user = request.filter.user;
     bpf::BuiltinProgram::Settings settings{.kind = program_kind(mechanism_),
@@ -152,7 +152,7 @@ public:
                                            .processes = request.filter.processes,
                                            .cgroup = request.filter.cgroup};
     if (capture.stack != events::StackWalk::none) settings.buffer_bytes = stack_buffer_bytes;
-    if (auto made = make_plan(settings, points, resolved.types.get()); !made) return made;
+    if (auto made = make_capture_plan(settings, points, resolved.types.get()); !made) return made;
     auto program = loader_.load(settings, mechanism_);
     if (!program) return fail(std::move(program).error());
     program_ = std::move(*program);
@@ -160,29 +160,30 @@ public:
     if (settings.sleepable)
       output_.detail("the program is sleepable: it waits for memory that is not resident");
     else
-      plan_.set_is_mapped([this](std::uint32_t pid, std::uint64_t address, std::uint64_t time_ns) {
-        return mapped_memory_.contains(static_cast<pid_t>(pid), address,
-                                       from_monotonic_ns(time_ns));
-      });
+      capture_plan_.set_is_mapped(
+          [this](std::uint32_t pid, std::uint64_t address, std::uint64_t time_ns) {
+            return mapped_memory_.contains(static_cast<pid_t>(pid), address,
+                                           from_monotonic_ns(time_ns));
+          });
     for (Probe& probe : resolved.probes)
       for (PlannedSite& site : probe.sites) {
         const auto number = static_cast<std::uint32_t>(probe.number);
         site.loaded = program_->program(number, site_role(site), site_rule(site));
         site.cookie = cookies ? program_->cookie(number, site_role(site), site_rule(site)) : 0;
       }
-    if (request_.graph) loaded_ = std::move(settings);
+    if (request_.graph) call_test_settings_ = std::move(settings);
     return {};
   }
 
   std::optional<events::PointDescription> describe(const Probe& probe) const override {
-    return plan_.describe(probe.number);
+    return capture_plan_.describe(probe.number);
   }
 
   void report_cautions() const override {
-    std::set<std::string> reported; // static probes may have several points
+    std::set<std::string> reported; // each text once: a static probe may have several points
     for (const Probe& probe : probes_) {
       if (!probe.is_recorded) continue;
-      for (const std::string& problem : plan_.describe_problems(probe.number)) {
+      for (const std::string& problem : capture_plan_.describe_problems(probe.number)) {
         const std::string text = display_name(probe.point) + ": " + problem;
         if (reported.insert(text).second) output_.gathered_warning(problem, text);
       }
@@ -195,9 +196,9 @@ public:
           "a stack or lack frames behind the caller");
   }
 
-  Result<void> start(const HitProcesses& who) override {
+  Result<void> start(const HitProcesses& processes) override {
     record_probes();
-    if (auto made = make_parts(who); !made) return made;
+    if (auto made = make_parts(processes); !made) return made;
     return program_->arm(true);
   }
   Result<void> stop() override {
@@ -260,18 +261,19 @@ public:
         probe.hits = probe.shown = counted.entries;
         continue;
       }
-      // Returns of calls that were left out are among the returns.
+      // `returns` includes the returns of calls that were left out.
       const bool counts_calls = capture.pair_calls || capture.entry_decides;
       probe.hits = counts_calls ? counted.entries : counted.entries + counted.returns;
       probe.shown = shown_hits(counted, capture);
       probe.hidden_reason = explain_hidden_hits(counted, capture, undecided);
     }
   }
-  // A filter by user or control group would exclude our hits.
+  // With CostOf::hit: a filter by user or control group would exclude the hits of the measurement.
   std::optional<HitCost> measure_cost(CostOf what) const override {
     if (what == CostOf::call)
-      return loaded_ && !probes_.empty() ? measure_call(*loaded_, mechanism_, probes_.front())
-                                         : std::nullopt;
+      return call_test_settings_ && !probes_.empty()
+                 ? measure_call(*call_test_settings_, mechanism_, probes_.front())
+                 : std::nullopt;
     if ((environment_.filters & (FILTER_BY_USER | FILTER_BY_CGROUP)) != 0) return std::nullopt;
     return measure_hits(*program_, mechanism_, probes_);
   }
@@ -289,7 +291,8 @@ private:
     if (copies_stacks(request_.capture.stack))
       layouts.return_instances =
           bpf::find_return_instance_layout().value_or(return_instance_layout{});
-    if (by_uretprobe()) layouts.nesting = bpf::find_nesting_layout().value_or(nesting_layout{});
+    if (probes_returns_by_uretprobe())
+      layouts.nesting = bpf::find_nesting_layout().value_or(nesting_layout{});
     if (request_.capture.tracks_causes) {
       const auto layout = bpf::find_task_state_layout();
       if (!layout)
@@ -305,9 +308,10 @@ private:
     return {};
   }
 
-  // Makes the plan, and what it says for the settings. `known`: see ResolvedProbes::types.
-  Result<void> make_plan(bpf::BuiltinProgram::Settings& settings,
-                         std::span<const events::CapturePoint> points, const TypedProbes* known) {
+  // Makes the capture plan, and copies it to the settings. `known`: see ResolvedProbes::types.
+  Result<void> make_capture_plan(bpf::BuiltinProgram::Settings& settings,
+                                 std::span<const events::CapturePoint> points,
+                                 const TypedProbes* known) {
     types_.emplace(binaries_, request_.capture);
     if (known != nullptr) types_->take_files(*known);
     // Tests the kernel while the types of further functions are read.
@@ -319,62 +323,65 @@ private:
     auto plan = events::CapturePlan::make(request_.capture, points, &*types_, environment_);
     for (const std::string& warning : types_->warnings()) output_.warn_once(warning);
     if (!plan) return fail(std::move(plan).error());
-    plan_ = std::move(*plan);
-    plan_.set_reads_proc(true);
+    capture_plan_ = std::move(*plan);
+    capture_plan_.set_reads_proc(true);
     settings.probes = make_program_probes();
-    settings.run = plan_.settings();
-    settings.plans = plan_.plans();
-    settings.filters = plan_.filters();
+    settings.run = capture_plan_.settings();
+    settings.plans = capture_plan_.plans();
+    settings.filters = capture_plan_.filters();
     return make_triggers();
   }
 
-  // Compiles the conditions of --until for what events have.
+  // Compiles the conditions of --until for the values that events have.
   Result<void> make_triggers() {
     if (!request_.keep) return {};
     auto made = EventTriggers::make(*request_.keep, output_);
     if (!made) return fail(std::move(made).error());
-    for (const Probe& probe : probes_) made->add_probe(probe, plan_.describe(probe.number));
+    for (const Probe& probe : probes_) made->add_probe(probe, capture_plan_.describe(probe.number));
     triggers_ = std::make_unique<EventTriggers>(std::move(*made));
     return triggers_->check();
   }
 
-  // Makes what the request asks for. The order is that of losses and reports, and in which parts
-  // take an event.
-  Result<void> make_parts(const HitProcesses& who) {
+  // Makes the parts that the request asks for. Their order is the order of losses and reports, and
+  // the order in which they take an event.
+  Result<void> make_parts(const HitProcesses& processes) {
     const events::CaptureSpec& capture = request_.capture;
     const AggregateSpec& aggregates = request_.aggregates;
     const resolve::TargetOptions& where = request_.probes.target_options;
     const bool has_spans = !request_.spans.empty();
-    const bool at_exits = phases_of(capture).exit && !by_uretprobe();
+    const bool at_exits = phases_of(capture).exit && !probes_returns_by_uretprobe();
     if (triggers_) parts_.add(std::move(triggers_));
     parts_.add<NamespaceIds>();
     std::unique_ptr<HitStacks> stacks;
     if (capture.stack != events::StackWalk::none) {
-      stacks = std::make_unique<HitStacks>(capture, request_.stacks, where, who, output_);
+      stacks = std::make_unique<HitStacks>(capture, request_.stacks, where, processes, output_);
       if (request_.keep) stacks->hold_samples();
-      if (!has_spans) parts_.add<RecordStacks>(plan_, capture, *stacks);
+      if (!has_spans) parts_.add<RecordStacks>(capture_plan_, capture, *stacks);
     }
     if (!has_spans && (aggregates.counts || aggregates.histograms))
       parts_.add<KernelAggregates>(
           aggregates, capture, where, at_exits, *program_, probes_,
-          [this](Bytes record) { return plan_.decode(record); }, who.find_name, output_);
+          [this](Bytes record) { return capture_plan_.decode(record); }, processes.find_name,
+          output_);
     if (stacks && aggregates.counts && !has_spans)
-      parts_.add<CountedEvents>(stack_totals(request_), probes_, stacks.get(), who.find_name,
+      parts_.add<CountedEvents>(stack_totals(request_), probes_, stacks.get(), processes.find_name,
                                 output_);
     if (capture.count_by_process || capture.count_stacks || !capture.groups.by.empty())
       parts_.add<CountedLoss>(*program_, loss_reasons::table_full, LOST_TABLE_FULL);
-    if (by_uretprobe()) parts_.add<CountedLoss>(*program_, loss_reasons::nested, LOST_NESTED);
+    if (probes_returns_by_uretprobe())
+      parts_.add<CountedLoss>(*program_, loss_reasons::nested, LOST_NESTED);
     if (has_spans)
-      parts_.add<SpanReport>(request_, *program_, plan_, probes_, stacks.get(), output_);
+      parts_.add<SpanReport>(request_, *program_, capture_plan_, probes_, stacks.get(), output_);
     if (has_spans && counts_spans(request_))
       parts_.add<CountedEvents>(span_totals(request_), std::span<const Probe>(), stacks.get(),
-                                who.find_name, output_);
+                                processes.find_name, output_);
     if (capture.pair_calls)
       parts_.add<CallTable>(*program_);
     else if (builds_in_calls_ || !capture.groups.by.empty() || has_spans)
       parts_.add<CountedLoss>(*program_, loss_reasons::hits_at_once, LOST_CALLS_FULL);
-    if ((plan_.settings().filter_features & 1U << COMPARE_CALLER) != 0) {
-      auto callers = CallerCode::start(capture.filter, probes_, where, who, *program_, output_);
+    if ((capture_plan_.settings().filter_features & 1U << COMPARE_CALLER) != 0) {
+      auto callers =
+          CallerCode::start(capture.filter, probes_, where, processes, *program_, output_);
       if (!callers) return fail(std::move(callers).error());
       parts_.add(std::move(*callers));
     }
@@ -388,21 +395,22 @@ private:
     if (!output_.is_recorded()) return;
     for (const Probe& probe : probes_)
       if (probe.is_recorded)
-        output_.record(output::ProbeDescription{.point = &probe.point,
-                                                .probe = static_cast<std::uint32_t>(probe.number),
-                                                .description = plan_.describe(probe.number)});
+        output_.record(
+            output::ProbeDescription{.point = &probe.point,
+                                     .probe = static_cast<std::uint32_t>(probe.number),
+                                     .description = capture_plan_.describe(probe.number)});
   }
 
-  bool by_uretprobe() const {
+  bool probes_returns_by_uretprobe() const {
     return request_.probes.return_at == ReturnAt::trampoline && phases_of(request_.capture).exit;
   }
 
   bool take(Bytes record, const Visit& visit) {
     if (const auto pid = events::pid_of_new_stack(record)) {
-      parts_.each(&RunPart::add_process, static_cast<pid_t>(*pid));
+      parts_.each(&RunPart::on_new_stack, static_cast<pid_t>(*pid));
       return true;
     }
-    auto event = plan_.decode(record);
+    auto event = capture_plan_.decode(record);
     if (!event) {
       ++corrupt_;
       return true;
@@ -416,7 +424,7 @@ private:
     std::vector<const resolve::ProbePoint*> clones;
     for (const Probe& probe : probes_)
       if (probe.point.clone_of && symbols::has_other_arguments(*probe.point.symbol) &&
-          plan_.uses_argument_numbers(probe.number))
+          capture_plan_.uses_argument_numbers(probe.number))
         clones.push_back(&probe.point);
     if (clones.empty()) return {};
     const std::string others =
@@ -431,13 +439,13 @@ private:
     loaded.reserve(probes_.size());
     for (const Probe& probe : probes_) {
       const std::uint32_t triggers = probe.triggers & ~static_cast<std::uint32_t>(ENDS_WAITING);
-      const bool hides_entry =
+      const bool is_only_trigger =
           triggers != 0 && (!probe.is_recorded || !phases_of(request_.capture).entry);
-      loaded.push_back({.plan = plan_.probe_plan(probe.number),
+      loaded.push_back({.plan = capture_plan_.probe_plan(probe.number),
                         .shared_offset = mechanism_ == probe::Mechanism::tracefs
                                              ? uprobe_offset(probe.point)
                                              : std::nullopt,
-                        .triggers = hides_entry ? triggers | IS_ONLY_TRIGGER : triggers});
+                        .triggers = is_only_trigger ? triggers | IS_ONLY_TRIGGER : triggers});
     }
     return loaded;
   }
@@ -453,9 +461,10 @@ private:
   bool builds_in_calls_ = false; // the program builds records in the map of open calls
   process::MappedMemory mapped_memory_;
   std::optional<TypedProbes> types_; // the plan borrows them
-  events::CapturePlan plan_;
+  events::CapturePlan capture_plan_;
   std::optional<bpf::BuiltinProgram> program_;
-  std::optional<bpf::BuiltinProgram::Settings> loaded_; // with a graph: to measure calls
+  std::optional<bpf::BuiltinProgram::Settings>
+      call_test_settings_; // with a graph: for measure_cost(CostOf::call)
   std::span<const Probe> probes_;
   std::unique_ptr<EventTriggers> triggers_; // until start()
   RunParts parts_;

@@ -105,16 +105,18 @@ std::optional<caller_map> make_caller_map(std::span<const CallerMapping> mapping
 
 Result<std::unique_ptr<CallerCode>>
 CallerCode::start(const events::Filter& filter, std::span<const Probe> probes,
-                  const resolve::TargetOptions& where, const HitProcesses& who,
+                  const resolve::TargetOptions& where, const HitProcesses& processes,
                   bpf::BuiltinProgram& program, output::Output& output) {
   std::unique_ptr<CallerCode> made(new CallerCode(where, program, output));
   made->add_callers(filter);
   made->add_probed_files(probes);
-  const std::vector<pid_t> first = who.include_others ? std::vector<pid_t>() : who.running();
+  const std::vector<pid_t> first =
+      processes.include_others ? std::vector<pid_t>() : processes.running();
   auto watch = process::MappingWatch::start(first, true);
   if (!watch) return fail(std::move(watch).error().within("--if compares the caller"));
   made->watch_ = std::move(*watch);
-  for (const pid_t pid : who.include_others ? process::all_processes() : who.running()) {
+  for (const pid_t pid :
+       processes.include_others ? process::all_processes() : processes.running()) {
     made->watch_->follow(pid);
     if (pid != ::getpid()) made->describe(pid);
   }

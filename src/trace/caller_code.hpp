@@ -36,12 +36,12 @@ std::optional<caller_map> make_caller_map(std::span<const CallerMapping> mapping
 
 class CallerCode final : public RunPart {
 public:
-  // Borrows the arguments but `who`. Watches mappings from now on, and describes the processes that
-  // run. Fails if mappings cannot be watched.
+  // Borrows the arguments but `processes`. Watches mappings from now on, and describes the
+  // processes that run. Fails if mappings cannot be watched.
   static Result<std::unique_ptr<CallerCode>>
   start(const events::Filter& filter, std::span<const Probe> probes,
-        const resolve::TargetOptions& where, const HitProcesses& who, bpf::BuiltinProgram& program,
-        output::Output& output);
+        const resolve::TargetOptions& where, const HitProcesses& processes,
+        bpf::BuiltinProgram& program, output::Output& output);
 
   void add_to(std::vector<pollfd>& polled) const override;
   // Reads what was mapped since the last call.

@@ -55,11 +55,11 @@ constexpr bool is_unpaired(std::string_view reason) {
 } // namespace loss_reasons
 
 struct SourceState {
-  bool waits = false; // drain() has stopped at a record that is being written
+  bool waits = false; // drain() stopped at a record that a program is still writing
   // Records that were reserved in a ring buffer for long and are not written. losses() does not
   // have them.
   std::uint64_t unsubmitted = 0;
-  bool has_stopped = false; // a hit has ended the run: nothing is sent any more
+  bool has_stopped = false; // a hit has ended the run: the programs send no more events
 };
 
 // Sends the events of a run, and reports what was lost.
@@ -77,8 +77,8 @@ public:
   // Visits the events that were sent, in order, until visit returns false. Returns true if more may
   // wait.
   virtual bool drain(const Visit& visit) = 0;
-  // Returns the events since the start that were sent but not visited. A reason that was returned
-  // once is returned from then on.
+  // Returns the losses since the start by reason, including events that could not be sent. A reason
+  // that was returned once stays in the list.
   virtual std::vector<Loss> losses() const = 0;
   virtual SourceState state() const = 0; // after the last drain()
   // Discards all waiting events and returns their number.

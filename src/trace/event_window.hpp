@@ -11,8 +11,8 @@
 
 namespace uprobectl::trace {
 
-// What has become of the events of a window: all = written + too_old + no_room + beyond_max + those
-// that it still keeps.
+// The events of a window by what happened to them: all = written + too_old + no_room + beyond_max +
+// those that it still keeps.
 struct WindowTotals {
   std::uint64_t all = 0;
   std::uint64_t written = 0;
@@ -22,10 +22,9 @@ struct WindowTotals {
   std::uint64_t triggers = 0;
 };
 
-// An event is passed on if its time is at most that of KeepSpec away from the time of a trigger, or
-// if at most as many events as KeepSpec says are between them. Each is passed on once, in the order
-// of take(), where the record of a trigger precedes its event. Events of several CPUs may come
-// late by `max_delay`.
+// Passes on the events within KeepSpec::time of a trigger, or else the KeepSpec::events events
+// before and after it. Each event is passed on once, in the order of take(), where the record of a
+// trigger precedes its event. Events of several CPUs may come late by `max_delay`.
 class EventWindow {
 public:
   using Write = std::function<void(const events::Event&)>;
@@ -36,7 +35,7 @@ public:
       : spec_(spec), write_(std::move(write)), write_trigger_(std::move(write_trigger)) {}
 
   void take(const events::Event& event);
-  // The run is over: nothing comes any more that would need the events that are kept.
+  // Ends the window when the run is over: no later trigger can need the events that are kept.
   void finish();
 
   const WindowTotals& totals() const { return totals_; }
@@ -77,7 +76,8 @@ private:
   // By time: around the triggers that later events may be near to.
   std::vector<Interval> intervals_;
   std::uint64_t rest_ = 0; // with --keep N: how many events are still written after a trigger
-  // What did not fit: the time of the newest, and how many since the last trigger.
+  // Events that were dropped because memory was full: the time of the newest, and the number since
+  // the last trigger.
   std::optional<std::uint64_t> newest_without_room_ns_;
   std::uint64_t without_room_ = 0;
   std::set<std::string, std::less<>> mapping_names_; // of frames

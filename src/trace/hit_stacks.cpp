@@ -122,7 +122,7 @@ bool has_source_lines(const unwind::Stack& stack) {
 }
 
 HitStacks::HitStacks(const events::CaptureSpec& capture, const StackOutputs& outputs,
-                     const resolve::TargetOptions& where, const HitProcesses& who,
+                     const resolve::TargetOptions& where, const HitProcesses& processes,
                      output::Output& output)
     : capture_(capture), outputs_(outputs), output_(output),
       processes_(
@@ -131,13 +131,14 @@ HitStacks::HitStacks(const events::CaptureSpec& capture, const StackOutputs& out
           [this](pid_t pid) { return find_later_mappings(pid); }) {
   bpf::raise_descriptor_limit();
   if (capture.source_lines) processes_.use_source_lines();
-  const std::vector<pid_t> first = who.include_others ? std::vector<pid_t>() : who.running();
+  const std::vector<pid_t> first =
+      processes.include_others ? std::vector<pid_t>() : processes.running();
   auto watch = process::MappingWatch::start(first);
   if (watch)
     watch_ = std::move(*watch);
   else
     output_.warn("mappings of short-lived processes are not recorded: " + watch.error().message);
-  for (const pid_t pid : who.running()) {
+  for (const pid_t pid : processes.running()) {
     if (watch_) watch_->follow(pid);
     processes_.read_process(pid);
   }
@@ -147,7 +148,7 @@ void HitStacks::add_to(std::vector<pollfd>& polled) const {
   if (watch_) polled.push_back({.fd = watch_->fd(), .events = POLLIN, .revents = 0});
 }
 
-// What stacks lack is counted at the end.
+// Incomplete stacks are reported at the end of the run.
 void HitStacks::warn() {
   if (has_stacks_ && totals().lost_mappings > 0)
     output_.warn_once("mapping records are lost: frames may have no names or outdated ones");
@@ -229,8 +230,8 @@ unwind::Registers HitStacks::make_registers(const events::CapturedStack& capture
   return registers;
 }
 
-const unwind::Stack* HitStacks::find(const events::Event& event,
-                                     const events::CapturedStack& captured) {
+const unwind::Stack* HitStacks::unwind_hit(const events::Event& event,
+                                           const events::CapturedStack& captured) {
   const auto pid = static_cast<pid_t>(event.pid);
   if (event.time_ns >= events_read_ns_) read_mapping_events();
   apply_events_until(event.time_ns);
@@ -264,7 +265,7 @@ const unwind::Stack* HitStacks::find(const events::Event& event,
   if (capture_.source_lines && !totals_.has_source_lines)
     totals_.has_source_lines = has_source_lines(stack_);
   sample_ = {.stack = &stack_, .completeness = completeness_, .latency_ns = time_of_stack(event)};
-  // Stacks that are counted weigh what is summed.
+  // By default, stacks are weighted by the value that is summed.
   const auto& weight = outputs_.weight ? outputs_.weight : capture_.groups.measured;
   if (weight) sample_.value = values_.find_weight(*weight, event);
   if (holds_samples_) return &stack_;

@@ -45,12 +45,13 @@ struct HitProcesses {
 // Unwinds or symbolizes the stack of each hit with what its process mapped at the time of the hit.
 class HitStacks final : public RunPart {
 public:
-  // Borrows the arguments but `who`. Watches mappings from now on. `where` gives the debug info and
-  // DEX files.
+  // Borrows the arguments but `processes`. Watches mappings from now on. HitStacks uses `where`
+  // only for the debug info and DEX files.
   HitStacks(const events::CaptureSpec& capture, const StackOutputs& outputs,
-            const resolve::TargetOptions& where, const HitProcesses& who, output::Output& output);
+            const resolve::TargetOptions& where, const HitProcesses& processes,
+            output::Output& output);
 
-  // The run has no stacks of hits, only addresses: nothing is said of stacks.
+  // Call it if only addresses are symbolized: there are then no messages about stacks.
   void only_symbolize() { has_stacks_ = false; }
 
   void add_to(std::vector<pollfd>& polled) const override;
@@ -59,12 +60,15 @@ public:
   void warn() override;
   void finish(ProgramResults& results) override;
 
-  // Returns the stack of the event, valid until the next call. Call it with increasing event times,
-  // so that each stack is resolved with what was mapped then. Returns null with
-  // CaptureSpec::raw_stacks: the recorders of the output get the stack.
-  const unwind::Stack* find(const events::Event& event, const events::CapturedStack& captured);
+  // Unwinds the stack of the event, counts it, and gives it to the recorders of the output. The
+  // stack is valid until the next call. Call it with increasing event times, so that each stack is
+  // resolved with what was mapped then. Returns null with CaptureSpec::raw_stacks: the recorders of
+  // the output get the stack.
+  const unwind::Stack* unwind_hit(const events::Event& event,
+                                  const events::CapturedStack& captured);
   output::StackCompleteness completeness() const { return completeness_; } // of the last stack
-  // From now on find() does not pass stacks to the recorders: sample() has the last.
+  // Makes the caller responsible for sample(): unwind_hit() no longer passes stacks to the
+  // recorders.
   void hold_samples() { holds_samples_ = true; }
   const output::StackSample* sample() const { return holds_samples_ ? &sample_ : nullptr; }
 
@@ -126,7 +130,7 @@ const unwind::Frame* find_caller(const unwind::Stack& stack);
 // Whether a frame has a position in source code.
 bool has_source_lines(const unwind::Stack& stack);
 
-// Returns for each map what its records carry of stacks. Perf event arrays carry them if --stack is
+// Returns which stack the records of each map carry. Perf event arrays carry them if --stack is
 // given, or if their name ends in "_with_stack". Fails with unsupported if --stack is given and no
 // map can carry them; warns of other buffers.
 Result<std::vector<bpf::StackRequest>> choose_stream_stacks(std::span<const bpf::UserMap> maps,

@@ -358,7 +358,7 @@ private:
   void add(const resolve::Target& target, const PlannedFile& file) {
     const auto binary = std::make_shared<const resolve::ProbedBinary>(target.binary());
     binaries_.of(binary).set_strings(file.strings);
-    resolve::CodeIndex code(*target.binary().opened);
+    resolve::CodeIndex code(*target.binary().contents);
     for (const PlannedProbe& probe : file.probes) {
       const auto function = numbers_.find(probe.named.request);
       if (function == numbers_.end()) continue;

@@ -154,7 +154,7 @@ public:
       if (!targets) return fail(targets.error());
       // The points keep the file open, but the debug information of many would not fit into memory.
       if (found_ && found_->file)
-        if (const auto& opened = found_->file->binary().opened) opened->close_debug_info();
+        if (const auto& opened = found_->file->binary().contents) opened->close_debug_info();
       found_.emplace(std::move(*targets), probe_request.static_probes);
     }
     const resolve::Targets& targets = found_->targets;

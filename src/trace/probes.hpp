@@ -34,7 +34,7 @@ struct ProbeRequest {
   std::vector<events::SpanRole> roles = {};
   bool is_optional = false; // a FUNCTION that does not exist is not a failure
 
-  // As Probe::is_required().
+  // Whether the run cannot go on without these functions, see Probe::is_required().
   bool is_required() const { return triggers != 0 || graph_roots || !roles.empty(); }
 };
 
@@ -47,7 +47,7 @@ struct PlannedExit {
   FileOffset offset;
   std::uint32_t rule = 0;        // index into ResolvedProbes::exit_rules
   insn::ProbeEffect effect = {}; // of a probe there
-  std::size_t depth = 0;         // of tail calls that lead to the function whose exit it is
+  std::size_t depth = 0; // number of tail calls from the probed function to the one with this exit
 };
 
 // One uprobe of a probe.
@@ -107,7 +107,7 @@ struct Probe {
   std::uint32_t triggers = 0; // STARTS_RECORDING, STOPS_RECORDING, ENDS_WAITING
   bool is_graph_root = false;
   std::vector<events::SpanRole> roles = {}; // in a run with spans
-  bool is_recorded = true;                  // if false, it is only probed as a bound
+  bool is_recorded = true;                  // if false, it is only probed as a trigger
   // The functions in whose exits its calls may end, because they are jumped to. Ascending.
   std::vector<VirtualAddress> callees = {};
 
@@ -116,18 +116,19 @@ struct Probe {
   std::optional<std::uint64_t> total_hits = {}; // sum over all points; set at the first one only
   std::vector<ProgramHits> programs = {};       // of a user, in the order of the sites
   LeftOut left_out = {};
-  std::uint64_t excluded = 0;         // hits, by a filter
-  std::uint64_t unreturned = 0;       // paired calls that were left without a return
-  std::uint64_t passed = 0;           // hits at exits of functions that are jumped to, of no call
-  std::uint64_t invisible = 0;        // hits of processes outside of this pid namespace
-  std::uint64_t shown = 0;            // hits that are shown or counted; of calls, their returns
-  std::string hidden_reason = {};     // why hits are not shown or cannot happen; or empty
+  std::uint64_t excluded = 0;   // hits, by a filter
+  std::uint64_t unreturned = 0; // paired calls that were left without a return
+  std::uint64_t passed =
+      0; // hits at exits of tail-called functions that belong to no recorded call
+  std::uint64_t invisible = 0;    // hits of processes outside of this pid namespace
+  std::uint64_t shown = 0;        // hits that are shown or counted; the returns if calls are paired
+  std::string hidden_reason = {}; // why hits are not shown or cannot happen; or empty
   process::MappingSurvey survey = {}; // the processes that map the point, or did so during the run
   UnhitFacts facts = {};
 
   bool is_first() const { return first == number; }
-  // Whether the run means something else without it, so it cannot go on: it starts or stops the
-  // recording, is a trigger of --until, or a root or the end of a span.
+  // Whether the run must fail without this probe, because the run would mean something else: the
+  // probe starts or stops the recording, is a trigger of --until, or a root or the end of a span.
   bool is_required() const { return triggers != 0 || is_graph_root || !roles.empty(); }
 };
 
@@ -179,7 +180,7 @@ struct ResolvedProbes {
   std::vector<exit_rule> exit_rules; // the first rule is that of return instructions
   std::vector<ProbeFailure> failures;
   insn::OptimizedNops replaced_nops = {}; // by this kernel
-  // What is known of the files of probes that were moved behind prologues; null: nothing.
+  // What is known of the files of probes that were moved after prologues; null: nothing.
   std::shared_ptr<const TypedProbes> types = {};
 };
 

@@ -25,7 +25,7 @@ public:
 
   bool all_gone(); // always false if no process is watched
   void add_to(std::vector<pollfd>& polled) const;
-  // Returns the processes that all_gone() found ended since the last call: "process 4711 (app)".
+  // Describes the processes that all_gone() found ended since the last call: "process 4711 (app)".
   std::vector<std::string> take_ended() { return std::exchange(ended_, {}); }
   bool is_running(pid_t pid) const; // of these processes
 
@@ -135,7 +135,7 @@ public:
   std::optional<Time> next_look() const override;
   bool all_gone() override;
   void add_to(std::vector<pollfd>& polled) const override;
-  // Returns the pids of the filter that ended since the last call: "process 4711 (app)".
+  // Describes the processes of the filter that ended since the last call: "process 4711 (app)".
   std::vector<std::string> take_ended();
 
   bool is_system_wide() const; // no filter applies

@@ -55,7 +55,7 @@ private:
     placed.on_return = program.on_return;
     bool is_bare = false;
     for (const ProgramChoice& choice : choices_ | std::views::filter(is_choice)) {
-      if (choice.location.empty()) {
+      if (choice.function.empty()) {
         is_bare = true;
         continue;
       }
@@ -76,7 +76,7 @@ private:
       return fail(with_subject(of, ErrorKind::usage,
                                "cannot be attached to a function: its section is not one of "
                                "uprobe, kprobe and usdt"));
-    const auto split = resolve::split_target(choice.location, is_static(program));
+    const auto split = resolve::split_target(choice.function, is_static(program));
     if (!split) return fail(Error(split.error()).within("--program-name " + choice.name));
     resolve::TargetedFunction location{
         .target = std::string(split->target.empty() ? std::string_view(request_.probes.target)
@@ -86,7 +86,7 @@ private:
       if (const auto section = parse_section_probe(program)) location.target = section->target;
     if (location.target.empty())
       return fail(Error{ErrorKind::usage, fmt::format("--program-name {}={}: a TARGET is missing",
-                                                      choice.name, choice.location)}
+                                                      choice.name, choice.function)}
                       .hint(fmt::format("use --program-name {}=TARGET:FUNCTION", choice.name)));
     return location;
   }

@@ -13,7 +13,7 @@ namespace uprobectl::trace {
 
 class BinaryCache;
 
-// The hits that the program keeps; it drops those of other processes.
+// The processes whose hits the program reports. The program drops hits of other processes.
 struct ProgramFilter {
   unsigned filters = 0; // FILTER_… of bpf/record.h
   std::uint32_t user = 0;
@@ -30,10 +30,10 @@ struct ProgramInfo {
 
   std::string name; // as in `attached` records
   std::vector<ProbeRequest> probe_requests = {};
-  // Those of a user, by ProbeRequest::program; empty: the built-in one.
+  // The user's programs, indexed by ProbeRequest::program; empty for the built-in one.
   std::vector<Program> programs = {};
   std::size_t other_programs = 0; // that are not attached to probes
-  bool checks_exits = false;      // at a conditional jump, whether it leaves the function
+  bool checks_exits = false;      // it decides whether a conditional jump leaves the function
   // See MechanismNeeds. Known from prepare() on.
   std::optional<bpf::ProgramKind> kind = {};
 
@@ -48,7 +48,7 @@ struct ProgramInfo {
 struct LoadRequest {
   probe::Mechanism mechanism = probe::Mechanism::multi;
   ProgramFilter filter = {};    // a user's programs ignore it
-  std::vector<pid_t> pids = {}; // of the process filter and of its names
+  std::vector<pid_t> pids = {}; // pids of the process filter, and of processes that its names match
 };
 
 // Whose cost is measured.
@@ -69,7 +69,7 @@ public:
   // probes. Borrows the probes and the descriptors of the filter.
   virtual Result<void> load(const LoadRequest& request, ResolvedProbes& resolved) = 0;
 
-  // What the events of a probe have; nullopt for a user's program. Valid after load().
+  // Returns what the events of a probe have; nullopt for a user's program. Valid after load().
   virtual std::optional<events::PointDescription> describe(const Probe& /*probe*/) const {
     return std::nullopt;
   }
@@ -78,12 +78,13 @@ public:
   virtual void report_cautions() const = 0;
 
   // Called when all probes are attached.
-  virtual Result<void> start(const HitProcesses& who) = 0;
+  virtual Result<void> start(const HitProcesses& processes) = 0;
   virtual Result<void> stop() = 0; // called before the first probe is detached
 
   // Sets the results of each probe so far.
   virtual void count_hits(std::span<Probe> probes) const = 0;
-  // Measures what hits cost the probed processes. nullopt if that is not known or not worth it.
+  // Measures what hits cost the probed processes. Returns nullopt if that is not known or not worth
+  // it.
   virtual std::optional<HitCost> measure_cost(CostOf /*what*/) const { return std::nullopt; }
 
   // Reports what was requested for the end of the run. Called after the last report_aggregates().

@@ -25,8 +25,8 @@ using Clock = std::chrono::steady_clock;
 constexpr std::size_t max_pending_output = 4U << 20;
 // After this time, a status message reports what the end of the run waits for.
 constexpr std::chrono::seconds slow_flush_timeout{2};
-// At the end of the run, reserved records are awaited for this time: it is long enough to find that
-// they are never submitted.
+// How long the end of a run waits for reserved records. This is long enough to find that they are
+// never submitted.
 constexpr std::chrono::milliseconds max_submit_time = 2 * bpf::reserved_record_timeout;
 constexpr std::chrono::milliseconds unsubmitted_interval{10};
 
@@ -44,7 +44,7 @@ sigset_t watched_signals() {
   return set;
 }
 
-// Only async-signal-safe calls.
+// This handler makes only async-signal-safe calls.
 void exit_at_once(int /*signal*/) {
   constexpr std::string_view message =
       "uprobectl: error: interrupted while the functions were looked up, nothing was attached\n";
@@ -94,7 +94,7 @@ std::uint64_t SignalWatch::count() {
   return count_;
 }
 
-bool SignalWatch::continued() {
+bool SignalWatch::take_continued() {
   read_signals();
   return std::exchange(continued_, false);
 }
@@ -168,15 +168,15 @@ bool RunLoop::takes_more() const {
 
 void RunLoop::keep(const KeepSpec& spec) {
   window_.emplace(
-      spec, [this](const events::Event& event) { show(event); },
+      spec, [this](const events::Event& event) { deliver(event); },
       [this](const output::TriggerRecord& trigger) {
         shows_events_ ? output_.write(trigger) : output_.record(trigger);
       });
 }
 
-void RunLoop::take(const events::Event& event) { window_ ? window_->take(event) : show(event); }
+void RunLoop::take(const events::Event& event) { window_ ? window_->take(event) : deliver(event); }
 
-void RunLoop::show(const events::Event& event) {
+void RunLoop::deliver(const events::Event& event) {
   if (window_ && is_full()) {
     ++beyond_max_;
     return;
@@ -206,8 +206,7 @@ bool RunLoop::drain_even_if_blocked() {
   });
 }
 
-// Records of losses would wait behind a blocked output, so one stands for all that were lost
-// meanwhile.
+// While the output is blocked, no losses are written. One record later covers all of them.
 std::vector<Loss> RunLoop::report_losses() {
   const std::uint64_t now_ns = clock_ns(CLOCK_MONOTONIC);
   const std::vector<Loss> losses = source_.losses();
@@ -305,7 +304,7 @@ RunLoop::Ending RunLoop::run(Time start, const std::function<void(Time)>& meanwh
     if (meanwhile) meanwhile(now);
     if (deadline && now >= *deadline) return Ending::duration;
     if (interval_ && now >= next_report) {
-      // What is counted meanwhile is in the report after the next interval.
+      // Hits counted from here on are in the report after the next interval.
       if (out_.pending() <= max_pending_output) source_.report_aggregates(now);
       out_.flush_some();
       next_report = std::max(next_report + *interval_, now);
@@ -327,7 +326,7 @@ void RunLoop::warn_of_unsubmitted() {
                       "stopped in the middle, and the buffer fills up behind it");
 }
 
-// Once no probe is attached, no program goes on writing.
+// A program writes no more records once no probe is attached.
 void RunLoop::report_unsubmitted() {
   const std::uint64_t count = source_.state().unsubmitted;
   if (count == 0) return;

@@ -14,8 +14,8 @@
 
 namespace uprobectl::trace {
 
-// Interval at which the buffers are polled. The programs do not wake the reader for each record
-// (src/bpf/programs/builtin.bpf.c), and events must be shown within 100 ms.
+// The longest time between two polls of the buffers. The programs do not wake the reader for each
+// record (src/bpf/programs/builtin.bpf.c), and events must be shown within 100 ms.
 constexpr std::chrono::milliseconds poll_timeout{40};
 // How long the end of a run waits for a reader that reads nothing.
 constexpr std::chrono::seconds flush_timeout{5};
@@ -32,7 +32,7 @@ public:
 
   bool arrived();        // true once SIGINT, SIGTERM or SIGHUP has arrived
   std::uint64_t count(); // number of those signals so far
-  bool continued();      // whether SIGCONT has arrived since the last call
+  bool take_continued(); // whether SIGCONT has arrived since the last call
   bool take_reopen();    // the same for SIGUSR1, which asks to open the output again
   int fd() const { return fd_.get(); }
 
@@ -86,12 +86,12 @@ public:
 
 // The events and losses of a run so far.
 struct RunTotals {
-  std::uint64_t events = 0;      // written; exact after finish()
+  std::uint64_t events = 0;      // written, or counted if they are hidden; exact after finish()
   std::vector<Loss> losses = {}; // reported so far
   std::uint64_t lost() const;    // the sum of all losses
 };
 
-// What to say of losses while a run goes on: the first at once, then at most one warning a minute.
+// Makes the warnings about losses during a run: the first at once, then at most one a minute.
 class LossWarnings {
 public:
   using Time = std::chrono::steady_clock::time_point;
@@ -104,7 +104,7 @@ private:
   Time next_;
 };
 
-// What is said of losses besides their numbers.
+// Details for the warnings about losses.
 struct LossDetails {
   // Returns the hits since the start that --max-rate left out. They are not lost.
   std::function<std::uint64_t()> count_rate_limited = [] { return std::uint64_t{0}; };
@@ -124,13 +124,14 @@ public:
       : source_(source), processes_(processes), signals_(signals), output_(output),
         out_(output.buffer()), limits_(limits), shows_events_(shows_events) {}
 
-  // Also gives each event and loss, and the clocks, to the recorder, which it borrows: also events
-  // that are left out. What its flush() fails with is not reported.
+  // Adds a recorder of this loop, and borrows it. Unlike the recorders of Output it gets only
+  // events, losses and clocks, before Output does, and it may exclude an event
+  // (Recorder::leaves_out()). An error of its flush() is ignored.
   void add_recorder(output::Recorder& recorder) { recorders_.push_back(&recorder); }
   void explain_losses(LossDetails details) { loss_details_ = std::move(details); }
   // Sets the interval of aggregate reports.
   void report_every(std::optional<std::chrono::nanoseconds> interval) { interval_ = interval; }
-  // Events wait in memory for a trigger. Borrows `spec`.
+  // Makes events wait in memory for a trigger (EventWindow). Borrows `spec`.
   void keep(const KeepSpec& spec);
   // Runs until the duration has passed since `start`, or until something else ends the run. Calls
   // `meanwhile` at least each poll_timeout.
@@ -145,7 +146,7 @@ public:
   void finish(std::chrono::milliseconds timeout = flush_timeout);
 
   const RunTotals& totals() const { return totals_; }
-  // Without what was not written because of max_events.
+  // Returns the totals of the window. Events beyond max_events do not count as written.
   std::optional<WindowTotals> window_totals() const {
     if (!window_) return std::nullopt;
     WindowTotals totals = window_->totals();
@@ -158,7 +159,7 @@ private:
   bool is_full() const { return limits_.max_events && totals_.events >= *limits_.max_events; }
   bool takes_more() const;
   void take(const events::Event& event);
-  void show(const events::Event& event);
+  void deliver(const events::Event& event);
   bool drain();                      // returns true if more may wait
   std::vector<Loss> report_losses(); // returns the totals
   void report_loss(const Loss& loss);
@@ -184,7 +185,8 @@ private:
   RunTotals totals_;
   std::optional<EventWindow> window_;
   std::uint64_t beyond_max_ = 0; // events that a trigger would have written after max_events
-  std::uint64_t nothing_lost_since_ns_ = clock_ns(CLOCK_MONOTONIC); // that was not reported
+  std::uint64_t nothing_lost_since_ns_ =
+      clock_ns(CLOCK_MONOTONIC); // no unreported loss occurred before this time
   LossWarnings loss_warnings_;
   LossDetails loss_details_;
   std::uint64_t rate_limited_ = 0;

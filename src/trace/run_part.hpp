@@ -13,18 +13,19 @@ namespace uprobectl::trace {
 
 struct StackTotals; // trace/hit_stacks.hpp
 
-// What the programs of a run know at its end, besides its events.
+// The results of a run besides its events. Each part fills in its own in finish().
 struct ProgramResults {
   const StackTotals* stacks = nullptr; // of the requested stacks; null if none were. Borrowed
   // Calls that had not returned when the run, or their process, ended; nullopt if calls are not
   // paired.
   std::optional<std::uint64_t> open_calls = {};
-  std::uint64_t without_stack = 0; // hits in reported counts whose stack the kernel did not store
+  std::uint64_t without_stack = 0; // counted hits whose stack the kernel could not store
   // Records that were counted instead of shown; nullopt if none are counted.
   std::optional<std::uint64_t> counted_records = {};
-  std::string uncounted_losses = {}; // why more may be lost than losses() has; empty if it has all
-  std::uint64_t corrupt = 0;         // records of an unexpected size; they are shown raw
-  bool has_started = true; // false if a function was to start the recording, and was not hit
+  std::string uncounted_losses =
+      {};                    // why EventSource::losses() may be incomplete; empty if it is complete
+  std::uint64_t corrupt = 0; // records of an unexpected size; they are shown raw
+  bool has_started = true;   // false if a function was to start the recording, and was not hit
 };
 
 class RunPart {
@@ -42,20 +43,22 @@ public:
   virtual void add_to(std::vector<pollfd>& /*polled*/) const {}
   // Called before records are read.
   virtual void update(Time /*now*/) {}
-  // A process has sent a new stack, which the kernel counts.
-  virtual void add_process(pid_t /*pid*/) {}
-  // Takes the event of a record, and may add to it. Returns false if the parts behind this one are
-  // to leave it alone.
+  // Called when the kernel first counts a stack of the process, so that its mappings are read now.
+  virtual void on_new_stack(pid_t /*pid*/) {}
+  // Takes the event of a record, and may add to it. Returns false to keep the event from the parts
+  // after this one.
   virtual bool take(Bytes /*record*/, events::Event& /*event*/) { return true; }
   // Warns of what the user should know while the run goes on. Called after records were read, until
   // stop().
   virtual void warn() {}
+  // Adds its losses since the start, as EventSource::losses().
   virtual void add_losses(std::vector<Loss>& /*losses*/) const {}
   // Reports what was counted since the last call.
   virtual void report(Time /*now*/) {}
   // Called when nothing is recorded any more. Records may still wait.
   virtual void stop() {}
-  // Called after the last report(): reports what was requested for the end.
+  // Called after the last report(): reports what was requested for the end, and fills in its
+  // results.
   virtual void finish(ProgramResults& /*results*/) {}
 };
 
@@ -71,7 +74,8 @@ public:
   }
   void add(std::unique_ptr<RunPart> part) { parts_.push_back(std::move(part)); }
 
-  // Calls the function of each part: each(&RunPart::update, now).
+  // Calls the function of each part: each(&RunPart::update, now). For stop and warn use the
+  // functions below.
   template <typename Function, typename... Arguments>
   // NOLINTNEXTLINE(cppcoreguidelines-missing-std-forward): each part gets the same arguments
   void each(Function function, Arguments&&... arguments) const {

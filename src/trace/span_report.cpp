@@ -95,7 +95,7 @@ std::vector<std::uint64_t> SpanReport::find_frames(Bytes hit) {
 
 bool SpanReport::take(Bytes record, events::Event& begin) {
   if (stacks_ != nullptr) {
-    begin_stack_ = *stacks_->find(begin, {.frames = find_frames(plan_.begin_of(record))});
+    begin_stack_ = *stacks_->unwind_hit(begin, {.frames = find_frames(plan_.begin_of(record))});
     begin.stack = &*begin_stack_;
     begin.sample = stacks_->sample();
     struct EndWithStack { // events that wait for a trigger own it

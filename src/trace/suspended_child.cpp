@@ -22,8 +22,8 @@ namespace {
     if (::dup2(by, fd) < 0) ::_exit(cannot_execute);
   };
   if (const auto fd = output.fd()) replace(*fd, STDOUT_FILENO);
-  if (output.view) {
-    replace(*output.view, STDERR_FILENO);
+  if (output.view_fd) {
+    replace(*output.view_fd, STDERR_FILENO);
     const int null = ::open("/dev/null", O_RDONLY); // may be stdin, if that was closed
     replace(null, STDIN_FILENO);
     if (null != STDIN_FILENO) ::close(null);
@@ -44,14 +44,14 @@ namespace {
 Result<CommandStdout> CommandStdout::open(const CommandOutput& request, output::Output& records) {
   Workstation& workstation = records.workstation();
   CommandStdout output;
-  output.view = request.view;
+  output.view_fd = request.view_fd;
   if (request.destination == CommandOutput::Destination::file) {
     output.file =
         workstation.open(request.path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0600);
     if (!output.file) return fail(system_error(errno, "cannot write " + request.path));
   }
   output.is_stderr =
-      !request.view && request.destination == CommandOutput::Destination::automatic &&
+      !request.view_fd && request.destination == CommandOutput::Destination::automatic &&
       records.buffer().fd() == STDOUT_FILENO && !workstation.is_terminal(STDOUT_FILENO);
   return output;
 }

@@ -21,12 +21,12 @@ struct CommandStdout {
   // nullopt: the command inherits our stdout.
   std::optional<int> fd() const {
     if (file) return file.get();
-    return is_stderr ? std::optional(STDERR_FILENO) : view;
+    return is_stderr ? std::optional(STDERR_FILENO) : view_fd;
   }
 
   UniqueFd file;
-  std::optional<int> view = {}; // see CommandOutput
-  bool is_stderr = false;       // automatic choice: records go to stdout
+  std::optional<int> view_fd = {}; // see CommandOutput
+  bool is_stderr = false;          // automatic choice: records go to stdout
 };
 
 // Owns the child process: kills it if it was not released, and reaps it when it ends.

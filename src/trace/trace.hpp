@@ -18,7 +18,7 @@ namespace uprobectl::trace {
 // A program of an object or a folder of pins that --program-name chooses.
 struct ProgramChoice {
   std::string name;
-  std::string location = {}; // "[TARGET:]FUNCTION"; empty: as its section says
+  std::string function = {}; // "[TARGET:]FUNCTION"; empty: as its section says
 };
 
 // A user's programs that run instead of the built-in one.
@@ -34,7 +34,7 @@ struct UserProgramRequest {
   std::vector<events::RecordTypeRequest> record_types = {}; // of the records in the buffers
   std::vector<values::ShownAsRule> shown_as = {};           // members of records and entries
   bool clears_maps = false;                                 // after they are printed
-  std::uint64_t cookie = 0;                                 // the program receives it with each hit
+  std::uint64_t cookie = 0;                                 // bpf_get_attach_cookie() returns it
   bool printk = false;                                      // show what it prints with bpf_printk
   bool direction_by_section = true; // probe entry or return as the section says
 };
@@ -43,7 +43,7 @@ struct UserProgramRequest {
 enum class ReturnAt {
   automatic,  // at exits, unless the section of a user's program asks for the trampoline
   exits,      // uprobes on return instructions and on jumps out of the function
-  callee,     // also at the exits of functions that are jumped to, system-wide as well
+  callee,     // also at the exits of tail-called functions, even if the run is system-wide
   trampoline, // the kernel's return probes
 };
 
@@ -58,7 +58,7 @@ struct CommandOutput {
   std::string path = {}; // of the file, which is truncated
   // Set while a view has the terminal: the descriptor to which the stderr of the command goes, and
   // its stdout unless that is a file. The stdin of the command is then /dev/null.
-  std::optional<int> view = {};
+  std::optional<int> view_fd = {};
 };
 
 // Which functions or static probes.
@@ -74,8 +74,8 @@ struct ProbeSelection {
   std::vector<std::string> excluded;       // patterns of names to skip
   ReturnAt return_at = ReturnAt::automatic;
   bool keep_going = false; // attach the other probes if some FUNCTIONs fail
-  // Nobody has asked for returns: functions whose returns cannot be probed are left out, and if
-  // there are no others, all are probed at their entries only.
+  // Returns were not requested explicitly: functions whose returns cannot be probed are left out,
+  // and if there are no others, all are probed at their entries only.
   bool returns_are_optional = false;
   // Functions whose first hit starts or stops the recording, for the whole run. With start_on,
   // nothing is recorded before. A stop ends the run. They are probed in addition.
@@ -87,8 +87,8 @@ struct ProbeSelection {
   std::shared_ptr<const plans::AttachPlan> plan = {};
 };
 
-// Which processes are traced: pids, names, or a command, and of these the ones of the app, user and
-// control group. Empty: system-wide.
+// Which processes are traced: pids, names, or a command, restricted to the user and control group
+// if these are set. --app is TargetOptions::app. An empty filter is system-wide.
 struct ProcessFilter {
   std::vector<pid_t> pids;
   std::vector<std::string>
@@ -99,13 +99,13 @@ struct ProcessFilter {
   std::optional<uid_t> user; // real user id
   std::optional<std::string>
       cgroup;       // a cgroup2 directory: absolute, or relative to the cgroup2 mount
-  bool all = false; // system-wide; pids, names and app only select the files of TARGET
+  bool all = false; // system-wide; pids, names and --app only select the files of TARGET
 };
 
 // Aggregates, reported at the end and after each interval.
 struct AggregateSpec {
   bool counts = false;            // how often each probe was hit
-  bool histograms = false;        // what was measured
+  bool histograms = false;        // distribution of the measured latencies or values
   std::optional<std::size_t> top; // report only this many, those with the most hits
   std::optional<std::chrono::nanoseconds> interval =
       {}; // between reports; nullopt: at the end only
@@ -118,7 +118,7 @@ struct StackOutputs {
   output::FlameView view = output::FlameView::callees; // of flame graphs
   // What a stack weighs: also `latency`; nullopt: 1, or the latency of paired calls.
   std::optional<events::SummedValue> weight = {};
-  // The kernel follows frame pointers, although the stacks were to be unwound (with spans).
+  // The kernel walks the stacks of spans by frame pointers, although unwinding was requested.
   bool forced_frame_pointers = false;
 };
 
@@ -127,7 +127,7 @@ struct GraphSpec : output::GraphHeader {
   std::vector<resolve::TargetedFunction> roots = {}; // only calls below these functions, if any
   events::Filter root_filter = {};                   // of GraphHeader::root_conditions
   std::size_t max_functions = default_max_functions;
-  bool entry_decides = false; // CaptureSpec::entry_decides
+  bool entry_decides = false; // a copy of CaptureSpec::entry_decides
 
   static constexpr std::size_t default_max_functions = 1000;
 
@@ -137,7 +137,7 @@ struct GraphSpec : output::GraphHeader {
 // Events are kept in memory, and written when a trigger is hit: a function of
 // ProbeSelection::until, or an event that fulfils one of the conditions (trace/event_window.hpp).
 struct KeepSpec {
-  // How much before and after each trigger: a time, or else a number of events.
+  // How much is written before and after each trigger: `time` if it is set, else `events`.
   std::optional<std::chrono::nanoseconds> time = {};
   std::uint64_t events = 0;
   std::vector<events::Filter> conditions = {};     // each with one expression
@@ -147,7 +147,7 @@ struct KeepSpec {
 // Spans that are open at the end of the run (--open).
 struct OpenSpans {
   enum class How { automatic, list, stacks };
-  How how = How::automatic;            // the sums by stack, if there are stacks
+  How how = How::automatic; // automatic: sums by stack if stacks were captured, else a list
   std::optional<std::size_t> top = {}; // only the oldest, or the largest sums
 };
 
@@ -190,7 +190,7 @@ struct AttachRequest {
       buffer;              // of the built-in program; nullopt: the first of the preference order
   bool no_fault = false;   // do not wait for memory that is not resident
   bool dry_run = false;    // print the probe points and exit
-  bool makes_plan = false; // make a plan instead of a run
+  bool makes_plan = false; // make an attach plan instead of a run
 };
 
 // Returns the TARGETs of the functions, each once, in their order.
@@ -217,7 +217,7 @@ struct AttachOutcome {
   // The command's exit status, or 128 + the signal that ended it; nullopt if it still runs.
   std::optional<int> command_status;
   bool leaves_command = false;                // it is stopped (CaptureSpec::stops_process)
-  std::optional<plans::AttachPlan> plan = {}; // without its options
+  std::optional<plans::AttachPlan> plan = {}; // set if makes_plan; the caller adds the options
 };
 
 // Performs the run. If the command ends, the run ends; if the run ends first, the command gets

@@ -11,7 +11,7 @@
 
 namespace uprobectl::trace {
 
-// Of the built-in program: events that fulfil a condition, and hits of functions.
+// Marks the events of the built-in program that match a condition or a function of --until.
 class EventTriggers final : public RunPart {
 public:
   // Borrows the arguments. Fails as EventFilter::make() does.
@@ -38,7 +38,7 @@ private:
   std::map<std::uint32_t, std::string> functions_; // names of those of --until, by probe
 };
 
-// Of users' programs: records that fulfil a condition.
+// Marks the records of users' programs that match a condition of --until.
 class RecordTriggers {
 public:
   // Borrows the specification. Fails as RecordFilter::make() and check() do.

@@ -69,8 +69,8 @@ public:
   }
   void report_cautions() const override { static_probes_.report_cautions(output_); }
 
-  Result<void> start(const HitProcesses& who) override {
-    make_parts(who);
+  Result<void> start(const HitProcesses& processes) override {
+    make_parts(processes);
     // A saved run filters and counts by them.
     if (output_.is_recorded()) output_.record(output::RecordTypesRecord{decoder_->list_types()});
     auto links = programs_.attach_other_programs(output_);
@@ -153,7 +153,7 @@ private:
   }
   bool needs_records() const { return !option_for_records().empty(); }
   void add_stack(events::Event& event, const bpf::SenderContext& from);
-  void make_parts(const HitProcesses& who);
+  void make_parts(const HitProcesses& processes);
 
   UserPrograms programs_;
   const AttachRequest& attach_request_;
@@ -224,7 +224,7 @@ bool UserSource::take(std::size_t map, Bytes sent, const Visit& visit) {
 
 void UserSource::add_stack(events::Event& event, const bpf::SenderContext& from) {
   if (const auto captured = make_captured_stack(from)) {
-    event.stack = stacks_->find(event, *captured);
+    event.stack = stacks_->unwind_hit(event, *captured);
     event.has_raw_stack = event.stack == nullptr;
     event.sample = stacks_->sample();
   } else if (is_32bit_process(from)) {
@@ -319,22 +319,22 @@ Result<void> UserSource::check_record_options(std::span<const std::string> buffe
 }
 
 // Makes what the request asks for.
-void UserSource::make_parts(const HitProcesses& who) {
+void UserSource::make_parts(const HitProcesses& processes) {
   const AggregateSpec& aggregates = attach_request_.aggregates;
   if (printk_) parts_.add(std::move(printk_));
   if (has_stacks_ || needs_symbols_) {
     stacks_ = &parts_.add<HitStacks>(attach_request_.capture, attach_request_.stacks,
-                                     attach_request_.probes.target_options, who, output_);
+                                     attach_request_.probes.target_options, processes, output_);
     if (!has_stacks_) stacks_->only_symbolize();
     if (attach_request_.keep) stacks_->hold_samples();
   }
-  if (needs_symbols_) values_->start(*stacks_, who);
+  if (needs_symbols_) values_->start(*stacks_, processes);
   if (aggregates.counts || aggregates.histograms) {
     TotalsSpec counted = record_totals(attach_request_);
     counted_records_ = 0;
     finds_stacks_ = counted.groups.has(BY_STACK) || needs_stacks();
-    parts_.add<CountedEvents>(std::move(counted), std::span<const Probe>(), stacks_, who.find_name,
-                              output_);
+    parts_.add<CountedEvents>(std::move(counted), std::span<const Probe>(), stacks_,
+                              processes.find_name, output_);
   }
   if (!request_.maps.empty())
     parts_.add<UserMapReport>(

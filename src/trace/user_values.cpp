@@ -62,10 +62,10 @@ bool UserValues::needs_symbols(const values::BtfTypes* types) const {
          (types != nullptr && types->has_tag({values::ShownAs::address, values::ShownAs::stack}));
 }
 
-void UserValues::start(HitStacks& stacks, const HitProcesses& who) {
+void UserValues::start(HitStacks& stacks, const HitProcesses& processes) {
   stacks_ = &stacks;
-  const std::vector<pid_t> running = who.running();
-  if (!who.include_others && running.size() == 1) only_process_ = running.front();
+  const std::vector<pid_t> running = processes.running();
+  if (!processes.include_others && running.size() == 1) only_process_ = running.front();
 }
 
 values::Value UserValues::show_address(std::uint64_t address) {

@@ -24,9 +24,9 @@ public:
 
   // Whether values need the names of addresses; `types`: of the programs, or null.
   bool needs_symbols(const values::BtfTypes* types) const;
-  // From now on addresses have names. Borrows `stacks`. `who`: if it is one process, that of values
-  // that do not name theirs.
-  void start(HitStacks& stacks, const HitProcesses& who);
+  // From now on addresses have names. Borrows `stacks`. `processes`: if it is one process, that of
+  // values that do not name theirs.
+  void start(HitStacks& stacks, const HitProcesses& processes);
 
   // Changes a record, which has a value, to how it is shown. Returns whether it has. `sender`: of
   // the record; 0: unknown, then the process is that of a member named tgid or pid.

@@ -57,7 +57,7 @@ void add_members(const dwarf::Type& structure, std::uint64_t offset, unsigned de
 }
 
 std::optional<dwarf::FunctionInfo> find_function(const resolve::ProbePoint& point) {
-  binary::Binary* const file = point.binary->opened.get();
+  binary::Binary* const file = point.binary->contents.get();
   if (file == nullptr) return std::nullopt;
   const auto& info = file->debug_info();
   if (!info) return std::nullopt;
@@ -68,7 +68,7 @@ std::optional<dwarf::FunctionInfo> find_function(const resolve::ProbePoint& poin
 }
 
 std::string code_at(const resolve::ProbePoint& point) {
-  binary::Binary* const file = point.binary->opened.get();
+  binary::Binary* const file = point.binary->contents.get();
   if (file == nullptr) return {};
   const Bytes bytes = file->image().bytes();
   if (point.image_offset.value >= bytes.size()) return {};
@@ -285,9 +285,10 @@ DetailReader::File& DetailReader::open(const std::shared_ptr<const resolve::Prob
   if (!is_new) return file;
   if (auto reader = resolve::FunctionReader::open(binary, debug_paths_))
     file.functions.emplace(std::move(*reader));
-  if (binary->opened == nullptr) return file;
+  if (binary->contents == nullptr) return file;
   std::set<std::string> rules; // several segments may break one
-  for (const resolve::PageFinding& finding : resolve::check_pages(binary->opened->image()).findings)
+  for (const resolve::PageFinding& finding :
+       resolve::check_pages(binary->contents->image()).findings)
     rules.emplace(to_string(finding.problem.rule));
   file.pages.assign(rules.begin(), rules.end());
   return file;

@@ -182,16 +182,16 @@ TEST_CASE("the records about the run itself appear in JSON only") {
 TEST_CASE("an error is followed by its hints; control characters do not get through") {
   const Error error{ErrorKind::not_found, "a\x1b: gone\nsecond", {"look"}};
   CHECK(written([&](int fd) {
-          Output(-1, {.messages = fd, .level = Output::Level::quiet}).fail(error);
+          Output(-1, {.messages_fd = fd, .level = Output::Level::quiet}).fail(error);
         }) == "uprobectl: error: a\\x1b: gone\n    second\n  hint: look\n");
-  CHECK(written([&](int fd) { Output(-1, {.messages = fd, .colour = true}).warn("w"); }) ==
+  CHECK(written([&](int fd) { Output(-1, {.messages_fd = fd, .colour = true}).warn("w"); }) ==
         "uprobectl: \x1b[1;33mwarning:\x1b[0m w\n");
 }
 
 TEST_CASE("a repeated warning is printed once, and its number at the end") {
   const auto all = [](Output::Level level) {
     return written([&](int fd) {
-      Output output(-1, {.messages = fd, .level = level});
+      Output output(-1, {.messages_fd = fd, .level = level});
       for (const char* const stack : {"one", "two", "three"})
         output.repeated_warning("not saved", std::string(stack) + " is not saved");
       output.repeated_warning("narrow", "stacks of 32-bit processes are not unwound");
@@ -218,7 +218,7 @@ TEST_CASE("a repeated warning is printed once, and its number at the end") {
 
 TEST_CASE("pending warnings are counted in the destructor of the output") {
   CHECK(written([](int fd) {
-          Output output(-1, {.messages = fd});
+          Output output(-1, {.messages_fd = fd});
           for (int i = 0; i < 3; ++i) output.repeated_warning("k", "w");
         }) == "uprobectl: warning: w\nuprobectl: warning: and 2 more like it: w\n");
 }
@@ -226,7 +226,7 @@ TEST_CASE("pending warnings are counted in the destructor of the output") {
 TEST_CASE("up to three similar warnings have a line each, more share one") {
   const auto all = [](Output::Level level, int most) {
     return written([&](int fd) {
-      Output output(-1, {.messages = fd, .level = level});
+      Output output(-1, {.messages_fd = fd, .level = level});
       for (int i = 1; i <= most; ++i)
         output.gathered_warning("never hit", "f" + std::to_string(i) + ": never hit");
       output.gathered_warning("other", "other");
@@ -251,7 +251,7 @@ TEST_CASE("up to three similar warnings have a line each, more share one") {
 
 TEST_CASE("beyond twenty lines only the number of warnings is reported") {
   const std::string text = written([](int fd) {
-    Output output(-1, {.messages = fd});
+    Output output(-1, {.messages_fd = fd});
     for (int kind = 1; kind <= 25; ++kind) {
       const std::string name = "kind " + std::to_string(kind);
       output.gathered_warning(name, name);
@@ -273,7 +273,7 @@ TEST_CASE(
   const resolve::ProbePoint points[] = {named("memcpy"), named("memcpy"), named("strlen"),
                                         named("strchr"), named("time")};
   CHECK(written([&](int fd) {
-          Output output(-1, {.messages = fd});
+          Output output(-1, {.messages_fd = fd});
           output.gather_warnings(points);
           output.gather_warnings(points);
         }) == "uprobectl: warning: 'memcpy' is an IFUNC: its resolver is probed (and 3 more like "
@@ -283,7 +283,7 @@ TEST_CASE(
 TEST_CASE("quiet leaves errors only, details need verbose") {
   const auto all = [](Output::Level level) {
     return written([&](int fd) {
-      Output output(-1, {.messages = fd, .level = level});
+      Output output(-1, {.messages_fd = fd, .level = level});
       output.warn("w");
       output.status("s");
       output.detail("d");

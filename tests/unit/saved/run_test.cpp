@@ -591,7 +591,7 @@ TEST_CASE("everything that an output writes goes to its copy") {
     RunWriter writer(out, true, {});
     shown = bytes_written([&](int records) {
       const UniqueFd silent{::open("/dev/null", O_WRONLY | O_CLOEXEC)};
-      output::Output output(records, {.json = true, .messages = silent.get()});
+      output::Output output(records, {.json = true, .messages_fd = silent.get()});
       output.add_recorder(writer);
       output.write(output::LostRecord{.count = 3, .reason = "full", .since_ns = 7, .time_ns = 9});
       output.warn("careful");
@@ -613,7 +613,7 @@ TEST_CASE("a copy that cannot be written is an error of the run") {
   RunWriter writer(out, true, {});
   const std::string json = bytes_written([&](int records) {
     const UniqueFd silent{::open("/dev/null", O_WRONLY | O_CLOEXEC)};
-    output::Output output(records, {.json = true, .messages = silent.get()});
+    output::Output output(records, {.json = true, .messages_fd = silent.get()});
     output.add_recorder(writer);
     output.flush_recorders();
     output.flush_recorders();

@@ -76,7 +76,7 @@ struct Counting {
   events::EventValues values;
   TextPipe messages;
   TextPipe records;
-  output::Output output{records.writer.get(), {.messages = messages.writer.get()}};
+  output::Output output{records.writer.get(), {.messages_fd = messages.writer.get()}};
   EventTotals totals{asked, values, [](pid_t) { return std::nullopt; }};
 };
 
@@ -235,7 +235,7 @@ TEST_CASE("values above the limit are not counted, and the number of their hits 
   const TextPipe records;
   const TextPipe messages;
   {
-    output::Output output(records.writer.get(), {.messages = messages.writer.get()});
+    output::Output output(records.writer.get(), {.messages_fd = messages.writer.get()});
     CountRows rows(2);
     for (const std::int64_t size : {1, 2, 3, 1, 4}) {
       events::ArgumentValue value;

@@ -68,7 +68,7 @@ struct Run {
   explicit Run(const AttachRequest& asked) : request(asked) {}
   std::string explain() {
     const Messages messages;
-    output::Output output(-1, {.messages = messages.fd()});
+    output::Output output(-1, {.messages_fd = messages.fd()});
     report_stacks(stacks.totals(), request.capture, request.stacks, output);
     return messages.text();
   }
@@ -76,7 +76,7 @@ struct Run {
 
   AttachRequest request;
   Messages nothing;
-  output::Output quiet{-1, {.messages = nothing.fd(), .level = output::Output::Level::quiet}};
+  output::Output quiet{-1, {.messages_fd = nothing.fd(), .level = output::Output::Level::quiet}};
   std::unique_ptr<output::Exports> exports = open_exports(request.exports, quiet);
   HitStacks stacks{request.capture,
                    request.stacks,
@@ -106,7 +106,7 @@ events::CapturedStack copied(std::span<const std::byte> bytes, std::uint64_t mis
 
 TEST_CASE("stacks with as many frames as the kernel walks are counted as cut off, and reported") {
   const Messages messages;
-  output::Output quiet(-1, {.messages = messages.fd(), .level = output::Output::Level::quiet});
+  output::Output quiet(-1, {.messages_fd = messages.fd(), .level = output::Output::Level::quiet});
   AttachRequest request;
   request.capture.stack = events::StackWalk::frame_pointers;
   HitStacks stacks(request.capture, request.stacks, request.probes.target_options,
@@ -114,13 +114,13 @@ TEST_CASE("stacks with as many frames as the kernel walks are counted as cut off
   events::Event event;
   event.pid = static_cast<std::uint32_t>(::getpid());
   event.time_ns = 1;
-  CHECK(stacks.find(event, walked(126))->frames.size() == 126);
+  CHECK(stacks.unwind_hit(event, walked(126))->frames.size() == 126);
   CHECK(stacks.totals().truncated == 0);
-  CHECK(stacks.find(event, walked(127))->frames.size() == 127);
-  CHECK(stacks.find(event, walked(128))->frames.size() == 128); // with the direct caller
+  CHECK(stacks.unwind_hit(event, walked(127))->frames.size() == 127);
+  CHECK(stacks.unwind_hit(event, walked(128))->frames.size() == 128); // with the direct caller
   CHECK(stacks.totals().truncated == 2);
   CHECK(stacks.totals().failed == 0);
-  output::Output output(-1, {.messages = messages.fd()});
+  output::Output output(-1, {.messages_fd = messages.fd()});
   report_stacks(stacks.totals(), request.capture, request.stacks, output);
   CHECK(messages.text() == "uprobectl: warning: 2 of 3 stacks truncated: the kernel walks at most "
                            "127 frames (--stack unwinds more)\n");
@@ -135,7 +135,7 @@ TEST_CASE("of stacks that are copied the report names the size that would help")
         std::pair(65528U, "65528 bytes that are copied (the maximum)")}) {
     const Messages messages;
     request.capture.stack_bytes = size;
-    output::Output output(-1, {.messages = messages.fd()});
+    output::Output output(-1, {.messages_fd = messages.fd()});
     report_stacks(totals, request.capture, request.stacks, output);
     CHECK(
         messages.text() ==
@@ -145,7 +145,7 @@ TEST_CASE("of stacks that are copied the report names the size that would help")
 
 TEST_CASE("hits that the kernel has counted without their stack are reported") {
   const Messages messages;
-  output::Output output(-1, {.messages = messages.fd()});
+  output::Output output(-1, {.messages_fd = messages.fd()});
   report_without_stack(0, false, output);
   CHECK(messages.text().empty());
   report_without_stack(3, false, output);
@@ -156,7 +156,7 @@ TEST_CASE("hits that the kernel has counted without their stack are reported") {
 
 TEST_CASE("lost mapping records warn that names may be wrong") {
   const Messages messages;
-  output::Output output(-1, {.messages = messages.fd()});
+  output::Output output(-1, {.messages_fd = messages.fd()});
   report_stacks({.all = 1, .lost_mappings = 2}, {}, {}, output);
   CHECK(messages.text() == "uprobectl: warning: 2 mapping records lost: frames may have no names "
                            "or outdated ones\n");
@@ -170,9 +170,9 @@ TEST_CASE("folded lines of incomplete stacks have a placeholder frame") {
   SECTION("walked by the kernel") {
     request.capture.stack = events::StackWalk::frame_pointers;
     Run run(request);
-    run.stacks.find(own_event(), walked(1));
+    run.stacks.unwind_hit(own_event(), walked(1));
     CHECK(run.stacks.completeness() == output::StackCompleteness::complete);
-    run.stacks.find(own_event(), walked(127));
+    run.stacks.unwind_hit(own_event(), walked(127));
     CHECK(run.stacks.completeness() == output::StackCompleteness::truncated);
     std::string deep = "[truncated]";
     for (int i = 0; i < 127; ++i) deep += ";[unknown]";
@@ -183,9 +183,9 @@ TEST_CASE("folded lines of incomplete stacks have a placeholder frame") {
     request.capture.stack = events::StackWalk::frame_data;
     Run run(request);
     const std::vector<std::byte> bytes(16384);
-    run.stacks.find(own_event(), copied(bytes, 16384));
-    run.stacks.find(own_event(), copied(bytes, 16384));
-    run.stacks.find(own_event(), copied(bytes, 0x10000000));
+    run.stacks.unwind_hit(own_event(), copied(bytes, 16384));
+    run.stacks.unwind_hit(own_event(), copied(bytes, 16384));
+    run.stacks.unwind_hit(own_event(), copied(bytes, 0x10000000));
     CHECK(run.folded() == "[incomplete];hit_stacks_here 1\n[truncated];hit_stacks_here 2\n");
   }
 #endif
@@ -200,7 +200,7 @@ TEST_CASE("a stack counts as truncated only if a larger copy would help") {
   const auto completeness = [&](std::uint32_t size, std::uint64_t missing_at) {
     request.capture.stack_bytes = size;
     Run run(request);
-    run.stacks.find(own_event(), copied(std::span(bytes).first(size), missing_at));
+    run.stacks.unwind_hit(own_event(), copied(std::span(bytes).first(size), missing_at));
     return run.stacks.completeness();
   };
   CHECK(completeness(16384, 16384) == output::StackCompleteness::truncated);
@@ -219,7 +219,7 @@ TEST_CASE("no larger --stack-size is suggested for a stack that continues elsewh
   request.capture.stack = events::StackWalk::frame_data;
   const std::vector<std::byte> bytes(16384);
   Run run(request);
-  run.stacks.find(own_event(), copied(bytes, static_cast<std::uint64_t>(-64)));
+  run.stacks.unwind_hit(own_event(), copied(bytes, static_cast<std::uint64_t>(-64)));
   CHECK(run.stacks.totals().truncated == 0);
   CHECK(run.stacks.totals().failed == 1);
   CHECK(run.explain() ==
@@ -233,7 +233,7 @@ TEST_CASE("a folder for stacks is readable by its owner only") {
   request.capture.stack = events::StackWalk::frame_data;
   request.stacks.save_dir = folder + "/kept";
   Run run(request);
-  run.stacks.find(own_event(), copied({}, 0));
+  run.stacks.unwind_hit(own_event(), copied({}, 0));
   CHECK(run.stacks.totals().saved == 1);
   CHECK(std::filesystem::status(folder + "/kept").permissions() ==
         std::filesystem::perms::owner_all);
@@ -251,7 +251,7 @@ TEST_CASE("a caller that frame pointers miss is known at the first byte of a fun
     captured.frames.insert(captured.frames.begin(), pc);
     captured.caller_at_entry = 0x2000;
     std::vector<std::uint64_t> found;
-    for (const unwind::Frame& frame : run.stacks.find(own_event(), captured)->frames)
+    for (const unwind::Frame& frame : run.stacks.unwind_hit(own_event(), captured)->frames)
       found.push_back(frame.pc);
     return found;
   };

@@ -81,7 +81,7 @@ TEST_CASE("what was loaded for kprobe_multi links is never attached to a functio
   const bpf::ObjectProgram plain = pinned("plain", "kprobe/vfs_read");
   for (const bpf::ObjectProgram* const program : {&multi, &plain}) {
     auto request = request_for({});
-    request.program->choices = {{.name = program->name, .location = "work"}};
+    request.program->choices = {{.name = program->name, .function = "work"}};
     const auto located = locate_programs(
         std::vector<ProgramOfObject>{{.program = program, .path = "/sys/fs/bpf/x"}}, request);
     if (program == &plain) {

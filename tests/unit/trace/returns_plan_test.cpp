@@ -38,7 +38,7 @@ ResolvedProbes planned(ResolvedProbes resolved, ReturnAt return_at) {
   ProbeSelection selection;
   selection.return_at = return_at;
   BinaryCache binaries({});
-  output::Output output(-1, {.messages = -1});
+  output::Output output(-1, {.messages_fd = -1});
   plan_returns(selection, events::CaptureSpec(), true, {}, binaries, resolved, output);
   return resolved;
 }
@@ -155,7 +155,7 @@ TEST_CASE("functions whose returns nobody has asked for are probed at their entr
   ProbeSelection selection;
   selection.returns_are_optional = true;
   BinaryCache binaries({});
-  output::Output output(-1, {.messages = -1});
+  output::Output output(-1, {.messages_fd = -1});
   CHECK_FALSE(plan_returns(selection, events::CaptureSpec(), true, {}, binaries, resolved, output));
   CHECK(resolved.failures.empty());
   REQUIRE(resolved.probes.size() == 1);

@@ -116,7 +116,7 @@ Ended end_of(std::uint64_t sent, Reader how, std::optional<std::uint64_t> max_ev
   Ended ended;
   std::string text;
   {
-    output::Output output(write_end.get(), {.json = true, .messages = -1});
+    output::Output output(write_end.get(), {.json = true, .messages_fd = -1});
     output.buffer().disable_auto_flush();
     NoProcesses processes;
     RunLoop loop(source, processes, *signals, output, {.max_events = max_events});
@@ -194,7 +194,7 @@ TEST_CASE("records that a full disk rejects are lost") {
   REQUIRE(signals);
   const UniqueFd full{::open("/dev/full", O_WRONLY | O_CLOEXEC)};
   FakeSource source(1000);
-  output::Output output(full.get(), {.json = true, .messages = -1});
+  output::Output output(full.get(), {.json = true, .messages_fd = -1});
   output.buffer().disable_auto_flush();
   NoProcesses processes;
   RunLoop loop(source, processes, *signals, output, {});
@@ -218,7 +218,7 @@ TEST_CASE("a run goes on while its disk is full, and writes all when there is ro
     UniqueFd file{::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600)};
     const UniqueFd messages{::open(said.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600)};
     FakeSource source(1000);
-    output::Output output(std::move(file), {.json = true, .messages = messages.get()});
+    output::Output output(std::move(file), {.json = true, .messages_fd = messages.get()});
     output.buffer().disable_auto_flush();
     NoProcesses processes;
     RunLoop loop(source, processes, *signals, output, {.duration = 60s});
@@ -250,7 +250,7 @@ TEST_CASE("SIGUSR1 opens the output again, and ends nothing") {
   REQUIRE(signals);
   {
     FakeSource source(10);
-    output::Output output(open(), {.json = true, .messages = -1});
+    output::Output output(open(), {.json = true, .messages_fd = -1});
     output.set_reopening(open);
     output.buffer().disable_auto_flush();
     NoProcesses processes;
@@ -305,7 +305,7 @@ TEST_CASE("a run warns of losses while it goes on") {
   const UniqueFd messages{::open(said.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600)};
   FakeSource source(3);
   source.lose(4);
-  output::Output output(null.get(), {.json = true, .messages = messages.get()});
+  output::Output output(null.get(), {.json = true, .messages_fd = messages.get()});
   NoProcesses processes;
   RunLoop loop(source, processes, *signals, output, {.max_events = 3});
   loop.run(std::chrono::steady_clock::now());
@@ -321,7 +321,7 @@ TEST_CASE("a run names the functions whose calls are left without a return while
   const UniqueFd messages{::open(said.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600)};
   FakeSource source(3);
   source.leave(2);
-  output::Output output(null.get(), {.json = true, .messages = messages.get()});
+  output::Output output(null.get(), {.json = true, .messages_fd = messages.get()});
   NoProcesses processes;
   RunLoop loop(source, processes, *signals, output, {.max_events = 3});
   loop.explain_losses({.list_unreturned = [&] { return source.list_unreturned(); }});
@@ -340,7 +340,7 @@ TEST_CASE("a loss has the time in which it happened") {
   std::uint64_t after_ns = 0;
   {
     UniqueFd file{::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600)};
-    output::Output output(std::move(file), {.json = true, .messages = -1});
+    output::Output output(std::move(file), {.json = true, .messages_fd = -1});
     NoProcesses processes;
     RunLoop loop(source, processes, *signals, output, {.duration = 200ms});
     bool has_lost = false;
@@ -369,7 +369,7 @@ TEST_CASE("losses are reported once, by reason") {
   const UniqueFd null{::open("/dev/null", O_WRONLY | O_CLOEXEC)};
   FakeSource source(3);
   source.lose(4);
-  output::Output output(null.get(), {.json = true, .messages = -1});
+  output::Output output(null.get(), {.json = true, .messages_fd = -1});
   NoProcesses processes;
   RunLoop loop(source, processes, *signals, output, {.max_events = 1});
   loop.finish();
@@ -385,7 +385,7 @@ TEST_CASE("a record that is never submitted is counted as lost, and the run fail
   const UniqueFd null{::open("/dev/null", O_WRONLY | O_CLOEXEC)};
   FakeSource source(5);
   source.reserve(1);
-  output::Output output(null.get(), {.json = true, .messages = -1});
+  output::Output output(null.get(), {.json = true, .messages_fd = -1});
   NoProcesses processes;
   RunLoop loop(source, processes, *signals, output, {});
   loop.finish();

@@ -43,7 +43,7 @@ std::string warnings_of(std::span<const Probe> probes,
   int ends[2] = {};
   REQUIRE(pipe2(ends, O_CLOEXEC | O_NONBLOCK) == 0);
   {
-    output::Output output(-1, {.messages = ends[1]});
+    output::Output output(-1, {.messages_fd = ends[1]});
     warn_about_shared_libraries(probes, surveys, output);
   }
   char text[4096];
