@@ -1,5 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0 The records of the output format (docs/json-output.md) that
-// no other module defines, and the interface of their receivers (Recorder).
+// SPDX-License-Identifier: Apache-2.0
+// The records of the output format (docs/json-output.md) that no other module defines, and the
+// interface of their receivers (Recorder).
 #pragma once
 
 #include "bpf/pin.hpp"

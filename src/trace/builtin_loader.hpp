@@ -1,6 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0 Loads the built-in program within the memory that the kernel
-// permits, and as a sleepable program if that helps to read memory that is not resident and this
-// kernel supports it.
+// SPDX-License-Identifier: Apache-2.0
+// Loads the built-in program within the memory that the kernel permits, and as a sleepable program
+// if that helps to read memory that is not resident and this kernel supports it.
 #pragma once
 
 #include "bpf/builtin.hpp"
