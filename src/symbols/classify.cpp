@@ -176,15 +176,12 @@ std::size_t known_suffixes(std::string_view raw) {
       rest = rest.substr(0, dot);
       dot = rest.rfind('.');
     }
-    if (dot == std::string_view::npos || dot == 0) break;
+    // Numbers alone are suffixes, unless the name has other dots, as that of Go for "main.init.0".
+    if (dot == std::string_view::npos) return rest.empty() ? begin : rest.size();
     const std::string_view word = rest.substr(dot + 1);
-    if (find_suffix(word) == nullptr && !is_target(word)) break;
+    if (dot == 0 || (find_suffix(word) == nullptr && !is_target(word))) return begin;
     begin = dot;
   }
-  // A number alone, unless the name has other dots, as that of Go for "main.init.0" has.
-  const std::string_view base = raw.substr(0, begin);
-  const std::size_t dot = base.find('.', 1);
-  return dot != std::string_view::npos && has_only_digits(base.substr(dot + 1)) ? dot : begin;
 }
 
 // Calls `visit(word, known, end)` for each suffix of a name from `begin` on. `known` is null for
