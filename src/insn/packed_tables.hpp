@@ -9,7 +9,7 @@ namespace uprobectl::insn {
 // What src/insn/packed_tables.py has written.
 Bytes packed_x86_tables();
 
-// Fills the tables, once: 1.8 million instructions and 212 page faults. Does nothing in programs
+// Fills the tables, once: 0.6 million instructions and 107 page faults. Does nothing in programs
 // that are linked without src/cli/startup.ld: they have the tables as LLVM's archives do.
 // Thread-safe.
 void fill_packed_tables();

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The x86 instructions whose tables the program has compressed (src/cli/startup.ld), each decoded by a run of its
+"""The x86 instructions whose tables the program has packed (src/cli/startup.ld), each decoded by a run of its
 own: as llvm-mc-19 --disassemble prints them. Usage: rare_opcodes.py UPROBECTL; prints TAP."""
 
 import subprocess
