@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <map>
+#include <ranges>
 
 namespace uprobectl::trace {
 
@@ -58,13 +60,11 @@ void CountRows::record_stacks(output::Output& output) const {
 void CountRows::report(const events::GroupSpec& groups, const AggregateSpec& spec,
                        const CountedTime& time, output::Output& output,
                        const ProcessNameLookup& find_name) const {
-  std::vector<const CountRow*> order; // rows with equal counts stay in the order of their keys
-  for (const auto& [key, row] : rows_) order.push_back(&row);
-  std::ranges::stable_sort(order, std::greater<>(), [](const CountRow* row) {
-    return std::pair(row->are_open ? row->sums.sum : 0, row->sums.count);
-  });
-  if (spec.top && order.size() > *spec.top) order.resize(*spec.top);
-  for (const CountRow* const row : order) {
+  // By what they are sorted; rows with equal counts stay in the order of their keys.
+  std::multimap<std::pair<record_u64, record_u64>, const CountRow*, std::greater<>> order;
+  for (const auto& [key, row] : rows_)
+    order.emplace(std::pair(row.are_open ? row.sums.sum : 0, row.sums.count), &row);
+  for (const auto& [sums, row] : order | std::views::take(spec.top.value_or(order.size()))) {
     const auto name = row->pid ? find_name(static_cast<pid_t>(*row->pid)) : std::nullopt;
     output::CountRecord record{.point = row->point,
                                .map = row->map,
@@ -89,13 +89,11 @@ void CountRows::report(const events::GroupSpec& groups, const AggregateSpec& spe
 
 void write_histograms(std::vector<output::HistogramRecord> records, const AggregateSpec& spec,
                       const CountedTime& time, output::Output& output) {
-  if (spec.top) {
-    std::ranges::stable_sort(records, std::greater<>(), [](const output::HistogramRecord& record) {
-      return record.histogram.count;
-    });
-    records.resize(std::min(records.size(), std::size_t{*spec.top}));
-  }
-  for (output::HistogramRecord& record : records) write_row(record, spec, time, output);
+  std::multimap<std::uint64_t, output::HistogramRecord*, std::greater<>> order; // by count
+  for (output::HistogramRecord& record : records)
+    order.emplace(spec.top ? record.histogram.count : 0, &record);
+  for (const auto& [count, record] : order | std::views::take(spec.top.value_or(order.size())))
+    write_row(*record, spec, time, output);
   output.flush_rows();
 }
 
