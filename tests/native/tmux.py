@@ -18,6 +18,10 @@ class Tmux:
         subprocess.run(["tmux", "-u", "-f", "/dev/null", "-S", self.server, "new-session", "-d", "-x", str(columns), "-y", str(rows),
                         "-c", str(folder), shlex.join(map(str, words)), ";", "set", "-g", "remain-on-exit", "on"], check=True)
 
+        # What is typed before the first prompt is echoed before it, too.
+        if tuple(shell) == ("bash", "--norc"):
+            self.wait_for("ready>")
+
     def __enter__(self):
         return self
 
