@@ -318,8 +318,7 @@ private:
         request_.graph)
       return wrong("--if: a tree shows a call before its result is known");
     // What is compared, the name of the thread too, may change until the return.
-    if (request_.graph)
-      capture_.entry_decides = request_.graph->entry_decides = !options_.conditions.empty();
+    if (request_.graph) capture_.entry_decides = !options_.conditions.empty();
     if (!request_.spans.empty()) return read_span_filters();
     pair_calls_for(capture_.filter);
     return {};

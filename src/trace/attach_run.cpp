@@ -567,6 +567,7 @@ private:
       loop.add_recorder(graph.emplace(
           *request_.graph, std::move(roots), root_condition_ ? &*root_condition_ : nullptr,
           request_.probes.return_at == ReturnAt::trampoline, output_.is_json(), output_));
+      if (request_.capture.entry_decides) graph->set_entry_decides();
       graph->set_jumps_to([&probes](std::uint32_t probe, std::uint32_t callee) {
         const resolve::ProbePoint& point = probes[callee].point;
         return probes[probe].point.binary == point.binary &&

@@ -53,7 +53,6 @@ GraphRun::GraphRun(const GraphSpec& spec, std::set<std::uint32_t> roots,
       filter_(std::move(roots), spec.depth) {
   tree_.add(recorder_);
   tree_.set_by_uretprobe(by_uretprobe);
-  tree_.set_leaves_out(spec.entry_decides);
   tree_.set_find_area([this](std::uint32_t pid, std::uint64_t address, std::uint64_t time_ns) {
     return areas_.find(pid, address, time_ns);
   });
@@ -87,7 +86,7 @@ void GraphRun::write(const output::Record& record) {
 
 void GraphRun::take(const events::Event& event) {
   const bool is_known = tree_.take(event);
-  leaves_out_ = spec_.entry_decides && !is_known;
+  leaves_out_ = entry_decides_ && !is_known;
 }
 
 // Records that the BPF program could not send are counted by thread (Event::lost_before).

@@ -27,6 +27,11 @@ public:
            const events::EventFilter* root_condition, bool by_uretprobe, bool json,
            output::Output& output);
   void set_jumps_to(events::CallTree::JumpsTo jumps_to) { tree_.set_jumps_to(std::move(jumps_to)); }
+  // The run has CaptureSpec::entry_decides: events of calls whose entry was left out are, too.
+  void set_entry_decides() {
+    entry_decides_ = true;
+    tree_.set_leaves_out(true);
+  }
 
   // Borrowed. It receives the calls that the options select.
   void add(events::CallVisitor& visitor) {
@@ -73,6 +78,7 @@ private:
   };
 
   const GraphSpec& spec_;
+  bool entry_decides_ = false;
   bool leaves_out_ = false;         // the last event
   bool has_waited_in_vain_ = false; // for a reader of the output
   output::Output& output_;

@@ -127,7 +127,6 @@ struct GraphSpec : output::GraphHeader {
   std::vector<resolve::TargetedFunction> roots = {}; // only calls below these functions, if any
   events::Filter root_filter = {};                   // of GraphHeader::root_conditions
   std::size_t max_functions = default_max_functions;
-  bool entry_decides = false; // a copy of CaptureSpec::entry_decides
 
   static constexpr std::size_t default_max_functions = 1000;
 
