@@ -24,17 +24,19 @@ void write_row(auto& record, const AggregateSpec& spec, const CountedTime& time,
 } // namespace
 
 void CountRows::add(CountRow row) {
-  // Numbers have a width, so that rows are sorted by them.
-  std::string text = fmt::format("{} {:010} {} {:010} {} ", row.map, row.probe, row.on_return,
-                                 row.pid.value_or(0), row.span);
+  Key key{.map = row.map,
+          .probe = row.probe,
+          .on_return = row.on_return,
+          .pid = row.pid,
+          .span = row.span,
+          .values = {},
+          .completeness = row.completeness,
+          .stack = row.stack ? std::string_view(row.stack->text) : std::string_view()};
   for (const events::ArgumentValue& value : row.values) {
-    output::append_json_value(text, value.value);
-    text += is_truncated(value.value) ? "…," : ",";
-    text += unread_part(value.value).value_or("");
+    output::append_json_value(key.values, value.value);
+    key.values += is_truncated(value.value) ? "…," : ",";
+    key.values += unread_part(value.value).value_or("");
   }
-  // Addresses differ between processes.
-  Key key(text.append(missing_frames_label(row.completeness)),
-          row.stack ? std::string_view(row.stack->text) : std::string_view());
   const group_sums added = std::exchange(row.sums, {});
   if (rows_.size() >= max_rows_ && !rows_.contains(key)) {
     left_out_ += added.count;

@@ -52,8 +52,19 @@ public:
               output::Output& output, const ProcessNameLookup& find_name = {}) const;
 
 private:
-  // Equal for rows that show the same: what stands before the stack, and its text.
-  using Key = std::pair<std::string, std::string_view>;
+  // Equal for rows that show the same, in the order in which rows of equal counts are shown.
+  struct Key {
+    std::string map;
+    std::size_t probe;
+    bool on_return;
+    std::optional<std::uint32_t> pid;
+    std::string span;
+    std::string values;
+    output::StackCompleteness completeness;
+    std::string_view stack; // its text, which the row owns: addresses differ between processes
+
+    auto operator<=>(const Key&) const = default;
+  };
 
   std::size_t max_rows_ = default_max_rows;
   std::map<Key, CountRow> rows_;
