@@ -67,6 +67,8 @@ constexpr std::uint32_t max_span_bytes = 128U << 20; // of the hits that began t
 constexpr std::uint32_t max_hits = 2048; // whose record is being built, one for each thread
 constexpr std::uint32_t max_process_counts = 65536; // also of those by stack
 constexpr std::uint32_t max_stacks = 16384;
+// Of so many stacks with random hashes 6,028 find that another one has their entry.
+constexpr std::uint32_t max_collided_stacks = 8192;
 constexpr std::uint32_t max_groups = 65536;
 constexpr std::uint32_t max_group_bytes = 16U << 20;
 
@@ -158,17 +160,16 @@ public:
       resize_table("spans", std::min(settings_.max_open_spans, max_span_bytes / run_.hit_size));
       resize("span_counts", settings_.spans);
     }
-    if (has(SPAN_STACKS)) resize_table("stacks", max_stacks);
     if (has(COUNT_BY_PROCESS)) resize_table("process_counts", max_process_counts);
-    if (has(COUNT_STACKS)) {
+    if (has(COUNT_STACKS)) resize_table("stack_counts", max_process_counts);
+    if (has(COUNT_STACKS | SPAN_STACKS) || (run_.group_by & BY_STACK) != 0) {
       resize_table("stacks", max_stacks);
-      resize_table("stack_counts", max_process_counts);
+      resize_table("collided_stacks", max_collided_stacks);
     }
     if (run_.group_by != 0) {
       bpf_map__set_key_size(find("groups"), run_.kept_size);
       resize_table("groups", std::min(max_groups, max_group_bytes / run_.kept_size));
     }
-    if ((run_.group_by & BY_STACK) != 0) resize_table("stacks", max_stacks);
     bpf_map__set_value_size(find("calls"), run_.kept_size);
     bpf_map__set_value_size(find("blank"), run_.kept_size);
     // Records for a perf buffer and of sleepable programs, and keys of groups, are built in this
@@ -300,12 +301,17 @@ struct BuiltinProgram::State {
   run_state state{};                        // as the program has it
   std::optional<CallRoom> room;             // with PAIR_CALLS
 
-  // Empty if the map of stacks was full.
+  // Empty if the kernel could not store the stack.
   std::vector<std::uint64_t> find_frames(std::int64_t stack, std::uint64_t caller) const {
+    if (stack < 0) return {};
     std::array<std::uint64_t, MAX_FRAMES> frames{};
-    const auto number = static_cast<std::uint32_t>(stack);
-    if (stack < 0 || bpf_map_lookup_elem(object.map("stacks"), &number, frames.data()) != 0)
-      return {};
+    const auto key = static_cast<std::uint64_t>(stack);
+    const auto id = static_cast<std::uint32_t>(key);
+    const bool is_known =
+        (key & STACK_COLLIDED) != 0
+            ? bpf_map_lookup_elem(object.map("collided_stacks"), &key, frames.data()) == 0
+            : bpf_map_lookup_elem(object.map("stacks"), &id, frames.data()) == 0;
+    if (!is_known) return {};
     return walked_frames(frames, caller);
   }
 
@@ -719,8 +725,7 @@ std::vector<StackCount> BuiltinProgram::stack_counts() const {
   for (; bpf_map_get_next_key(counts, previous, &key) == 0; previous = &key) {
     process_count value{};
     if (bpf_map_lookup_elem(counts, &key, &value) != 0) continue;
-    result.push_back({.probe = key.probe,
-                      .pid = key.process,
+    result.push_back({.key = key,
                       .comm = std::string(value.comm, ::strnlen(value.comm, sizeof(value.comm))),
                       .frames = frames_of(key.stack, key.caller),
                       .count = value.count});

@@ -40,11 +40,10 @@ struct ProcessCount {
 
 // The hits of one process at one probe with one stack.
 struct StackCount {
-  std::uint32_t probe = 0;
-  std::uint32_t pid = 0;
+  stack_key key;    // unique; several keys have the same frames, or none
   std::string comm; // of the thread that hit first
   // Run-time addresses: the probe, then return addresses, without tags and signatures. Found by
-  // frame pointers, except the first caller. Empty if the map of stacks was full.
+  // frame pointers, except the first caller. Empty if the kernel could not store the stack.
   std::vector<std::uint64_t> frames;
   std::uint64_t count = 0;
 };
@@ -203,7 +202,7 @@ public:
   // processes follows.
   std::vector<std::vector<std::byte>>
   take_open_spans(const std::function<bool(std::uint32_t process)>& is_taken) const;
-  // Returns the frames of a stack as in StackCount; none if the map of stacks was full.
+  // Returns the frames of a stack as in StackCount; none if the kernel could not store the stack.
   std::vector<std::uint64_t> frames_of(std::int64_t stack, std::uint64_t caller) const;
   std::vector<ProbeCounts> counts() const;          // by number
   std::vector<ProcessCount> process_counts() const; // with COUNT_BY_PROCESS

@@ -711,11 +711,15 @@ struct group_sums {
 
 /* The maximum of one stack: the default of kernel.perf_event_max_stack. */
 #define MAX_FRAMES 127
+/* In stack_key::stack. */
+#define STACK_COLLIDED (1ULL << 62)
 /* A user stack at a hit, found by frame pointers. */
 struct stack_key {
   record_u32 process;
   record_u32 probe;
-  record_s64 stack;  /* its id in the map `stacks`, or a negative errno */
+  /* Its id in the map `stacks`; with STACK_COLLIDED its key in `collided_stacks`; or a negative
+   * errno. */
+  record_s64 stack;
   record_u64 caller; /* the return address at an entry, which frame pointers do not show there */
 };
 

@@ -73,21 +73,22 @@ void KernelAggregates::set_stack(CountRow& row, std::uint32_t pid,
 void KernelAggregates::add_stacks(CountRows& rows) {
   std::set<std::uint32_t> read; // the code at known addresses may be other code now
   for (const bpf::StackCount& each : program_.stack_counts()) {
-    if (each.probe >= probes_.size()) continue;
-    std::uint64_t& before = by_stack_[{each.probe, each.pid, each.frames}];
+    const auto& [pid, number, stack, caller] = each.key;
+    if (number >= probes_.size()) continue;
+    std::uint64_t& before = by_stack_[{pid, number, static_cast<std::uint64_t>(stack), caller}];
     const std::uint64_t count = each.count - std::exchange(before, each.count);
     if (count == 0) continue;
-    if (read.insert(each.pid).second) processes_.read_process(static_cast<pid_t>(each.pid));
-    const Probe& probe = probes_[each.probe];
+    if (read.insert(pid).second) processes_.read_process(static_cast<pid_t>(pid));
+    const Probe& probe = probes_[number];
     CountRow row{.point = &probes_[probe.first].point,
                  .probe = probe.first,
                  .on_return = !capture_.on_entry,
                  .sums = {.count = count}};
     if (capture_.count_by_process) {
-      row.pid = each.pid;
+      row.pid = pid;
       row.comm = each.comm;
     }
-    set_stack(row, each.pid, each.frames, probe);
+    set_stack(row, pid, each.frames, probe);
     rows.add(std::move(row));
   }
 }

@@ -220,6 +220,7 @@ if in_scope; then
   each_return_scenario
   overflow_scenarios
   hotspot_scenarios
+  full_table_scenarios
   end_scenarios
   load_scenarios
   sum_scenarios

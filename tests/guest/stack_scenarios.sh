@@ -51,6 +51,15 @@ shape_scenarios() {
     walks_static_probe
   scenario '--stack=fp of a program has the direct caller at a function, too' \
     walks_ways --object "$FIXTURES/stacks.bpf.o" --program-name plain
+  scenario '--count --stack=fp counts each of 4096 stacks' counts_many_stacks --count --stack=fp
+  scenario '--count --by stack counts each of 4096 stacks' counts_many_stacks --count --by stack
+  scenario '--open --stack=fp has the stacks of 4096 open spans' counts_many_stacks \
+    --open --stack=fp --span 'left=ways_leaf..ways_before:arg0/arg0'
+}
+
+# Slow in an emulated guest.
+full_table_scenarios() {
+  scenario 'hits whose stacks the kernel cannot store are all counted' counts_without_stacks
 }
 
 # Stack tests that do not depend on the kernel.
@@ -234,6 +243,27 @@ walks_ways() { # OPTION…
   expect_chains '1 ways_leaf<ways_left<main
 3 ways_leaf<ways_left<ways_both<main
 3 ways_leaf<ways_right<ways_both<main'
+}
+
+# So many that hundreds of them share one of the kernel's 16,384 hashes with another one.
+counts_many_stacks() { # OPTION…
+  case $* in *--span*) function= ;; *) function=ways_leaf ;; esac
+  # shellcheck disable=SC2086 # no function with --span
+  "$UPROBECTL" attach -d 120 "$@" "$FIXTURES/ways" $function -- "$FIXTURES/ways" 12 many >out 2>err ||
+    fail "attach fails: $(cat err)"
+  expect_equal 'rows' 4096 "$(wc -l <out | tr -d ' ')"
+  expect_equal 'rows of one hit with its callers' 4096 "$(grep -c '^1	.*	ways_leaf .* < ways_branch.* < main+' out)"
+  ! file_says err 'without a stack' || fail "stacks are missing: $(cat err)"
+}
+
+# The hits have 32,768 stacks, each with two callers; the kernel stores at most 24,576.
+counts_without_stacks() {
+  "$UPROBECTL" attach -d 120 --count --stack=fp "$FIXTURES/ways" ways_leaf -- "$FIXTURES/ways" 16 many >out 2>err ||
+    fail "attach fails: $(cat err)"
+  expect_equal 'hits' 65536 "$(awk '{ sum += $1 } END { print sum }' out)"
+  missing=$(grep -v 'ways_branch' out | cut -f 1)
+  [ "$missing" -ge 16384 ] || fail "only $missing hits have no stack"
+  expect_match 'warning' "^uprobectl: warning: $missing hits counted without a stack" "$(cat err)"
 }
 
 # Its first instruction has four bytes.

@@ -196,13 +196,34 @@ struct {
   __type(value, struct process_count);
 } process_counts SEC(".maps");
 
-/* Run-time addresses, the probed one first. */
+/* Run-time addresses, the probed one first. The kernel keeps one stack for each value of a hash. */
 struct {
   __uint(type, BPF_MAP_TYPE_STACK_TRACE);
   __uint(max_entries, 1);
   __uint(key_size, sizeof(__u32));
   __uint(value_size, MAX_FRAMES * sizeof(__u64));
 } stacks SEC(".maps");
+
+struct stack_frames {
+  __u64 addresses[MAX_FRAMES]; /* 0 after the last one */
+};
+
+/* Stacks for which another one has the entry of `stacks`, by collided_stack_key(). While a stack
+ * is collected it is here by the id of its thread. */
+struct {
+  __uint(type, BPF_MAP_TYPE_HASH);
+  __uint(max_entries, 1);
+  __type(key, __u64);
+  __type(value, struct stack_frames);
+} collided_stacks SEC(".maps");
+
+/* Zero: new entries of `collided_stacks` are copied from here. */
+struct {
+  __uint(type, BPF_MAP_TYPE_ARRAY);
+  __uint(max_entries, 1);
+  __type(key, __u32);
+  __type(value, struct stack_frames);
+} no_frames SEC(".maps");
 
 struct {
   __uint(type, BPF_MAP_TYPE_HASH);

@@ -65,12 +65,49 @@ static __always_inline int has_return_address(const struct point_plan* plan, __u
 }
 
 #ifndef SLEEPABLE /* its kind of map is not for sleepable programs */
+/* FNV-1a over words, which is enough because a key is compared with few others. */
+static __always_inline __u64 collided_stack_key(const struct stack_frames* frames) {
+  __u64 key = 0xcbf29ce484222325;
+#pragma clang loop unroll(disable)
+  for (__u32 i = 0; i < MAX_FRAMES; i++) {
+    key = (key ^ frames->addresses[i]) * 0x100000001b3;
+    key ^= key >> 32;
+  }
+  return (key >> 2) | STACK_COLLIDED;
+}
+
+/* Stores the user stack of the hit. Returns its key in `collided_stacks`, or a negative errno. */
+static __noinline __s64 store_collided_stack(struct registers* regs) {
+  __u64 thread = (__u32)current_ids();
+  __u32 first = 0;
+  void* empty = bpf_map_lookup_elem(&no_frames, &first);
+  if (!empty) return 0; /* impossible */
+  bpf_map_update_elem(&collided_stacks, &thread, empty, BPF_ANY);
+  struct stack_frames* frames = bpf_map_lookup_elem(&collided_stacks, &thread);
+  if (!frames) return -12; /* ENOMEM */
+  __s64 result = bpf_get_stack(regs, frames, sizeof(*frames), BPF_F_USER_STACK);
+  if (result > 0) {
+    __u64 key = collided_stack_key(frames);
+    int error = (int)bpf_map_update_elem(&collided_stacks, &key, frames, BPF_NOEXIST);
+    result = error && error != -17 ? error : (__s64)key; /* EEXIST: it was here before */
+  }
+  bpf_map_delete_elem(&collided_stacks, &thread);
+  return result;
+}
+
+/* Stores the user stack of the hit. Returns its number as in a stack_key. Not inlined, for the
+ * stack of its callers. */
+static __noinline __s64 store_stack(struct registers* regs) {
+  __s64 id = (int)bpf_get_stackid(regs, &stacks, BPF_F_USER_STACK);
+  return id == -17 ? store_collided_stack(regs) : id; /* EEXIST: another stack with its hash */
+}
+
 /* Not inlined, for the stack of its callers. */
 static __noinline int fill_stack_key(struct stack_key* key, struct registers* regs,
                                      const struct point_plan* plan, __u64 number, int has_caller) {
   key->process = current_ids() >> 32;
   key->probe = (__u32)number;
-  key->stack = bpf_get_stackid(regs, &stacks, BPF_F_USER_STACK);
+  key->stack = store_stack(regs);
   key->caller = has_caller ? return_address(regs, plan) : 0;
   return 0;
 }

@@ -31,7 +31,7 @@ static __always_inline void keep_stack(struct probe_record* record, struct regis
   if (!(settings.flags & SPAN_STACKS)) return;
   struct span_part* part = get_span_part(record);
   part->caller = 0;
-  part->stack = bpf_get_stackid(regs, &stacks, BPF_F_USER_STACK);
+  part->stack = store_stack(regs);
   if (has_return_address(plan, phase, left_by)) part->caller = return_address(regs, plan);
 #endif
 }
