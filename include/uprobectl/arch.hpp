@@ -168,11 +168,11 @@ struct ArchInfo {
   // The names in uprobe_events lack the letter for the size: "ax" for "rax" (regoffset_table in
   // Linux arch/x86/kernel/ptrace.c). Others are those of `registers`.
   bool has_short_kernel_names = false;
-  // uprobe(2), which the calls that replace nops make (Linux commit 56101b69c919 in v6.18); 0:
-  // none.
+  // The number of the system call uprobe(2), which the code makes that replaces a nop (Linux
+  // commit 56101b69c919 in v6.18); 0: none.
   std::uint32_t uprobe_system_call = 0;
   // The thread pointer points to the end of glibc's struct pthread, not to its start.
-  bool thread_pointer_behind_thread = false;
+  bool thread_pointer_after_thread = false;
   // Bits of an address that mmap() returns; above them is a signature of the address.
   std::uint8_t mapped_address_bits = 56;
   const CallingConvention* native = nullptr;

@@ -133,7 +133,7 @@ public:
 
 private:
   friend struct Prefetch;
-  std::optional<char> character_behind(std::uint32_t index, std::string_view name) const;
+  std::optional<char> character_after(std::uint32_t index, std::string_view name) const;
 
   Parts parts_;
   std::uint32_t count_ = 0;
@@ -192,7 +192,8 @@ enum class Compressed {
 // Maximum size of an entry that is inflated, bytes: it is held in memory.
 constexpr std::uint64_t max_inflated_size = std::uint64_t{512} << 20;
 
-// What the dynamic loader reads to find the libraries of an image. Views of the image's bytes.
+// The names and folders by which the dynamic loader finds the libraries of an image. Views of the
+// image's bytes.
 struct NeededLibraries {
   std::vector<std::string_view> names; // DT_NEEDED, in order
   std::string_view rpath;              // DT_RPATH: folders, separated by ':'
@@ -208,7 +209,7 @@ public:
   // Fails with not_elf, and a hint to name an entry, if the file is an archive.
   static Result<Image> open(const BinaryPath& path);
 
-  // Same, for an open file: images of one archive share one mapping.
+  // Opens an image in a file that is open already, so that images of one archive share one mapping.
   static Result<Image> open(std::shared_ptr<const MappedFile> file, const BinaryPath& path,
                             Compressed compressed = Compressed::reject);
 

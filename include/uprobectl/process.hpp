@@ -25,13 +25,13 @@ struct Mapping {
 
 // Parses the text of a maps file and returns the file mappings.
 std::vector<Mapping> parse_maps(std::string_view text);
-// The same, including mappings that are not of a file or have no inode number.
+// Also returns mappings that are not of a file or have no inode number.
 std::vector<Mapping> parse_all_maps(std::string_view text);
 
 // Reads the file mappings of a process. Errors: not_found if it does not exist; not_permitted if
 // its maps are not readable.
 Result<std::vector<Mapping>> read_mappings(pid_t pid);
-// The same, including mappings that are not of a file.
+// Also returns mappings that are not of a file.
 Result<std::vector<Mapping>> read_all_mappings(pid_t pid);
 // Returns when the process started, in clock ticks since boot. Distinguishes processes that had the
 // same pid.

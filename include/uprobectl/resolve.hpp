@@ -185,7 +185,7 @@ struct NamedAddress {
   std::optional<symbols::SymbolKind> kind = {};
   std::optional<elf::Table> table = {}; // nullopt for numbers
 
-  // For an inlined instance of the function `symbol`; otherwise null.
+  // Set for an inlined instance of the function `symbol`; otherwise null.
   std::shared_ptr<const InlinedInto> inlined_into = {};
   std::shared_ptr<const SourceLine> source = {}; // null unless a source line was requested
 };
@@ -213,7 +213,7 @@ struct ProbePoint : NamedAddress {
   std::optional<ResolveOptions::Clones> clones;
   // Raw names of the other symbols at the symbol's address, if ResolveOptions::aliases.
   std::optional<std::vector<std::string>> aliases;
-  // As instruction_text() in insn.hpp returns it, if ResolveOptions::instructions.
+  // The text of instruction_text() in insn.hpp, if ResolveOptions::instructions.
   std::optional<std::string> instruction;
   std::vector<std::string> warnings; // what a user should know before probing here
   // Whether a probe here is safe, at its uprobe; check it with probe_error().
@@ -229,11 +229,11 @@ struct ProbePoint : NamedAddress {
   // Whether display_name() begins with the file: the run has functions of several TARGETs.
   bool shows_file = false;
 
-  // For a point of a static probe. The symbol is then "PROVIDER:NAME", without kind and table.
+  // Set for a point of a static probe. Its symbol is "PROVIDER:NAME", without kind and table.
   std::shared_ptr<const usdt::StaticProbe> static_probe;
   std::optional<FileOffset> semaphore; // in the probed file
 
-  // Details that records have in addition; null unless they were asked for.
+  // Details that records have in addition; null unless they were requested.
   std::shared_ptr<const PointDetails> details = {};
 };
 
@@ -253,7 +253,7 @@ bool selects(std::string_view word, const ProbePoint& point,
 // Returns the name to print: "ns::Foo::bar(int)+0x10", "memcpy@@GLIBC_2.14", or "vaddr:0x…" if
 // there is no symbol. With ProbePoint::shows_file "libfoo.so:work".
 std::string display_name(const ProbePoint& point);
-// The parts of it: "libfoo.so:" or an empty text, and the name.
+// Return the two parts of display_name(): "libfoo.so:" or an empty text, and the name.
 std::string display_file_prefix(const ProbePoint& point);
 std::string name_in_file(const ProbePoint& point);
 // Returns the source line to print, "FILE:20" or "FILE:20 (inlined ns::f(int))"; empty unless a
@@ -389,7 +389,8 @@ public:
   // aliases and clones.
   Result<std::vector<ProbePoint>> resolve(const FunctionSpec& function,
                                           const ResolveOptions& options = {}) const;
-  // Same as resolve(), with the distance of the spelling that was found.
+  // Resolves the FUNCTION as resolve() does, and returns also the distance of the spelling that was
+  // found.
   ResolvedFunction resolve_spelled(const FunctionSpec& function,
                                    const ResolveOptions& options = {}) const;
   using VisitPoints =
@@ -411,7 +412,7 @@ public:
   // Return which lines of a source file have code, from the debug information. FILE is the end of
   // its path, as in FILE:LINE. Fails with no_code for an archive as a whole.
   Result<SourceLines> lines_of_file(std::string_view file) const;
-  // Same, for the lines of the function at the address.
+  // Returns which lines of the function at the address have code.
   Result<SourceLines> lines_of_function(VirtualAddress function) const;
 
   // Returns the Java methods of an OAT file, or why they cannot be read; null for other files.
@@ -422,7 +423,7 @@ public:
   // Reads the debug symbols into image() unless it has a .symtab. Call it before listing all
   // symbols.
   void complete_symbols();
-  // Where the symbols that were read so far came from.
+  // Returns the sources of the symbols that were read so far.
   const elf::DebugNotes& debug_notes() const;
 
   // Returns the libraries of an archive as a whole: every ELF entry named lib/… or *.so.

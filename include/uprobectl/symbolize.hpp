@@ -33,14 +33,14 @@ namespace uprobectl::symbolize {
 class Module;
 class Symbolizer;
 
-// The opened file behind a mapping.
+// The opened file of a mapping.
 struct MappedObject {
   Bytes bytes;
   std::shared_ptr<const void> owner = {};      // keeps the bytes valid
   std::shared_ptr<const MappedFile> file = {}; // null if the bytes are not those of a file on disk
 };
 
-// Opens the files behind mappings, for example those of a live process or of a saved stack.
+// Opens the files of mappings, for example those of a live process or of a saved stack.
 class FileSource {
 public:
   virtual ~FileSource() = default;
@@ -147,7 +147,7 @@ public:
   void add_frame(Frame frame);
   void forget_frames() { recorded_frames_.clear(); } // all that were added and are not kept
 
-  // Differs from that of every other module of this program, also of those that are gone.
+  // Returns a number that no other module of this process has or had.
   std::uint64_t serial() const { return serial_; }
   // Keeps the module, and its frame at this address, as long as the ModuleCache.
   void keep_frame(VirtualAddress address);
@@ -202,7 +202,7 @@ public:
 
   // Opens the file now if it may be unreachable after the process has ended.
   void preopen(const process::Mapping& mapping, FileSource& files);
-  // Returns the file behind the mapping; null if it has not been opened.
+  // Returns the file of the mapping; null if it has not been opened.
   const MappedObject* opened(const process::Mapping& mapping) const;
 
   // Returns the module that contains this byte of the mapped file. `earlier` are the process's
@@ -235,8 +235,8 @@ public:
   // ModuleAddresses and AddressSpaces become invalid, except those of kept frames, whose mapping
   // has no name then.
   bool make_room(const std::function<bool(const FileKey&)>& is_mapped);
-  // Files that no process maps, that were closed and cannot be opened again, for example deleted
-  // ones.
+  // Counts the files that no process maps, that were closed and cannot be opened again, for example
+  // deleted ones.
   std::uint64_t forgotten_files() const { return forgotten_files_; }
 
 private:
@@ -272,7 +272,7 @@ private:
   // Modules of files that were written to later or are closed, until make_room(). A ModuleAddress
   // may still refer to them.
   std::vector<std::unique_ptr<Module>> retired_;
-  std::vector<std::unique_ptr<Module>> kept_;        // of them, those with kept frames; closed
+  std::vector<std::unique_ptr<Module>> kept_;        // retired ones with kept frames; closed
   std::set<std::string, std::less<>> mapping_names_; // see intern()
 };
 
@@ -307,7 +307,8 @@ public:
     find(pc, found);
     return found;
   }
-  // Same, but constructs the result in `found`. Returns false instead of nullopt.
+  // Translates an address in the same way, but constructs the result in `found`. Returns false
+  // instead of nullopt.
   bool find(std::uint64_t pc, std::optional<ModuleAddress>& found) {
     const TranslatedRange* known = last_ < translated_.size() ? &translated_[last_] : nullptr;
     if (known == nullptr || pc < known->begin || pc >= known->end) known = search(pc);
@@ -346,7 +347,7 @@ private:
   std::uint64_t highest_ = 0;
   std::uint64_t trampolines_begin_ = 0;
   std::uint64_t trampolines_end_ = 0;
-  std::size_t last_ = 0; // index of the mapping that was found last: often found again next
+  std::size_t last_ = 0; // index of the mapping that was found last; often the next one
   ModuleCache& cache_;
   FileSource& files_;
 };

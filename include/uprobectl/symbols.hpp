@@ -70,10 +70,12 @@ Result<std::vector<elf::Symbol>> find_by_name(const elf::Image& image, std::stri
 Result<std::vector<elf::Symbol>> find_by_demangled_name(const elf::Image& image,
                                                         std::string_view name);
 
-// How a name differs from that of a function it means. An earlier one is preferred.
+// How a name differs from the name of the function that it means. Earlier enumerators are
+// preferred.
 enum class Spelling {
-  // Only in notation: "f(const char *)" for "f(char const*)", "std::string" for libstdc++'s
-  // "std::__cxx11::basic_string<...>", "f(std::string)" for "f[abi:cxx11](std::string)".
+  // The names differ only in notation: "f(const char *)" for "f(char const*)", "std::string" for
+  // libstdc++'s "std::__cxx11::basic_string<...>", "f(std::string)" for
+  // "f[abi:cxx11](std::string)".
   equivalent,
   // Parts are left out: template arguments, a member function's "const", "&" and "&&", unnamed
   // namespaces, Rust's traits, Go's type arguments.
@@ -84,17 +86,18 @@ enum class Spelling {
 struct SpelledFunctions {
   std::vector<elf::Symbol> symbols; // all with the same spelling; empty if there are none
   Spelling spelling = Spelling::equivalent;
-  // How far the spelling is from the name. Of several files those with the lowest one count.
+  // How far the spelling is from the name. If several files have the function, those with the
+  // lowest distance count.
   unsigned distance = 0;
 };
 // Returns the types, in the canonical form of demangled names, that typedefs with these names stand
 // for, by name. Omits names that it does not know.
 using TypedefFinder = std::function<std::map<std::string, std::string, std::less<>>(
     std::span<const std::string> names)>;
-// Finds functions by another spelling of their name, in all tables; imports if there are none. For
-// a name that neither find_by_name() nor find_by_demangled_name() finds. A name without scopes,
-// parameters and template arguments, which may be a mistyped C name, means no method and no
-// function of a namespace. If no function has the types as they are written, typedefs in them are
+// Finds functions by another spelling of their name, in all tables; imports if there are none. Use
+// it if neither find_by_name() nor find_by_demangled_name() finds the name. A name without scopes,
+// parameters and template arguments may be a mistyped C name, so it does not match methods or
+// functions of a namespace. If no function has the types as they are written, typedefs in them are
 // replaced: first those of the C library, then those that `find_typedefs` returns.
 SpelledFunctions find_by_spelling(const elf::Image& image, std::string_view name,
                                   const TypedefFinder& find_typedefs = {});
@@ -198,7 +201,8 @@ private:
   std::vector<Entry> entries_;
 };
 
-// Lists the symbols of both tables that the filter selects, and PLT entries if it has their kind.
+// Lists the symbols of .dynsym and .symtab that the filter selects, and PLT entries if it has their
+// kind.
 // Includes the debug tables if the image has no .symtab or nothing else matches.
 Result<SymbolList> list_symbols(const elf::Image& image, const SymbolFilter& filter);
 

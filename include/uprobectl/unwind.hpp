@@ -80,7 +80,8 @@ struct Stack {
   End end = End::outermost;
   // The address that is not mapped (no_mapping), or not in the copy (stack_too_short); otherwise 0.
   std::uint64_t address = 0;
-  // What explain_end() returned when the run was saved; empty: it follows from the members above.
+  // The text that explain_end() returned when the run was saved. Empty: it follows from the members
+  // above.
   std::string explanation = {};
 };
 

@@ -81,7 +81,7 @@ static __always_inline int read_descriptor(__u64 binder, char* into) {
   return bpf_probe_read_user(into, length, (void*)(__u64)(string + STRING_CHARACTERS)) == 0;
 }
 
-/* The sixth parameter after the ArtMethod. On x86-64 it is on the stack, behind the return address,
+/* The sixth parameter after the ArtMethod. On x86-64 it is on the stack, after the return address,
  * the slot of the ArtMethod and 4 bytes for each parameter before it. */
 static __always_inline __s32 calling_uid(struct registers* regs) {
 #if defined(TARGET_AARCH64)

@@ -10,7 +10,7 @@ namespace {
 
 constexpr ArchInfo unknown_info{};
 
-// In the order of Arch.
+// The descriptions are in the order of Arch.
 constexpr std::array<const ArchInfo*, arch_count> infos = {
     &unknown_info,   &x86_64_info,    &i386_info,      &arm64_info,
     &arm_info,       &thumb_info,     &other_archs[0], &other_archs[1],

@@ -126,7 +126,7 @@ constinit const ArchInfo arm64_info{
     .aliases = arm64_aliases,
     .pc = ARM64_PC,
     .stack_pointer = ARM64_SP,
-    .thread_pointer_behind_thread = true,
+    .thread_pointer_after_thread = true,
     .mapped_address_bits = 48, // Linux Documentation/arch/arm64/memory.rst
     .native = &arm64_native,
     .go = &arm64_go,

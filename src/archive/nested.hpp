@@ -17,7 +17,7 @@ struct NestedName {
 // Splits the name at the first "!/" before which it is that of an entry. Returns nullopt if there
 // is none, or if an entry has the whole name.
 std::optional<NestedName> split_nested(const Archive& outer, std::string_view name);
-// Same, for the bytes of a file that may be an archive.
+// Splits the name of an entry in a file that may be an archive.
 std::optional<NestedName> split_nested(Bytes file, std::string_view name);
 
 // The bytes of an inner archive.

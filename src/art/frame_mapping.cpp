@@ -16,7 +16,8 @@ struct MappedRow {
   MappedMember member;
   bool synthesized = false;
   bool outline = false;
-  // Of an outline's call site: a line of the outline -> a line of the method with the call.
+  // Set at the call site of an outline: maps a line of the outline to the line of the method with
+  // the call.
   std::map<std::uint32_t, std::uint32_t> outline_lines = {};
   struct Rewrite {
     std::string_view exception;      // descriptor

@@ -34,7 +34,7 @@ bool is_name_letter(char letter) {
   return (letter >= 'a' && letter <= 'z') || (letter >= 'A' && letter <= 'Z') || letter == '_';
 }
 
-// Returns what follows the colon behind a key.
+// Returns what follows the colon after a key.
 std::optional<std::string_view> value_of(std::string_view comment, std::string_view key) {
   for (auto at = comment.find(key); at != std::string_view::npos; at = comment.find(key, at + 1)) {
     if (at > 0 && is_name_letter(comment[at - 1])) continue;

@@ -58,7 +58,7 @@ StatePointer read_with_best_layout(const OatFile::State& base, DexFinder& finder
   std::size_t max_found_rejected = 0; // most DEX files found with a layout that was rejected
   std::vector<std::vector<OatRecord>> seen;
   auto layouts = record_layouts(base.header.version);
-  // Of an unknown newer version, only the newest layout is assumed.
+  // An unknown newer version is read with the newest known layout only.
   if (base.header.version > newest_version) layouts.resize(1);
   for (const RecordLayout& layout : layouts) {
     auto records = read_records(base.header, layout);

@@ -37,8 +37,9 @@ public:
   // Where the symbols that were added came from.
   const elf::DebugNotes& debug_notes() const { return notes_; }
 
-  // As symbol_at() of symbols.hpp. The first call scans the tables, the second sorts all symbols,
-  // so that later calls are fast. Uses debug symbols that have been added so far.
+  // Finds the symbol at an address, as symbol_at() of symbols.hpp does. The first call scans the
+  // tables, the second sorts all symbols, so that later calls are fast. Uses debug symbols that
+  // have been added so far.
   std::optional<symbols::SymbolAt> symbol_at(VirtualAddress address);
   // Makes the next symbol_at() sort the symbols at once, because many calls will follow.
   void expect_many_addresses() { uses_index_ = true; }

@@ -12,7 +12,7 @@ namespace uprobectl::bpf {
 // Returns the name at an offset; empty if the offset is invalid.
 std::string_view btf_name(const btf* types, std::uint32_t offset);
 
-// Returns the type behind typedef, const and the like; null for void and invalid ids.
+// Returns the type without typedef, const and the like; null for void and invalid ids.
 const btf_type* resolved_type(const btf* types, std::uint32_t id);
 
 struct BtfEnumerator {
@@ -26,7 +26,7 @@ inline auto btf_enumerators(const btf* types, const btf_type* type) {
          std::views::transform([=](int index) { return btf_enumerator(types, type, index); });
 }
 
-// What an array of 1-byte integers is.
+// Classifies arrays of 1-byte integers: text or bytes. `none`: another array.
 enum class ByteArray { none, text, bytes };
 // `element`: the id of their type.
 ByteArray classify_elements(const btf* types, std::uint32_t element);

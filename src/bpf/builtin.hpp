@@ -195,7 +195,7 @@ public:
   ForgottenCalls forget_calls(const CallRoom::HasEnded& has_ended);
   bool recording_has_started() const; // false only before a hit of a probe with STARTS_RECORDING
   bool recording_has_stopped() const;
-  // With SPANS: the counters of each span, by enum span_counter.
+  // Returns the counters of each span, by enum span_counter. Requires SPANS.
   std::vector<span_counts> counts_of_spans() const;
   // Removes the open spans of the processes for which `is_taken` holds, and returns the hits that
   // began them, in any order. Their stacks are those of SPAN_STACKS. Requires that no hit of these

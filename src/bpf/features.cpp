@@ -198,9 +198,10 @@ Result<KernelFeatures> probe_kernel_features() {
 insn::OptimizedNops probe_optimized_nops() {
   const std::uint32_t uprobe = host_arch_info().uprobe_system_call;
   if (uprobe == 0) return {};
-  // Only the calls that replace nops may make it: Linux commit 56101b69c919 ("uprobes/x86: Add
-  // uprobe syscall to speed up uprobe") in v6.18. Kernels that replace the longer nop return
-  // another error, for programs that have to know (commit 554ba38456da in v7.2).
+  // The kernel accepts this system call only from the code that replaces nops: Linux commit
+  // 56101b69c919 ("uprobes/x86: Add uprobe syscall to speed up uprobe") in v6.18. Kernels that
+  // replace the longer nop return another error, for programs that have to know (commit
+  // 554ba38456da in v7.2).
   ::syscall(static_cast<long>(uprobe));
   switch (errno) {
   case ENOSYS:

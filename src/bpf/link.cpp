@@ -72,7 +72,7 @@ struct MultiLinkInfo {
 };
 static_assert(sizeof(MultiLinkInfo) == 64);
 
-// As MultiLinkInfo, for links on perf events.
+// The counterpart of MultiLinkInfo for links on perf events.
 struct PerfLinkInfo {
   std::uint32_t type;
   std::uint32_t id;

@@ -67,12 +67,12 @@ Result<std::vector<std::uint32_t>> list_link_ids();
 // if the kernel does not report them.
 std::optional<AttachedUprobes> read_multi_link_probes(std::uint32_t link);
 
-// As read_multi_link_probes(), for the link between a program and a uprobe perf event; since Linux
-// 6.6.
+// Reads the link between a program and a uprobe perf event, as read_multi_link_probes() does; since
+// Linux 6.6.
 std::optional<AttachedUprobes> read_perf_link_probe(std::uint32_t link);
 
-// The uprobe with a BPF program behind descriptor fd of a process. bpf(2), BPF_TASK_FD_QUERY: Linux
-// 4.18.
+// Returns the uprobe of a BPF program on the perf event that descriptor fd of a process refers to.
+// bpf(2), BPF_TASK_FD_QUERY: Linux 4.18.
 std::optional<AttachedUprobes> read_perf_event_probe(pid_t process, int fd);
 
 // Returns the name of a program by its id, as the kernel truncates it; nullopt if it cannot be

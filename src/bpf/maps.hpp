@@ -137,7 +137,7 @@ public:
   // are in order for each ring buffer and for each CPU of a perf event array. Returns true if some
   // may be left.
   bool drain(const std::function<bool(std::size_t map, Bytes sent)>& visit);
-  // As in BuiltinProgram, for the ring buffers.
+  // These two apply to the ring buffers, and are described at BuiltinProgram.
   bool waits() const;
   std::uint64_t unsubmitted() const;
   // Decodes what drain() passed to visit, which may be a copy. Nullopt if the kernel's part is

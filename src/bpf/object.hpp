@@ -51,7 +51,7 @@ struct MapFill {
 // bpf_get_current_pid_tgid() returns it.
 constexpr std::string_view pid_value = "%pid";
 
-// What to set in an object before it is loaded, by name.
+// The values to set in an object before it is loaded, by name.
 struct ObjectSettings {
   std::vector<std::pair<std::string, std::string>> globals = {};       // values of global variables
   std::vector<std::pair<std::string, std::uint32_t>> map_entries = {}; // sizes of maps

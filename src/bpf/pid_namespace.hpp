@@ -11,7 +11,7 @@
 
 namespace uprobectl::bpf {
 
-// What identifies a pid namespace.
+// Identifies a pid namespace.
 struct PidNamespace {
   std::uint32_t device = 0; // of nsfs, as the kernel's dev_t
   std::uint32_t inode = 0;

@@ -46,7 +46,7 @@ struct Unpinned {
 // there are none.
 Result<Unpinned> unpin(const std::string& folder);
 
-// What the kernel says of a pinned program.
+// The kernel's description of a pinned program.
 struct PinnedProgramInfo {
   std::string name; // at most 15 bytes
   ProgramKind kind = ProgramKind::plain;

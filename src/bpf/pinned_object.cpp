@@ -43,7 +43,7 @@ std::string path_in(const std::string& folder, std::string_view name) {
   return fmt::format("{}{}{}", folder, folder.ends_with('/') ? "" : "/", name);
 }
 
-// Why a program is left out, which has to be one line.
+// Returns the reason why a program is left out as one line.
 Error in_one_line(Error error) {
   if (!error.hints.empty()) error.message += fmt::format(" ({})", joined(error.hints));
   error.hints.clear();
@@ -77,7 +77,7 @@ Result<void> check_owner(const std::string& path, const std::string& folder) {
           .hint(fmt::format("or run as user {}", status.st_uid)));
 }
 
-// What `load` has pinned in a folder.
+// A folder in which `load` has pinned objects.
 class ListedFolder {
 public:
   ListedFolder(std::string folder, std::vector<ListedPin> pins)

@@ -28,7 +28,7 @@ struct process_settings {
   struct id_namespace ids;
 };
 
-/* What the program could not do since it was loaded. */
+/* Counts what the program could not do since it was loaded. */
 struct process_losses {
   unsigned int renames;  /* not reported: the buffer was full */
   unsigned int left_out; /* processes that are not in the set: it was full */

@@ -41,7 +41,7 @@ enum reading_form {
   READ_LIBSTDCXX_STRING = 3, /* the address of a std::string, libstdc++'s C++11 ABI */
   READ_LIBCXX_STRING = 4,    /* the address of a std::string, libc++'s default layout */
   READ_JAVA_STRING = 5,      /* a reference to a java.lang.String of ART */
-  /* Same as READ_LIBCXX_STRING, with _LIBCPP_ABI_ALTERNATE_STRING_LAYOUT. */
+  /* the address of a std::string, libc++'s layout with _LIBCPP_ABI_ALTERNATE_STRING_LAYOUT */
   READ_LIBCXX_ALTERNATE_STRING = 6,
   LAST_READING_FORM = READ_LIBCXX_ALTERNATE_STRING
 };
@@ -141,7 +141,7 @@ enum comparison {
   IS_IN_TEXTS = 9
 };
 
-/* What a filter term compares. */
+/* Says what a filter term compares. */
 enum filter_subject {
   COMPARE_READING = 0,
   COMPARE_THREAD_ID = 1,
@@ -203,8 +203,8 @@ struct filter_term {
 #define TEXT_CHUNK 64
 #define MAX_TEXT_CHUNKS 16
 
-/* An expression: a value of the map `filters`, there without unused terms at the end. Behind the
- * terms that are compared are those that are only readings: lengths and offsets. */
+/* An expression: a value of the map `filters`, there without unused terms at the end. The terms
+ * that are compared come first, then those that are only readings: lengths and offsets. */
 struct filter {
   record_u64 zeros[TEXT_CHUNK / 8 + 1]; /* which the verifier does not know */
   record_u32 term_count;                /* that are compared */
@@ -244,7 +244,7 @@ struct caller_map {
 #define MAX_PATTERN_STATES 4096
 typedef record_u16 pattern_state[256];
 
-/* What the filters of a run use, besides 1 << subject of each term. */
+/* Says what the filters of a run use, besides 1 << subject of each term. */
 enum filter_feature {
   FILTERS_NUMBERS = 1 << 16,
   FILTERS_SETS = 1 << 17,
@@ -260,7 +260,7 @@ enum filter_feature {
 
 #define MAX_READINGS 32
 
-/* What a point does with a key. */
+/* Says what a point does with a key. */
 enum span_role_flag {
   ENDS_SPAN = 1,       /* otherwise it begins one */
   NO_NULL_KEY = 2,     /* a key of 0 is none: it is an address, or its type is not known */
@@ -279,8 +279,8 @@ struct span_role {
 };
 #define MAX_SPAN_ROLES 16
 
-/* What is captured at a probe: a value of the map `plans`, there without unused readings at the
- * end. */
+/* Says what a hit of a point captures. A value of the map `plans`, which has it without the unused
+ * readings at its end. */
 struct point_plan {
   record_u32 flags; /* those of PLAN_FLAGS */
   record_u32 reading_count;
@@ -330,7 +330,7 @@ enum builtin_flag {
 #define PLAN_FLAGS                                                                                 \
   (AT_FUNCTION_START | COPY_STACK | BY_GOROUTINE | SIX_ARGUMENTS | POINTERS_32 | ONLY_UNTIL)
 
-/* What the readings of a run use, besides 1 << form of each. */
+/* Says what the readings of a run use, besides 1 << form of each. */
 enum reading_feature {
   USES_INDEX = 1 << 8,
   USES_BASE_FROM = 1 << 9,
@@ -362,14 +362,14 @@ struct process_name_layout {
   record_u32 comm;
 };
 
-/* Where the kernel keeps what tells the thread pointer of user space: offsets of members of
- * task_struct in bytes. */
+/* The members of task_struct by which the kernel knows the thread pointer of user space: offsets in
+ * bytes. */
 struct thread_layout {
   record_u32 address;     /* x86-64: the thread pointer; arm64: clear_child_tid. 0: unknown */
   record_u32 robust_list; /* arm64 */
 };
 
-/* glibc's struct pthread (nptl/descr.h): robust_head is behind tid, 4 unused bytes and robust_prev.
+/* glibc's struct pthread (nptl/descr.h): robust_head is after tid, 4 unused bytes and robust_prev.
  * The kernel has the addresses of both. */
 #define PTHREAD_TID_TO_ROBUST_HEAD 16
 
@@ -420,7 +420,7 @@ struct builtin_settings {
   record_u32 group_by;        /* enum group_feature; 0: hits are not counted by values */
   struct id_namespace ids;
   record_u32 span_offset;   /* of the span_part in a half of the record; 0: no spans */
-  record_u32 hit_size;      /* of a record with SPANS: bytes of the hit that ends the span, behind
+  record_u32 hit_size;      /* of a record with SPANS: bytes of the hit that ends the span, after
                              * which is the hit that began it */
   record_u32 max_roles;     /* over all plans */
   record_u32 waits_offset;  /* of the call_waits in the record, or in a half of it; 0: none */
@@ -448,7 +448,8 @@ struct run_state {
   record_u64 given_up_before;
 };
 
-/* What a hit of a probe's entry does besides being recorded: values of the map `trigger_flags`. */
+/* Says what a hit of a probe's entry does besides being recorded: values of the map
+ * `trigger_flags`. */
 enum trigger_flag {
   STARTS_RECORDING = 1,
   STOPS_RECORDING = 2, /* once it has started */
@@ -461,8 +462,8 @@ struct recording_state {
   record_u32 stopped;
 };
 
-/* What a probe has recorded in its current time window: the time when it began, in milliseconds,
- * above the number of records. */
+/* `window` is the current time window of a probe: the time when it began, in milliseconds, above
+ * the number of records in it. */
 #define WINDOW_COUNT_BITS 24
 #define MAX_WINDOW_COUNT ((1U << WINDOW_COUNT_BITS) - 1)
 struct limit_state {
@@ -508,8 +509,8 @@ enum exit_test {
   EXIT_IF_OUTSIDE = 6    /* `tested` is the function's start, or outside of `code_ranges` */
 };
 
-/* What an exit has to do with tail calls that are followed: the call then ends where the function
- * returns that was jumped to. */
+/* Says how an exit takes part in a tail call that is followed. Such a call ends where the function
+ * returns to which it has jumped. */
 enum exit_role {
   EXIT_ENDS_CALL = 0,
   EXIT_JUMPS_ON = 1, /* a jump to a function whose exits are probed: the call goes on there */
@@ -554,7 +555,7 @@ struct probe_record {
   record_u64 latency_ns;   /* RECORD_CALL */
 };
 
-/* What user space needs to nest the calls of a thread. */
+/* User space nests the calls of a thread by these values. */
 struct call_position {
   /* At the hit, but before a return has popped the return address. On the stack of a goroutine,
    * which moves: minus the distance from its upper end, modulo 2^64. */
@@ -596,7 +597,8 @@ struct stack_head {
 #define MIN_STACK_BYTES 256
 #define MAX_STACK_BYTES 65528U /* as in perf_event_attr.sample_stack_user */
 
-/* What each half of a record with SPANS has of the span. */
+/* A record with SPANS has one of these in each half, which is the hit that began or ended the span.
+ */
 struct span_part {
   record_u64 key;
   record_u32 span;
@@ -643,12 +645,12 @@ enum lost_reason {
    * the same key. */
   LOST_NO_RETURN = 4,
   LOST_NO_ENTRY = 5, /* returns whose entry was not seen */
-  /* Not a loss: calls whose entry was skipped by a filter, or as LOST_CALLS_FULL. Their returns
-   * are counted as LOST_NO_ENTRY. */
+  /* These calls are not a loss: their entry was skipped by a filter, or as LOST_CALLS_FULL. Their
+   * returns are counted as LOST_NO_ENTRY. */
   SKIPPED_CALLS = 6,
   LOST_UNDECIDED = 7, /* hits that a filter excluded because a value was not read */
   LOST_UNMAPPED = 8,  /* the same, because the mappings of the process are not known */
-  /* Not a loss: hits of threads that the full map `thread_waits` does not have. */
+  /* These hits are not a loss: the full map `thread_waits` does not have their threads. */
   LOST_THREADS_FULL = 9,
   LOST_REASONS = 10
 };
@@ -693,7 +695,7 @@ enum group_feature {
   BY_STACK = 16,     /* and by the process, because the addresses are its own */
   SUMS_LATENCY = 32, /* instead of a reading with GROUP_SUMMED */
   BY_CPU = 64,
-  /* By readings, as GROUPS. */
+  /* The next two count by readings, as GROUPS does. */
   BY_FAILED = 128,
   BY_ERRNO = 256
 };

@@ -58,7 +58,7 @@ struct open_level {
 /* Calls nested deeper share the last level. */
 #define MAX_OPEN_LEVELS 4
 #define NO_WAIT (MAX_OPEN_LEVELS + 1)
-/* With TRACKS_CAUSES: a value of the map `thread_waits`. If longest waits are kept, MAX_OPEN_LEVELS
+/* A value of the map `thread_waits` with TRACKS_CAUSES. If longest waits are kept, MAX_OPEN_LEVELS
  * + 1 kept waits follow: those of the levels, and that of the wait under way. If all waits are
  * sent, one RECORD_WAIT follows. */
 struct thread_causes {

@@ -383,8 +383,8 @@ void give_to_workstation(AttachOptions& options, CommonOptions& common) {
   common.records_messages = true;
 }
 
-// What --live asks for besides. Without a terminal counts are printed, and the result says so. The
-// view of a run on a device is on the workstation.
+// Adds what --live needs to the request. Without a terminal counts are printed, and the returned
+// text says so. The view of a run on a device is on the workstation.
 std::string prepare_live(AttachLine& line, const RunLocation& location) {
   AttachOptions& options = line.options;
   CaptureOptions& capture = options.capture;

@@ -317,7 +317,7 @@ private:
     if ((compares(capture_.filter, COMPARE_FAILED) || compares(capture_.filter, COMPARE_ERRNO)) &&
         request_.graph)
       return wrong("--if: a tree shows a call before its result is known");
-    // What is compared, the name of the thread too, may change until the return.
+    // The compared values, also the name of the thread, may change until the return.
     if (request_.graph) capture_.entry_decides = !options_.conditions.empty();
     if (!request_.spans.empty()) return read_span_filters();
     pair_calls_for(capture_.filter);

@@ -89,8 +89,8 @@ struct StackOptions {
 
 void bind_stack_options(OptionParser& parser, StackOptions& options, trace::AttachRequest& request);
 
-// The same for stacks. The aggregates and the program of the request must be set. `common` has the
-// destination and format of the records.
+// Applies the options for stacks to the request. The aggregates and the program of the request must
+// be set. `common` has the destination and format of the records.
 Result<void> apply(const OptionParser& parser, const StackOptions& options,
                    const CommonOptions& common, trace::AttachRequest& request);
 

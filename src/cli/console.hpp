@@ -30,8 +30,8 @@ struct CommonOptions {
   Workstation* workstation = &this_machine(); // of the run
   bool json = false;
   std::optional<std::string> output; // a file instead of stdout
-  // Of the commands that take exports: the values of -o and --format, and what split_outputs()
-  // makes of them.
+  // The values of -o and --format of commands that take exports, and the results of
+  // split_outputs().
   std::vector<std::string> outputs = {};
   std::optional<std::string> format = {};
   std::vector<output::ExportRequest> exports = {};

@@ -14,7 +14,7 @@ namespace uprobectl::cli {
 
 namespace {
 
-// For all downloads of a command.
+// All downloads of a command together may take this long.
 constexpr std::chrono::minutes download_timeout{5};
 constexpr std::uint64_t max_debug_file = std::uint64_t{16} << 30; // bytes
 constexpr std::size_t max_builds = 4096; // that a device may want; more than a process maps

@@ -36,7 +36,7 @@ private:
   output::Output& output_;
   process::DebuginfodClient client_;
   std::mutex mutex_;
-  // By build id; null if there is none. Several images may share one.
+  // The debug files by build id; null if there is none. Several images may share one.
   std::map<std::string, std::shared_ptr<const MappedFile>> debug_files_;
 };
 

@@ -137,7 +137,7 @@ DeviceArguments device_arguments(const CommandLine& line) {
 // The file of the records: of several -o the last one that is not an export.
 std::optional<std::string> find_record_file(const CommandLine& line) {
   std::optional<std::string> file;
-  // Of commands without exports, all are files of records.
+  // If the command has no exports, each output is a file of records.
   const bool takes_exports = line.knows("--format");
   for (const std::string& path : line.values("--output"))
     if (!takes_exports || (!line.has("--format") && !output::export_format_of(path))) file = path;
@@ -155,7 +155,7 @@ CommonOptions common_options(const CommandLine& line) {
   return common;
 }
 
-// Of what is made here, while records come from the devices.
+// Returns the options for messages of the workstation, while records come from the devices.
 output::OutputOptions message_options(const CommonOptions& common) {
   output::OutputOptions messages = output_options(common);
   messages.json = false;

@@ -166,7 +166,7 @@ Result<live::PickerList> gather(const ExploreLine& line, output::Output& message
   return list;
 }
 
-// Without a terminal: the records of `usdt list` and of `list-symbols`, file by file.
+// Writes the records of `usdt list` and of `list-symbols`, file by file, if there is no terminal.
 void list_all(const ExploreLine& line, output::Output& output) {
   bool any = false;
   const auto skipped =

@@ -64,13 +64,13 @@ private:
   }
 
   // Adds where parameters are that cannot be read at the entry.
-  static void add_locations(const trace::PrologueEnd& behind, const ArchInfo& arch,
+  static void add_locations(const trace::PrologueEnd& after, const ArchInfo& arch,
                             dwarf::FunctionInfo& function) {
     for (std::size_t i = 0; i < function.variables.size(); ++i) {
       dwarf::Variable& parameter = function.variables[i];
-      const dwarf::Location& location = behind.function.variables[i].location;
+      const dwarf::Location& location = after.function.variables[i].location;
       if (!trace::lacks_bytes(parameter) || !location.is_readable()) continue;
-      const std::string there = fmt::format(" (behind the prologue, at +{:#x}: {})", behind.size,
+      const std::string there = fmt::format(" (behind the prologue, at +{:#x}: {})", after.size,
                                             dwarf::to_string(location, arch));
       parameter.location.problem += parameter.location.problem.empty() ? "" : there;
       const auto missing =
@@ -90,11 +90,11 @@ private:
           request_.target, point.request);
       return;
     }
-    const auto behind = trace::find_prologue_end(image, info, frames, point, *function);
-    if (!behind)
+    const auto after = trace::find_prologue_end(image, info, frames, point, *function);
+    if (!after)
       output_.detail(fmt::format("{}: its parameters are not read behind its prologue: {}",
-                                 display_name(point), behind.error()));
-    if (behind && *behind) add_locations(**behind, image.machine().info(), *function);
+                                 display_name(point), after.error()));
+    if (after && *after) add_locations(**after, image.machine().info(), *function);
     output_.write(output::ArgumentsRecord{.point = &point, .function = &*function});
   }
 

@@ -82,7 +82,7 @@ std::optional<std::string> mistake(const LoadOptions& options,
   return std::nullopt;
 }
 
-// The same of values that only a run has.
+// Returns the mistake if a global variable has a value that only a run knows.
 std::optional<std::string> mistake_of_globals(const bpf::ObjectSettings& settings) {
   for (const auto& [name, value] : settings.globals)
     if (value == bpf::pid_value)

@@ -46,7 +46,7 @@ void write_sums(std::span<const inventory::InstalledProbe> probes, output::Outpu
   for (const auto& [row, count] : counts) output.write_text(fmt::format("{}\t{}\n", count, row));
 }
 
-// For commands without arguments. Returns the output, or the exit code if the run ends here.
+// Parses a command without arguments. Returns the output, or the exit code if the run ends here.
 std::expected<std::unique_ptr<output::Output>, ExitCode>
 open_output_without_arguments(std::string_view command, std::span<const std::string_view> arguments,
                               Workstation& workstation) {

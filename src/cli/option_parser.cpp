@@ -423,11 +423,11 @@ namespace {
 // its value of at most two words. There may be thousands of them, so they are not passed to CLI11.
 template <typename Iterator>
 Iterator find_trailing_positionals(Iterator begin, Iterator end) {
-  const auto behind_last = std::find_if(std::make_reverse_iterator(end),
-                                        std::make_reverse_iterator(begin), looks_like_option)
-                               .base();
-  if (behind_last == begin) return begin;
-  return std::ranges::next(behind_last, 2, end);
+  const auto after_last = std::find_if(std::make_reverse_iterator(end),
+                                       std::make_reverse_iterator(begin), looks_like_option)
+                              .base();
+  if (after_last == begin) return begin;
+  return std::ranges::next(after_last, 2, end);
 }
 
 } // namespace
@@ -440,7 +440,8 @@ Result<void> OptionParser::Impl::read_tokens(std::span<const std::string_view> a
   return check_replacements();
 }
 
-// Of two values of an option the last one is used, but not if one of them has another name.
+// If an option has two values, the last one is used, unless one of them was written with another
+// name of the option.
 Result<void> OptionParser::Impl::check_replacements() const {
   for (const Replacement& each : std::views::reverse(replacements)) {
     if (option(each.option)->get_multi_option_policy() != CLI::MultiOptionPolicy::TakeLast)

@@ -10,12 +10,12 @@
 
 namespace uprobectl::cli {
 
-// What the files are that the values of an option name, if the command runs on a device (--adb):
-// files there, or inputs, outputs and output folders of the workstation.
+// Says on which machine the files are that an option names, if the command runs on a device
+// (--adb): on the device, or on the workstation as inputs, outputs and output folders.
 enum class FileUse : std::uint8_t { device, input, output, folder };
 
-// What `attach --write-plan` does with an option: it cannot be combined with it, uses it, or keeps
-// it in the plan.
+// Says whether `attach --write-plan` cannot be combined with an option, uses it, or keeps it in the
+// plan.
 enum class PlanUse : std::uint8_t { none, used, kept };
 
 // Whether a command needs root on a device: never, always; "processes": to look into processes.
@@ -79,7 +79,7 @@ struct GivenOption {
   std::vector<std::string> values = {};
 };
 
-// What `uprobectl help NAME` prints.
+// The text that `uprobectl help NAME` prints.
 struct HelpTopic {
   std::string_view name;
   std::string_view text;
@@ -97,7 +97,7 @@ Result<std::vector<std::string>> read_tokens(const CommandSpec& command,
                                              std::span<const std::string_view> arguments);
 
 struct Arguments {
-  // In order. Views of the arguments or of strings of the parser.
+  // The positional arguments in order, as views of the arguments or of strings of the parser.
   std::vector<std::string_view> positionals;
   std::vector<std::string_view> after_dashes; // the arguments after "--"
   bool help = false;

@@ -92,7 +92,7 @@ public:
   }
 
 private:
-  // What cannot be read is not ready.
+  // A file that cannot be read is not ready.
   void report(const Error& error) {
     is_ready_ = false;
     output_.fail(error, target_);

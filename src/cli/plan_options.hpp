@@ -22,7 +22,7 @@ struct PlannedArguments {
   std::span<const std::string> options() const {
     return plan ? std::span<const std::string>(plan->options) : std::span<const std::string>();
   }
-  // With --write-plan: the options to keep in the plan.
+  // The options to keep in the plan (--write-plan).
   std::vector<std::string> kept = {};
 };
 

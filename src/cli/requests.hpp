@@ -40,7 +40,7 @@ private:
   std::string read_; // the text, if the file cannot be mapped
 };
 
-// What the words after TARGET are. Each may have its own TARGET before it (split_target()).
+// Says what the words after TARGET are. Each may have its own TARGET before it (split_target()).
 enum class WordKind : std::uint8_t {
   functions,     // at least one, each a valid FUNCTION
   patterns,      // of names; none: all
@@ -95,7 +95,7 @@ ExitCode run_listing(const OptionParser& parser, const CommonOptions& options,
                      const Arguments& words, WordKind kind, TargetArguments&& where,
                      const ListRequests& list);
 
-// Finds the files of the TARGET of a line, or reports why it fails. `word`: the first behind
+// Finds the files of the TARGET of a line, or reports why it fails. `word`: the first after
 // TARGET; may be empty.
 std::optional<resolve::Targets> find_files(const Requests::Line& line, std::string_view word,
                                            WordKind kind, const resolve::TargetOptions& where,

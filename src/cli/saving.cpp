@@ -48,7 +48,7 @@ Result<SavedOutput> SavedOutput::open(const OptionParser& parser, const CommonOp
   CommonOptions options = common;
   options.records_messages = common.records_messages || view;
   const bool is_shown = view && !common.output;
-  // What the terminal is not needed for goes on when it is closed.
+  // A run that does not need the terminal goes on when the terminal is closed.
   if (is_shown) options.output = "/dev/null";
   auto output = open_output(options, style, to_stdout || is_shown);
   if (!output) return fail(std::move(output).error());

@@ -162,7 +162,8 @@ ExitCode run_verify(const VerifyOptions& options, const Arguments& arguments,
   const output::Progress progress(output, "verifying");
   const auto outcome = verify_matches(request, output);
   const output::Verdict& verdict = outcome.verdict;
-  // Also of matches that are counted as moved: what their record has besides would be lost.
+  // Matches that were not checked would lose details of their record, also if they are counted as
+  // moved.
   std::size_t not_checked = 0;
   for (const output::Finding& finding : verdict.findings())
     if (finding.change == output::Change::not_checked) not_checked += finding.matches.value_or(1);

@@ -197,7 +197,7 @@ private:
                     kernel_names()));
   }
 
-  // What probes need, and what more they can do with.
+  // Checks the options of the kernel that probes need, and those that add features.
   void kernel_config() {
     const auto& config = facts_.kernel_config;
     if (!config) return;
@@ -225,7 +225,7 @@ private:
     add("bpf", true, "programs for probes can be loaded");
     const bpf::KernelFeatures& features = *features_;
     if (!features.sysfs) add("sysfs", false, "/sys is not mounted", mount_sysfs);
-    // Of what /sys describes.
+    // Adds a feature that is found through /sys.
     const auto described = [&](std::string_view name, bool there, std::string_view what) {
       if (there || features.sysfs)
         add(name, there, fmt::format("{}{}", there ? "" : "missing: ", what), needs_other_kernel);

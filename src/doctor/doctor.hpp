@@ -9,7 +9,7 @@
 
 namespace uprobectl::doctor {
 
-// What the running system has. nullopt if a file is missing or not readable.
+// Describes the running system. A member is nullopt if its file is missing or not readable.
 struct SystemFacts {
   std::string kernel_release;     // uname -r
   std::string machine;            // uname -m

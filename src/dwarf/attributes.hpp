@@ -17,7 +17,7 @@ inline std::optional<std::int64_t> constant(const Die& die, Attribute attribute)
   return value->getAsSignedConstant();
 }
 
-// Same; nullopt if it is negative.
+// Returns a constant; nullopt if it is negative.
 inline std::optional<std::uint64_t> unsigned_constant(const Die& die, Attribute attribute) {
   const auto number = constant(die, attribute);
   if (!number || *number < 0) return std::nullopt;
@@ -113,7 +113,7 @@ public:
 
   // Whether the entries so far had too many ranges.
   bool is_full() const { return is_full_; }
-  // As address_ranges(); empty, with a warning, if there are too many.
+  // Returns address_ranges(). Returns an empty list, with a warning, if there are too many.
   llvm::DWARFAddressRangesVector of(const Die& die) {
     if (is_full_) return {};
     llvm::DWARFAddressRangesVector ranges = address_ranges(context_, die);

@@ -32,8 +32,8 @@ std::uint64_t scalar_alignment(const Type& type) {
   return std::clamp<std::uint64_t>(type.size(), 1, 16);
 }
 
-// Of the sizes that all compilers pass in one vector register: not of those with one element, and
-// of 32 bytes only with AVX.
+// Whether all compilers pass a vector of this size in one vector register. They differ for vectors
+// with one element, and pass those of 32 bytes so only with AVX.
 bool is_usual_vector(const Type& type) {
   return type.is_vector() && type.element_count() > 1 &&
          (type.size() == word || type.size() == 2 * word);
@@ -174,7 +174,7 @@ std::string not_readable(std::string_view register_name) {
 }
 
 // A pointer to the value, in this location.
-Location behind(Location pointer) {
+Location follow(Location pointer) {
   if (!pointer.is_readable()) return pointer;
   Piece& piece = pointer.pieces.front();
   if (piece.kind == Piece::Kind::memory) {
@@ -256,7 +256,7 @@ std::uint32_t eightbyte_size(const Type& type, std::size_t index) {
 
 Location amd64_parameter(Assigner& assign, const Type& type, bool by_reference) {
   if (by_reference)
-    return behind(assign.free_registers() > 0 ? in_register(assign.take_register())
+    return follow(assign.free_registers() > 0 ? in_register(assign.take_register())
                                               : assign.take_stack(word, word));
   const auto classes = classify(type);
   const std::uint64_t alignment = Layout(type).alignment();
@@ -295,7 +295,7 @@ void amd64_result(Assigner& assign, const Type& result, bool by_reference, CallL
   if (by_reference || is_passed_by_reference(result) || !classes) {
     call.result_in_memory = true;
     call.result_address = in_register(assign.take_register());
-    call.result = behind(in_register(first)); // rax has the address again
+    call.result = follow(in_register(first)); // rax has the address again
     return;
   }
   if (result.is_complex() && result.plain_name() == "complex long double") {
@@ -356,7 +356,7 @@ Location arm64_stack(Assigner& assign, const Type& type) {
 Location arm64_parameter(Assigner& assign, const Type& type, bool by_reference) {
   if (by_reference ||
       (type.is_aggregate() && type.size() > 2 * word && homogeneous_floats(type) == 0))
-    return behind(assign.free_registers() > 0 ? in_register(assign.take_register())
+    return follow(assign.free_registers() > 0 ? in_register(assign.take_register())
                                               : assign.take_stack(word, word));
   if (const std::size_t floats = homogeneous_floats(type); floats > 0) {
     if (floats <= assign.free_vectors()) {
@@ -396,7 +396,7 @@ void arm64_result(Assigner& assign, const Type& result, bool by_reference, CallL
   if (call.result.pieces.empty()) call.result = unreadable(optimized_out);
 }
 
-// Puts a piece behind the others, after the padding between them.
+// Puts a piece after the others, after the padding between them.
 void add_piece(Location& location, std::uint64_t& end, const RustScalar& scalar, Piece piece) {
   if (scalar.offset > end)
     location.pieces.push_back({.size = static_cast<std::uint32_t>(scalar.offset - end)});

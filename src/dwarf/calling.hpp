@@ -11,7 +11,7 @@ namespace uprobectl::dwarf {
 
 // How a call passes its parameters and returns its result.
 struct CallLocations {
-  // At the function's first instruction, in the given order. Without those behind one whose
+  // At the function's first instruction, in the given order. Without those after one whose
   // location is not known.
   std::vector<Location> parameters;
   Location result; // right before or after the return

@@ -73,7 +73,7 @@ public:
   // Whether code that begins at the address is in the image. Linkers keep the debug information of
   // code that they remove. They put it at address 0, 1, -1 or -2 (LLD's -z dead-reloc-in-nonalloc).
   bool is_code(std::uint64_t address) const;
-  // Same for a function: one of its ranges is in the image, or it has none.
+  // Whether a function is in the image: one of its ranges is, or it has none.
   bool is_live(const Die& function);
   // Returns which of the addresses is the function's entry, by the names of symbols; nullopt if no
   // symbol there has its name.
@@ -101,8 +101,8 @@ public:
   // Returns the definition without code that the unit of the address has for the symbol; invalid if
   // there is none, or more than one.
   Die function_without_code(VirtualAddress address, std::string_view symbol);
-  // Same, or the innermost DW_TAG_inlined_subroutine if a function is inlined there. `unit` is that
-  // of the address.
+  // Returns function_at() the address, or the innermost DW_TAG_inlined_subroutine if a function is
+  // inlined there. `unit` is that of the address.
   Die innermost_function_at(llvm::DWARFUnit& unit, VirtualAddress address);
 
   TypeTable& types();
@@ -126,7 +126,7 @@ public:
   // with a warning if it cannot be read. LLVM must not be asked for it: it crashes at some damaged
   // tables.
   const LineTable* line_table(llvm::DWARFUnit& unit);
-  // Same, its rows by address.
+  // Returns the rows of the line table by address.
   const LineIndex* line_index(llvm::DWARFUnit& unit);
   // Returns DW_AT_name.
   std::optional<std::string_view> name(const Die& die);

@@ -68,7 +68,7 @@ Context::OtherFiles find_other_files(const Context& context, const std::string& 
   return files;
 }
 
-// Without the file header: an address in it means code that the linker has removed. A debug file
+// Leaves out the file header: an address in it means code that the linker has removed. A debug file
 // has no bytes of its segments.
 std::vector<elf::AddressRange> code_of(const elf::Image& image) {
   std::vector<elf::AddressRange> code;

@@ -64,7 +64,7 @@ public:
 
 private:
   // LLVM reads the addresses of a split unit from our .debug_addr, and asks its own class for the
-  // relocations of it. That class expects this object behind every section (DWARFSectionMap in
+  // relocations of it. That class expects this object after every section (DWARFSectionMap in
   // LLVM's DWARFContext.cpp). It is always empty.
   struct RelocatedSection : llvm::DWARFSection {
     llvm::RelocAddrMap relocations;

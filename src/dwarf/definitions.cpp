@@ -122,7 +122,7 @@ void TypeDefinitions::open_scope(const Die& die, std::uint16_t tag, std::size_t 
   if (is_type(tag)) return open_type(die, scope, outer);
   if (tag != DW_TAG_namespace && tag != DW_TAG_module) return;
   const auto name = context_.text(die, DW_AT_name);
-  // What is in an anonymous namespace belongs to the unit.
+  // The contents of an anonymous namespace belong to the unit.
   scope.name = name ? combine(outer, *name)
                     : combine(outer, reinterpret_cast<std::uintptr_t>(die.getDwarfUnit()));
 }
@@ -198,8 +198,8 @@ std::uint64_t TypeDefinitions::argument_of(const Die& parameter) {
   return hash;
 }
 
-// The same for a declaration, whose unit has been read as a whole. 0: what declares it is a
-// function, or has no name.
+// Returns the key of a declaration, whose unit has been read as a whole. 0: the type is declared in
+// a function, or has no name.
 std::uint64_t TypeDefinitions::key_of(const Die& declaration) {
   const auto name = context_.text(declaration, DW_AT_name);
   const std::uint64_t outer = name ? scope_of(declaration.getParent()) : 0;

@@ -53,7 +53,7 @@ private:
   EntryWalk walk_;
   bool has_read_all_ = false;
   std::unordered_multimap<std::uint64_t, Definition> definitions_;
-  // Of the unit that is being read.
+  // The scopes of the unit that is being read.
   std::vector<Scope> scopes_;
   std::unordered_map<std::uint64_t, std::uint64_t> declared_; // names, by the offset of entries
   // Definitions outside of their scopes, with the offsets of their declarations.

@@ -17,7 +17,7 @@ struct TypeDescription {
   bool is_signed = false;
   bool is_byte_swapped = false;
   bool is_scoped_enumeration = false;
-  // Nothing but the names is known.
+  // Set if nothing but the names is known.
   bool is_declared = false;
   std::string problem = {};
   const Type* target = nullptr;

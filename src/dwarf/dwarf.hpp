@@ -32,7 +32,8 @@ public:
   // bytes of the image. Fails with not_found if neither has .debug_info, with a hint about
   // --debug-dir.
   static Result<DebugInfo> open(const elf::Image& image, const elf::DebugSearch& where);
-  // Same, for the bytes of an ELF file, which must outlive it. Does not search for other files.
+  // Opens the debug information in the bytes of an ELF file, which must outlive it. Does not search
+  // for other files.
   static Result<DebugInfo> parse(Bytes file);
 
   DebugInfo(DebugInfo&&) noexcept;
@@ -44,7 +45,7 @@ public:
   // About sections, units and files that could not be read so far; each once.
   const std::vector<std::string>& warnings() const;
 
-  // For the other files of this module.
+  // Gives access to the other files of this module.
   Context& context() const { return *context_; }
 
 private:

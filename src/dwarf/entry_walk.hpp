@@ -81,7 +81,7 @@ public:
     work_left_ -= work;
     return true;
   }
-  // Same, for comparing a name: many entries may have the same long one.
+  // Bounds the work of comparing a name in the same way: many entries may have the same long one.
   bool take_name(std::string_view name);
 
 private:

@@ -21,7 +21,8 @@ FunctionMap::FunctionMap(Context& context, llvm::DWARFUnit& unit) {
   for (const llvm::DWARFDebugInfoEntry& entry : unit.dies()) {
     const llvm::DWARFDie die(&unit, &entry);
     if (!die.isSubroutineDIE()) continue;
-    // What is inlined into removed code may have ranges that overlap the code that is left.
+    // A function that is inlined into removed code may have ranges that overlap the code that is
+    // left.
     if (has_removed && !die.isSubprogramDIE() && is_in_removed(context, die)) continue;
     const llvm::DWARFAddressRangesVector ranges = reader.of(die);
     if (reader.is_full()) return;

@@ -24,7 +24,7 @@ constexpr std::size_t max_results = 64; // of a function of Go
 constexpr int max_block_depth = 64;
 constexpr std::size_t max_scope_ranges = std::size_t{1} << 22; // of blocks and inlined functions
 
-// What the parameters of a language are passed by.
+// Says by which rules a language passes its parameters.
 enum class Passing : std::uint8_t {
   c,       // the platform's calling convention
   rust,    // LLVM's scalars: see rust_passing.hpp
@@ -250,8 +250,8 @@ private:
         if (fallback == nullptr) fallback = &each;
         continue;
       }
-      // What begins at the point may be what the call's first statements have made of the
-      // parameter.
+      // A range that begins at the point may be for a value that the first statements of the call
+      // have made of the parameter.
       const View begin{each.Range->LowPC, views ? (*views)[number] : UINT64_MAX};
       const View end{each.Range->HighPC, views ? (*views)[number + 1] : 0};
       number += 2;
@@ -422,7 +422,8 @@ private:
     return true;
   }
 
-  // In the order of the source: gcc gives the parameters of inlined functions in another one.
+  // Returns the entries in the order of the source: gcc gives the parameters of inlined functions
+  // in another one.
   std::vector<Die> in_order(const Die& scope) const {
     std::vector<Die> children(scope.begin(), scope.end());
     if (scope.getTag() == DW_TAG_inlined_subroutine)
@@ -563,7 +564,7 @@ private:
   }
 
   // How code that is not optimized keeps a parameter: as its location says or, where that is a
-  // list, as its first entry says, which is behind the first instructions.
+  // list, as its first entry says, which is after the first instructions.
   Slot slot_of(const Die& die) const {
     auto locations = die.getLocations(DW_AT_location);
     if (!locations) llvm::consumeError(locations.takeError());
@@ -616,8 +617,8 @@ private:
         passed.push_back(std::move(*known));
         continue;
       }
-      // A slot with a pointer to the value, which the location follows. What is behind the value's
-      // address is a frame that an address sanitizer has allocated.
+      // A slot with a pointer to the value, which the location follows. The value's
+      // address is in a frame that an address sanitizer has allocated.
       const auto& pieces = variable.location.pieces;
       const bool by_reference =
           passing_ == Passing::c && !pieces.empty() && is_set_up_later(variable.location) &&

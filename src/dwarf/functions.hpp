@@ -40,7 +40,7 @@ struct FunctionInfo {
   bool is_replaced = false;
 };
 
-// What is known about the code at the address besides the debug information.
+// Describes the code at the address beyond its debug information.
 struct CodePoint {
   VirtualAddress address;
   // The canonical frame address at this instruction, from call frame information. Not needed for
@@ -50,7 +50,7 @@ struct CodePoint {
   // calling convention does not tell where they are.
   bool is_clone = false;
   // Bytes of padding at the address (entry_padding() in insn.hpp), if it is the function's first
-  // instruction: location lists of clang begin behind it.
+  // instruction: location lists of clang begin after it.
   std::uint64_t padding = 0;
   // Whether linkage_name, file and line of FunctionInfo are needed; otherwise they are empty.
   bool with_declaration = true;

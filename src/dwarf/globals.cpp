@@ -41,7 +41,7 @@ public:
 
   // Returns true if a variable with exactly this name was found.
   bool read(llvm::DWARFUnit& entries) {
-    // For each open scope whether its variables are global; the first is the unit.
+    // Says for each open scope whether its variables are global; the first is the unit.
     std::vector<bool> scopes;
     bool is_done = false;
     walk_.for_each_entry(entries, [&](const Die& die, std::uint16_t tag, std::size_t depth) {

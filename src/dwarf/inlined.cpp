@@ -200,7 +200,7 @@ private:
     return number_kept(std::move(name));
   }
 
-  // Same for a name that is in no section of the file.
+  // Returns the number of a name that is in no section of the file.
   Number number_kept(std::string name) {
     constexpr std::size_t max_kept = std::size_t{64} << 20; // bytes
     const auto [kept, is_new] = names_.insert(std::move(name));
@@ -276,7 +276,7 @@ private:
   std::unordered_set<std::string> names_; // with scopes
   std::size_t kept_size_ = 0;             // bytes of them
 
-  // Of the unit that is read.
+  // The members below are about the unit that is being read.
   struct Scope {
     std::size_t depth = 0;
     llvm::DWARFDebugInfoEntry entry;

@@ -17,7 +17,8 @@ std::uint64_t key_of(std::uint64_t line, std::uint64_t column) {
   return line << column_bits | (column & ((std::uint64_t{1} << column_bits) - 1));
 }
 
-// Also if a range without a length is there: all its instructions have been moved away.
+// Whether the address is in one of the ranges. A range without a length contains its address: all
+// its instructions have been moved away.
 bool contains(const llvm::DWARFAddressRangesVector& ranges, std::uint64_t address) {
   return std::ranges::any_of(ranges, [&](const llvm::DWARFAddressRange& range) {
     return address == range.LowPC || (address > range.LowPC && address < range.HighPC);

@@ -52,7 +52,7 @@ private:
   RangeReader ranges_;
   std::map<std::pair<const llvm::DWARFUnit*, std::uint64_t>, Position> declared_; // by origin
 
-  // Of the unit.
+  // The members below are about one unit.
   llvm::DWARFUnit* unit_ = nullptr;
   struct Row {
     std::uint64_t key = 0; // line and column

@@ -43,7 +43,7 @@ struct LineTable::Reader {
       : cursor(table, order), strings(bytes_of(object.getStrSection())),
         line_strings(bytes_of(object.getLineStrSection())) {}
 
-  // What a directory or file entry of version 5 consists of.
+  // A part of a directory or file entry of version 5.
   struct Field {
     std::uint64_t content = 0; // DW_LNCT_*
     std::uint64_t form = 0;

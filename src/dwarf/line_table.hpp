@@ -40,13 +40,13 @@ public:
   // Returns where the unit's table begins in .debug_line; nullopt without a table.
   static std::optional<std::uint64_t> offset_of(llvm::DWARFUnit& unit);
 
-  // By the index that rows and DW_AT_decl_file use: versions before 5 have no file 0, which is then
-  // without a name.
+  // Returns the files by the index that rows and DW_AT_decl_file use. Versions before 5 have no
+  // file 0, which is then without a name.
   const std::vector<File>& files() const { return files_; }
   // Returns the path of the file, absolute if the unit's folder is known, as the compiler wrote it;
   // empty for an index without a file.
   std::string written_path(std::uint64_t file) const;
-  // Same, without "." and "..".
+  // Returns the path without "." and "..".
   std::string path(std::uint64_t file) const;
   // Size of the table, bytes.
   std::uint64_t size() const { return size_; }
@@ -54,7 +54,7 @@ public:
   // Calls visit for each row, except in sequences that the linker has removed (see
   // Context::is_code).
   void visit_rows(const std::function<void(const LineRow&)>& visit) const;
-  // Same, and calls `end` with the address behind each of these sequences.
+  // Also calls `end` with the address after each of these sequences.
   void visit_rows(const std::function<void(const LineRow&)>& visit,
                   const std::function<void(std::uint64_t)>& end) const;
 
@@ -98,7 +98,7 @@ public:
   const Row* at(VirtualAddress address) const;
   // Returns the lowest address in the range where a statement begins.
   std::optional<std::uint64_t> first_statement(std::uint64_t begin, std::uint64_t end) const;
-  // Same, for rows that end a prologue.
+  // Returns the lowest address in the range at which a row ends a prologue.
   std::optional<std::uint64_t> first_prologue_end(std::uint64_t begin, std::uint64_t end) const;
 
 private:

@@ -42,8 +42,9 @@ Result<std::vector<LineAddress>> line_addresses(const DebugInfo& debug, std::str
                                                 std::uint32_t line, const IsCode& is_code,
                                                 Statements statements = Statements::first_of_run);
 
-// Same, for the line of a function, counted from that of its declaration: 0 is its opening line.
-// `function`: the function's first instruction. Includes its clones and inlined copies.
+// Returns the addresses of a line of a function, counted from the line of its declaration: 0 is its
+// opening line. `function`: the function's first instruction. Includes its clones and inlined
+// copies.
 Result<std::vector<LineAddress>>
 function_line_addresses(const DebugInfo& debug, VirtualAddress function, std::uint32_t line,
                         const IsCode& is_code, Statements statements = Statements::first_of_run);
@@ -59,7 +60,8 @@ struct FileLines {
 // Returns which lines of a file have addresses. Errors as for line_addresses().
 Result<FileLines> lines_of_file(const DebugInfo& debug, std::string_view file,
                                 const IsCode& is_code);
-// Same, for the file of a function, from the line of its declaration to its last one.
+// Returns which lines of a function have addresses, from the line of its declaration to its last
+// one.
 Result<FileLines> lines_of_function(const DebugInfo& debug, VirtualAddress function,
                                     const IsCode& is_code);
 

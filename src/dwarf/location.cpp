@@ -140,10 +140,10 @@ private:
     }
   }
 
-  // The current piece cannot be read: others can, so that the evaluation goes on behind it.
+  // The current piece cannot be read: others can, so that the evaluation goes on after it.
   void give_up(std::string problem) { failure_ = unreadable(std::move(problem)); }
 
-  // Nothing can be read.
+  // Gives up the whole location: nothing of it can be read.
   void give_up_all(Location failure) {
     failure_ = std::move(failure);
     is_whole_failure_ = true;

@@ -50,8 +50,8 @@ struct Location {
   std::vector<Piece> pieces = {};
   std::string problem = {};
   Reason reason = Reason::other; // of the problem
-  // Of a string whose type has no length (Fortran's `character(*)`): where the number of its
-  // characters is, an integer of length_size bytes.
+  // The location of the number of characters, an integer of length_size bytes, of a string whose
+  // type has no length (Fortran's `character(*)`).
   std::shared_ptr<const Location> length = {};
   std::uint32_t length_size = 0;
 
@@ -65,7 +65,7 @@ Location in_memory(Formula address);
 Location unreadable(std::string problem);
 Location not_set_up();
 
-// What the expressions of a function refer to, at one instruction.
+// The registers and code that the expressions of a function refer to, at one instruction.
 struct LocationContext {
   const ArchInfo* arch = nullptr; // never null
   std::uint8_t address_size = 8;  // bytes
@@ -82,7 +82,7 @@ struct NumberType {
   bool is_signed = false;
 };
 
-// What expressions refer to by an index or an offset.
+// Reads the data that expressions refer to by an index or an offset.
 class ExpressionData {
 public:
   virtual ~ExpressionData() = default;

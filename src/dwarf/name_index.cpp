@@ -75,7 +75,7 @@ bool NameIndex::read_tables() {
   return true;
 }
 
-// `bytes`: behind the length.
+// `bytes`: after the length.
 bool NameIndex::read_table(Bytes bytes, unsigned offset_size) {
   DwarfCursor cursor(bytes, order_);
   constexpr std::uint64_t version = 5;

@@ -69,10 +69,10 @@ std::expected<Prologue, std::string_view> find_prologue(const DebugInfo& info,
   if (lines == nullptr) return std::unexpected("it has no source lines");
   const std::uint64_t begin = ranges.front().LowPC;
   const std::uint64_t end = ranges.front().HighPC;
-  auto behind = lines->first_prologue_end(begin, end);
-  if (!behind) behind = lines->first_statement(begin + 1, end);
-  if (!behind || *behind == begin) return std::unexpected("it has no prologue");
-  Prologue found{.end = {*behind}, .code = {function, end - begin}, .has_location_list = {}};
+  auto after = lines->first_prologue_end(begin, end);
+  if (!after) after = lines->first_statement(begin + 1, end);
+  if (!after || *after == begin) return std::unexpected("it has no prologue");
+  Prologue found{.end = {*after}, .code = {function, end - begin}, .has_location_list = {}};
   add_parameters(die, found.has_location_list);
   std::size_t left = max_label_scan;
   if (has_label(die, function, found.end, 0, left))

@@ -9,7 +9,7 @@
 namespace uprobectl::dwarf {
 
 struct Prologue {
-  VirtualAddress end;     // the first instruction behind it
+  VirtualAddress end;     // the first instruction after it
   elf::AddressRange code; // of the function, all of it
   // By parameter, as FunctionInfo::variables has them: whether it has a location list, which says
   // where the value is at each instruction. One expression is for the whole function, also where it

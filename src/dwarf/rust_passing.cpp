@@ -147,7 +147,7 @@ bool overlap(const Member& a, const Member& b) {
   return a.offset < b.offset + b.type->size() && b.offset < a.offset + a.type->size();
 }
 
-// One scalar for all variants behind the discriminant.
+// One scalar for all variants after the discriminant.
 Kept keep_tagged(const Type& type, const Member& tag,
                  const std::vector<std::vector<Field>>& variants) {
   std::optional<RustScalar> common;

@@ -62,7 +62,8 @@ private:
   void read_array(Type& type, const Die& die);
   void read_descriptor(Type& type, const Die& die);
   void read_string(Type& type, const Die& die);
-  // What a class's copy constructor, move constructor or destructor says about its copies.
+  // Says what a class's copy constructor, move constructor or destructor means for copies of the
+  // class.
   enum class Copying : std::uint8_t { not_said, is_trivial, is_deleted, needs_code };
   Copying copying_by(const Die& function, const Die& class_entry);
   bool is_copy_constructor(const Die& function, const Die& class_entry);

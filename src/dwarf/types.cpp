@@ -30,7 +30,7 @@ bool is_qualifier(std::uint16_t tag) {
   }
 }
 
-// Qualifiers of a pointer stand behind it: "char* const".
+// Qualifiers of a pointer stand after it: "char* const".
 std::string with_qualifier(std::uint16_t tag, const std::string& name) {
   const std::string_view qualifier = tag == DW_TAG_const_type      ? "const"
                                      : tag == DW_TAG_volatile_type ? "volatile"
@@ -476,7 +476,8 @@ const Type* TypeTable::read_row(const Type& type) {
 
 namespace {
 
-// What qualified names have for a scope without a name; nullopt if the tag is not that of a scope.
+// Returns the text that takes the part of a scope without a name in qualified names; nullopt if the
+// tag is not that of a scope.
 std::optional<std::string_view> unnamed_scope(std::uint16_t tag) {
   switch (tag) {
   case DW_TAG_namespace:
@@ -535,7 +536,7 @@ std::string TypeTable::missing_arguments(const Die& die, std::string_view name) 
   if (!language || !llvm::dwarf::isCPlusPlus(static_cast<SourceLanguage>(*language))) return {};
   std::string text;
   add_arguments(die, text);
-  // As clang writes it where it does not leave them out: "a<b<int> >".
+  // clang writes a space between two '>' if it writes the arguments at all: "a<b<int> >".
   return text.empty() ? text : fmt::format("<{}{}>", text, text.ends_with('>') ? " " : "");
 }
 
@@ -574,7 +575,7 @@ void TypeTable::add_arguments(const Die& parent, std::string& text) {
   }
 }
 
-// As clang prints it: "3", "3U", "true", "(short)3", "(ns::Enumeration)3".
+// Writes a value as clang does: "3", "3U", "true", "(short)3", "(ns::Enumeration)3".
 std::string TypeTable::value_argument(const Die& parameter) {
   const Type& type = *type_of(parameter);
   const auto value = parameter.find(DW_AT_const_value);
@@ -630,7 +631,7 @@ TypeTable::Copying TypeTable::copying_by(const Die& function, const Die& class_e
   return is_destructor ? Copying::not_said : Copying::is_trivial;
 }
 
-// Also of a move constructor.
+// Returns true also for a move constructor.
 bool TypeTable::is_copy_constructor(const Die& function, const Die& class_entry) {
   const std::string_view class_name = context_.text(class_entry, DW_AT_name).value_or("");
   const std::string_view name = context_.text(function, DW_AT_name).value_or("");
@@ -704,7 +705,7 @@ std::optional<Member> TypeTable::read_member(const Die& die) {
       member.tags.emplace_back(context_.text(child, DW_AT_const_value).value_or(""));
   const auto bit_size = unsigned_constant(die, DW_AT_bit_size);
   if (!bit_size) return member;
-  // From the least significant bit of the structure's first byte.
+  // DW_AT_data_bit_offset counts from the least significant bit of the structure's first byte.
   std::optional<std::uint64_t> first = unsigned_constant(die, DW_AT_data_bit_offset);
   if (const auto from_top = unsigned_constant(die, DW_AT_bit_offset); !first && from_top) {
     // DWARF 2 and 3: from the most significant bit of the storage unit. gcc counts in the same way

@@ -62,8 +62,8 @@ struct TemplateArgument {
 struct VirtualBase {
   const Type* type = nullptr; // never null
   std::size_t position = 0;   // how many of members() come before it in the source
-  // Of the distance, from the address of the vtable, bytes. nullopt: the debug information
-  // describes the location in another way.
+  // The offset of the distance from the address of the vtable, bytes. nullopt: the debug
+  // information describes the location in another way.
   std::optional<std::int64_t> vtable_offset = {};
 };
 
@@ -76,14 +76,15 @@ struct ArrayDescriptor {
     std::uint64_t added = 0;
     std::optional<std::uint64_t> subtracted = {};
     std::int64_t constant = 0;
-    // Of the words whose product is the distance between elements, bytes: one or two. Empty: they
-    // follow each other.
+    // The words whose product is the distance between elements, bytes: one or two. Empty: the
+    // elements are next to each other.
     std::vector<std::uint64_t> distance = {};
   };
   std::uint64_t data = 0; // of the address of the first element
   // At most two; the one whose elements are next to each other is the first.
   std::vector<Dimension> dimensions = {};
-  // What it means if the address is null: "not allocated"; empty: it is not said.
+  // The text for an array whose address is null: "not allocated". Empty: the debug information does
+  // not say what null means.
   std::string_view without_data = {};
 };
 
@@ -99,7 +100,7 @@ public:
   bool is_aggregate() const;
   // A number, boolean, character, enumeration, pointer or reference.
   bool is_scalar() const;
-  // As in the source, with the names of typedefs: "const shop::Item&", "size_t", "char[16]".
+  // The name in the source, with the names of typedefs: "const shop::Item&", "size_t", "char[16]".
   const std::string& name() const { return name_; }
   // The name without typedefs and qualifiers: "shop::Item", "unsigned long".
   const std::string& plain_name() const { return plain_name_; }
@@ -115,35 +116,37 @@ public:
   // Bytes, by alignas of a class or typedef; 0: that of its members.
   std::uint64_t alignment() const { return std::max(alignment_, defined().alignment_); }
   bool is_scoped_enumeration() const { return defined().is_scoped_enumeration_; } // enum class
-  // Of the kind unknown, because values of them are not shown: they are passed in vector registers.
+  // Such types are of the kind unknown, because their values are not shown: they are passed in
+  // vector registers.
   bool is_complex() const { return is_complex_; } // two floating-point numbers
   bool is_vector() const { return is_vector_; }   // of numbers (DW_AT_GNU_vector)
 
-  // What a pointer or reference points to, the elements of an array, the integer type of an
-  // enumeration, what a function returns. Null for other types.
+  // Returns the type that a pointer or reference points to, the elements of an array, the integer
+  // type of an enumeration, or the result of a function. Null for other types.
   const Type* target() const;
-  // Of an array, of all dimensions together; 0 if unknown.
+  // Returns how many elements an array has in all dimensions together; 0 if unknown.
   std::uint64_t element_count() const { return element_count_; }
-  // Of an array; element_count() is that of all of them.
+  // Returns how many dimensions an array has.
   std::size_t dimensions() const { return dimensions_; }
-  // Of an array: what its first index selects, an array if it has several dimensions. Null for
-  // other types, and if the sizes of the dimensions are not known.
+  // Returns the type that the first index of an array selects, which is an array if it has several
+  // dimensions. Null for other types, and if the sizes of the dimensions are not known.
   const Type* row() const;
   std::uint64_t row_count() const; // 0 if unknown
-  // Of a structure or union, in the order of the source.
+  // Return the members of a structure or union and the enumerators of an enumeration, in the order
+  // of the source.
   const std::vector<Member>& members() const;
   const std::vector<Enumerator>& enumerators() const;
   // The discriminant of a Rust enum, if it has one; members() are then its variants.
   const std::optional<Member>& discriminant() const;
-  // In the order of the source; not among members().
+  // Returns the virtual bases in the order of the source. They are not among members().
   const std::vector<VirtualBase>& virtual_bases() const;
-  // Of an array that is described by a descriptor; null for others. It has no element_count() and
-  // no size().
+  // Returns the descriptor of an array that has one; null for others. Such an array has no
+  // element_count() and no size().
   const ArrayDescriptor* descriptor() const;
-  // Of a type of the kind unknown: why values of it are not shown. Empty: it is not known.
+  // Says why values of a type of the kind unknown are not shown. Empty: the reason is not known.
   std::string_view problem() const { return problem_; }
-  // Of a template or generic type, without those of parameter packs. Templates as arguments are
-  // left out.
+  // The arguments of a template or generic type, without those of parameter packs. Templates as
+  // arguments are left out.
   const std::vector<TemplateArgument>& template_arguments() const;
 
   // Whether C++ passes and returns the structure by a pointer to a copy, because copying it needs
@@ -157,7 +160,7 @@ private:
   struct Content; // what is read later
   // The definition of a type that is only declared here, if there is one; else the type itself.
   const Type& defined() const;
-  // Of the definition, with its members; null for types without any.
+  // Reads the contents of the definition, with its members; null for types without any.
   const Content* read_content() const;
   TypeKind kind_ = TypeKind::unknown;
   std::string name_ = {};

@@ -16,7 +16,7 @@ namespace uprobectl::dwarf {
 // DWARFUnit::extractDIEsToVector). Abbreviations may have any number of attributes without bytes in
 // the unit, and are searched one by one if their codes have gaps.
 bool has_bounded_entries(const llvm::DWARFUnit& unit);
-// Same, of the unit's first entry.
+// Checks only the first entry of the unit.
 bool has_bounded_root(const llvm::DWARFUnit& unit);
 
 // Returns the size of the table of abbreviations (DWARF 5, 7.5.3) at the start of the bytes, with

@@ -12,7 +12,8 @@ namespace uprobectl::dwarf {
 
 namespace {
 
-// Of all units. The largest programs have some million functions, each in a section of its own.
+// Limits the ranges of all units. The largest programs have some million functions, each in a
+// section of its own.
 constexpr std::size_t max_unit_ranges = std::size_t{1} << 23;
 
 // One end of a range of a unit.

@@ -160,7 +160,7 @@ void DebugFileSearch::try_bytes(Bytes bytes, std::shared_ptr<const void> owner,
     if (expected != Expected::maybe) warn_unused(source, file.error().message);
     return;
   }
-  // The same library for another ABI, in a folder that has all of them.
+  // A folder may have the same library for several ABIs.
   if (expected == Expected::by_name && file->machine() != criteria_.machine) return;
   BuildMatch match = match_build(criteria_.machine, criteria_.build_id, *file);
   // Without build ids, the CRC of .gnu_debuglink decides, unless the file is an unstripped copy.

@@ -8,7 +8,7 @@ namespace uprobectl::elf {
 namespace {
 
 constexpr std::string_view packed_magic = "APS2";
-// Of a group.
+// Flags of a group, as bionic names them (RELOCATION_GROUPED_BY_INFO_FLAG).
 constexpr std::uint64_t same_info = 1;
 constexpr std::uint64_t same_step = 2;
 constexpr std::uint64_t same_addend = 4;
@@ -32,7 +32,8 @@ std::uint64_t PackedRelocations::take() {
   return static_cast<std::uint64_t>(number.value_or(0));
 }
 
-// As read_group_fields() of bionic. Its linker does not load what has addends in DT_ANDROID_REL.
+// Reads the head of a group as read_group_fields() of bionic does. Its linker does not load files
+// that have addends in DT_ANDROID_REL.
 bool PackedRelocations::begin_group() {
   in_group_ = take();
   flags_ = take();

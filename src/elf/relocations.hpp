@@ -22,7 +22,7 @@ public:
   // `has_addends`: of DT_ANDROID_RELA. Bytes of another format have no relocations.
   PackedRelocations(Bytes bytes, bool is_64bit, bool has_addends);
 
-  // Returns nullopt behind the last one, and where the bytes are damaged. A group may stand for any
+  // Returns nullopt after the last one, and where the bytes are damaged. A group may stand for any
   // number of relocations: at most `max_count` are returned.
   std::optional<Relocation> next(std::uint64_t max_count);
 

@@ -174,9 +174,8 @@ void Prefetch::name(const SymbolTable& table, std::uint32_t index) {
   for (std::uint64_t at = start; at < end; at += cache_line) __builtin_prefetch(&strings[at]);
 }
 
-// Returns the character behind the name if the name of the entry begins with it.
-std::optional<char> SymbolTable::character_behind(std::uint32_t index,
-                                                  std::string_view name) const {
+// Returns the character after the name if the name of the entry begins with it.
+std::optional<char> SymbolTable::character_after(std::uint32_t index, std::string_view name) const {
   if (index >= count_) return std::nullopt;
   const auto text = slice(parts_.strings, name_offset(parts_, index), name.size() + 1);
   if (!text || !as_text(*text).starts_with(name)) return std::nullopt;
@@ -184,14 +183,14 @@ std::optional<char> SymbolTable::character_behind(std::uint32_t index,
 }
 
 bool SymbolTable::has_name(std::uint32_t index, std::string_view name) const {
-  const auto behind = character_behind(index, name);
-  if (!behind) return false;
+  const auto after = character_after(index, name);
+  if (!after) return false;
   const bool is_truncated = name.size() == max_name_length; // symbol_name_at() gives no more of it
-  return *behind == '\0' || is_truncated || (*behind == '@' && parts_.table != Table::dynsym);
+  return *after == '\0' || is_truncated || (*after == '@' && parts_.table != Table::dynsym);
 }
 
 bool SymbolTable::has_name_or_suffix(std::uint32_t index, std::string_view name) const {
-  return has_name(index, name) || character_behind(index, name) == '.';
+  return has_name(index, name) || character_after(index, name) == '.';
 }
 
 VirtualAddress SymbolTable::address(std::uint32_t index) const {

@@ -200,7 +200,7 @@ Result<std::string> libbpf_line(const resolve::ProbePoint& point) {
 class Bpftrace::Symbols {
 public:
   explicit Symbols(const resolve::ProbePoint& point) {
-    // Not the one of the point: bpftrace knows no --debug-dir.
+    // The file is opened without the debug files of the point, because bpftrace has no --debug-dir.
     const auto file = binary::Binary::open(point.binary->file, point.binary->path);
     if (!file) return;
     while ((*file)->add_next_symbols()) {

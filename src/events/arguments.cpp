@@ -469,7 +469,7 @@ std::size_t find_outside_braces(std::string_view text, char wanted, bool last) {
 
 Result<void> parse_element(std::string_view element, std::uint32_t& position, ArgumentList& list,
                            std::string_view& part) {
-  // A path has no type behind it.
+  // A path has no type after it.
   const std::string_view text = trimmed(element, " ");
   if (!text.empty() && find_path_end(text) == text.size()) {
     auto path = parse_value_path(text);

@@ -92,7 +92,8 @@ constexpr std::array built_in_variables = {
                     .type = ArgumentType::string,
                     .text = &Event::comm,
                     .is_alias = true},
-    // Of a process a run has one name, but it may have had another one at the hit.
+    // Events do not have the name of the process. A run knows one name of each process, which may
+    // have been another one at the hit.
     BuiltInVariable{
         .name = "process", .subject = COMPARE_PROCESS_NAME, .type = ArgumentType::string},
     BuiltInVariable{.name = "caller", .subject = COMPARE_CALLER, .type = ArgumentType::string},
@@ -101,7 +102,7 @@ constexpr std::array built_in_variables = {
                     .group = BY_FAILED,
                     .type = ArgumentType::boolean,
                     .number = number_in<&Event::failed>},
-    // Of a call that failed; 0 of others.
+    // errno is 0 if the call did not fail.
     BuiltInVariable{.name = "errno",
                     .subject = COMPARE_ERRNO,
                     .group = BY_ERRNO,

@@ -48,7 +48,7 @@ private:
   bool select_opened(OpenCall& call, const Event& entry);
   bool select_closed(OpenCall& call, CallEnd end, std::uint64_t end_ns);
 
-  // Where an open call is below a root.
+  // The position of an open call below a root.
   struct Position {
     std::uint32_t depth = 0;
     std::uint64_t root = 0; // its id

@@ -20,12 +20,12 @@ struct FunctionSummary {
   // The time with at least one call of it on a stack: of a recursion, that of the outermost call.
   std::uint64_t total_ns = 0;
   std::uint64_t self_ns = 0; // the durations without those of direct children
-  // Of total_ns and self_ns, with CaptureSpec::tracks_waits: while the threads ran. Calls that did
-  // not return, or whose time on a CPU is not known, are not among the `timed` ones.
+  // The parts of total_ns and self_ns in which the threads ran, with CaptureSpec::tracks_waits.
+  // Calls that did not return, or whose time on a CPU is not known, are not among the `timed` ones.
   std::uint64_t timed = 0;
   std::uint64_t on_cpu_ns = 0;
   std::uint64_t self_on_cpu_ns = 0;
-  // With CaptureSpec::tracks_causes: the rest of total_ns of these calls, while they waited.
+  // The rest of total_ns of these calls, while they waited. Requires CaptureSpec::tracks_causes.
   std::optional<WaitCauses> caused_ns;
   bpf::Histogram durations;
 
@@ -52,7 +52,7 @@ public:
 
   // Sorted by a column: names ascending, numbers descending; then by the number of the probe.
   std::vector<FunctionSummary> functions(ReportColumn column) const;
-  // By their total time, descending.
+  // Returns the edges by their total time, descending.
   std::vector<CallEdge> edges() const;
 
 private:

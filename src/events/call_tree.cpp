@@ -123,7 +123,8 @@ bool CallTree::change_thread(Stacks::iterator stack, const Event& event) {
   if (stack->goroutine != 0 || returns_from_it ||
       (is_running_ && is_running_(stack->pid, stack->tid))) {
     stack->tid = event.tid;
-    // What their thread waits from now on is not theirs, even if they come back to it.
+    // These calls run on another thread now. Later waits of their former thread do not belong to
+    // them, even if they come back to it.
     for (OpenCall& call : stack->calls) {
       call.thread_waited_ns.reset();
       call.thread_waited_causes_ns.reset();

@@ -27,8 +27,9 @@ enum class CallEnd {
 struct OpenCall {
   std::uint64_t id = 0;                // unique in the run, ascending by entry
   std::optional<std::uint64_t> parent; // id of the call around it on its stack
-  // Of the first call of a process: id of the parent process's call in which it was forked. Behind
-  // CallFilter: of the outermost calls of a process that was forked below a root, id of the root.
+  // Set for the first call of a process: id of the parent process's call in which it was forked.
+  // After CallFilter it is set for the outermost calls of a process that was forked below a root:
+  // id of the root.
   std::optional<std::uint64_t> forked_in;
   std::uint32_t pid = 0; // as in Event
   std::uint32_t tid = 0;
@@ -169,7 +170,7 @@ private:
     std::shared_ptr<const std::string> raised = nullptr;
     std::size_t around_raise = 0; // number of calls that were open then, as far as they still are
   };
-  // What a function does with exceptions.
+  // Tells whether a function raises an exception or resumes the unwinding of one.
   enum class Raising : std::uint8_t { nothing, raises, resumes };
   static Raising raising_of(const resolve::ProbePoint* point);
   Raising raising_of(std::uint32_t probe) const;

@@ -67,7 +67,7 @@ Result<std::uint64_t> find_constant(const ConditionSpec& spec, const FilterConst
   if (type.is_known() && !can_hold(type.bits, type.is_signed, spec.comparison, constant))
     return fail(ErrorKind::usage, shown + " cannot have this value");
   const std::uint64_t number = number_of(constant);
-  // As C converts them: -1 is the largest number of an unsigned type.
+  // The constant is converted as in C: -1 becomes the largest number of an unsigned type.
   const bool is_truncated =
       constant.negative && type.is_known() && !type.is_signed && type.bits < 64;
   return is_truncated ? number & ((std::uint64_t{1} << type.bits) - 1) : number;
@@ -132,7 +132,8 @@ ConditionResult<PreparedTerm> compare_bytes(const ConditionSpec& spec, PreparedT
   return made;
 }
 
-// What a value is instead of what it is compared with.
+// Returns why a value of this type cannot be compared in the `wanted` way, and how it can be
+// compared.
 std::string describe_mismatch(values::ValueUse wanted, const values::ValueType& type) {
   if (wanted == values::ValueUse::bytes) return "only buffers can be compared with bytes";
   if (wanted == values::ValueUse::number)

@@ -22,7 +22,7 @@ values::ValueUse use_of(const ConditionSpec& spec);
 // The type of a built-in variable.
 values::ValueType built_in_type(filter_subject subject);
 
-// What is wrong with the use of a value that has ValueUse::none.
+// Returns the error for the comparison of a value that has ValueUse::none.
 Error cannot_compare(values::ValueUse wanted, const values::ValueType& type);
 
 // Adds hints to the error that a type has no member `name`: similar names, and its members.

@@ -69,7 +69,7 @@ Result<std::optional<SummedValue>> PointValues::weight_here(const SummedValue& a
   return ends ? at_end : asked;
 }
 
-// What the event has anyway is taken from there.
+// Adds no reading for a number that the event has without it.
 Result<void> PointValues::add_weight(ValuePlan& values, const SummedValue& wanted,
                                      NameProblems& problems) const {
   const auto here = weight_here(wanted);

@@ -158,7 +158,7 @@ EventFilter::Phases EventFilter::phases_of(const FilterNode& node, const Point& 
   return used;
 }
 
-// As FilterCompiler::find_phases().
+// Splits the conditions by phase, as FilterCompiler::find_phases() does.
 Result<void> EventFilter::add_conjuncts(const FilterExpression& expression, Point& point) const {
   auto& [at_entry, at_return] = point.conjuncts;
   if (point.pairs_calls) {
@@ -267,7 +267,7 @@ Truth EventFilter::evaluate(std::size_t number, const Term& term, const Event& e
   return value != nullptr ? evaluate_value(number, term, *value) : Truth::unknown;
 }
 
-// Of a span all is known when it has ended.
+// The condition of a span is decided when the span has ended: all its values are known then.
 EventFilter::Decision EventFilter::decide_span(const Event& event) const {
   const Event* const end = event.span->end.get();
   const auto begin_point = points_.find(event.probe);

@@ -10,13 +10,13 @@ namespace uprobectl::events {
 
 class EventFilter {
 public:
-  // What the run has saved, or sends while it goes on.
+  // Describes the run that has saved the events, or sends them now.
   struct Run {
     bool nests_calls = false; // entries decide
     Arch arch = host_arch;
     bool is_live = false; // for messages
   };
-  // As the built-in program decides.
+  // The decision is the one that the built-in program makes for the same hit.
   enum class Decision : std::uint8_t { holds, fails, undecided };
 
   // Borrows the filter. Fails with `usage` if a pattern is too complex.
@@ -35,7 +35,7 @@ public:
   bool needs_return(std::uint32_t probe) const;
 
 private:
-  // What a comparison uses of the events of a point.
+  // Says which value of an event a comparison uses.
   struct Term {
     PreparedTerm prepared;
     std::optional<filter_subject> built_in = {};

@@ -29,7 +29,7 @@ bool is_same_step(const Step& left, const Step& right) {
 
 // The steps that lead from the value of one path to that of another; nullopt if they do not begin
 // alike. "c->host" begins with "*c", as "." works for pointers.
-std::optional<std::vector<Step>> steps_behind(const ValuePath& begin, const ValuePath& path) {
+std::optional<std::vector<Step>> steps_after(const ValuePath& begin, const ValuePath& path) {
   if (begin.variable != path.variable) return std::nullopt;
   auto next = path.steps.begin();
   for (const Step& step : begin.steps) {
@@ -132,7 +132,7 @@ NamedValue named_part(const values::PointValue& value, std::vector<Step> steps,
 std::optional<NamedValue> find_part(const values::PointValue& value, const ValuePath& path,
                                     std::string* problem = nullptr) {
   const auto begin = parse_value_path(value.name);
-  auto steps = begin ? steps_behind(*begin, path) : std::nullopt;
+  auto steps = begin ? steps_after(*begin, path) : std::nullopt;
   const values::ValueType* const type = steps ? follow_types(value.type, *steps, problem) : nullptr;
   if (type == nullptr) return std::nullopt;
   return named_part(value, std::move(*steps), *type);

@@ -12,7 +12,7 @@
 
 namespace uprobectl::events {
 
-// What the events of a point have.
+// Says which values the events of a point have.
 struct PointDescription {
   bool pairs_calls = false; // an event has the values of the entry and of the return
   bool has_registers = false;
@@ -40,7 +40,7 @@ const values::Value* find_record_member(const values::Value& record, const Value
 // Returns the type of the member; null if the type of the record does not have it.
 const values::ValueType* find_record_member(const values::ValueType& record, const ValuePath& path);
 
-// What a path names that no type of records has, and where in the path it is.
+// A member in a path that no type of records has, with its index in the path.
 struct MissingMember {
   Error error;
   std::size_t at = 0;
@@ -86,17 +86,18 @@ public:
   // Null if nothing is known of the point.
   const PointDescription* find_point(std::uint32_t probe) const;
 
-  // As find_value(), and parts of values, such as "item.id". Borrows the name.
+  // Returns what find_value() returns, and finds parts of values, such as "item.id". Borrows the
+  // name.
   std::optional<ArgumentValue> find(const std::string& name, const Event& event);
   // The number that is summed; nullopt if the event has none, or has something else.
   std::optional<std::int64_t> find_number(const SummedValue& value, const Event& event);
-  // What the stack of an event weighs; nullopt if the event has no number of this name. Negative
-  // ones weigh nothing.
+  // Returns the weight of an event's stack (--weight); nullopt if the event has no number of this
+  // name. A negative number is a weight of 0.
   std::optional<std::uint64_t> find_weight(const SummedValue& value, const Event& event);
   // Fails if points are described and none of them has a value of this name, or if `is_summed`, an
   // integer of this name. `option`: begins the error.
   Result<void> check(std::string_view option, const std::string& name, bool is_summed = false);
-  // The same for all operands of what is summed.
+  // Checks all operands of a sum in the same way.
   Result<void> check_sum(std::string_view option, const SummedValue& value);
   // Whether values of these names are at some point of the entry and of the return of a call, which
   // are two events there.
@@ -109,7 +110,8 @@ public:
 
 private:
   const NamedValue* find_named(const std::string& name, std::uint32_t probe);
-  // What a name means in an event: "to.NAME" in a span the value NAME of the hit that ended it.
+  // The event and the name in it that a name refers to: in a span, "to.NAME" is the value NAME of
+  // the hit that ended the span.
   struct Bearer {
     const Event* event = nullptr; // null: a span that has not ended
     const std::string* name = nullptr;
@@ -122,7 +124,7 @@ private:
   };
   // A value that is summed, or the product of two.
   std::optional<Number> find_product(const SummedValue& value, const Event& event);
-  // As find(); nullopt if it is known that the value cannot be summed.
+  // Returns what find() returns; nullopt if it is known that the value cannot be summed.
   std::optional<ArgumentValue> find_summed(const std::string& name, const Event& event);
 
   std::map<std::uint32_t, PointDescription> points_;

@@ -112,12 +112,12 @@ struct Event {
   // With CaptureSpec::tracks_waits: how long the thread was not on a CPU during latency_ns; nullopt
   // if it is not known.
   std::optional<std::uint64_t> waiting_ns;
-  // With CaptureSpec::tracks_causes: the parts of waiting_ns, by wait_cause.
+  // The parts of waiting_ns, by wait_cause. Requires CaptureSpec::tracks_causes.
   std::optional<WaitCauses> caused_ns;
   // The longest wait of a paired call that has waited, if it is known. For EventKind::wait, the
   // wait itself, which is also in waiting_ns and caused_ns.
   std::optional<CallWait> wait;
-  // At a hit that is not a paired call: how long the thread has waited since its first hit.
+  // How long the thread has waited since its first hit. Set at hits that are not paired calls.
   std::optional<std::uint64_t> thread_waited_ns;
   std::optional<WaitCauses> thread_waited_causes_ns; // its parts
   std::optional<std::uint64_t> weight; // the value of CaptureSpec::weight, if it was read
@@ -135,7 +135,8 @@ struct Event {
   std::shared_ptr<const Span> span;
   // If requested. Borrowed; valid only while the event is being reported.
   const unwind::Stack* stack = nullptr;
-  // The same stack, for exports and recorders. Borrowed as `stack`.
+  // The same stack with its completeness and weight, for exports and recorders. Borrowed as
+  // `stack`.
   const output::StackSample* sample = nullptr;
   // The stack was recorded without unwinding it.
   bool has_raw_stack = false;

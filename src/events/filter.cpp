@@ -46,7 +46,7 @@ bool is_text_variable(std::optional<filter_subject> subject) {
 struct FilterOperator {
   std::string_view text;
   Comparison comparison;
-  std::optional<TextPattern::Kind> pattern = std::nullopt; // takes only texts
+  std::optional<TextPattern::Kind> pattern = std::nullopt; // set: it compares texts only
 };
 // Longer operators come before their prefixes.
 constexpr std::array filter_operators = {
@@ -82,10 +82,11 @@ constexpr std::array number_suffixes = {
     NumberSuffix{"s", 1000'000'000},
 };
 
-// A fraction of a unit, such as ".5ms" behind `whole`; nullopt if it is not a whole number. It is
-// exact: double has no 1.07s.
+// Returns the number that begins with `whole` and goes on with a fraction of a unit, such as
+// ".5ms"; nullopt if it is not a whole number of the smallest unit. It is exact, as a double would
+// not be.
 std::optional<std::uint64_t> parse_fraction(std::uint64_t whole, std::string_view text) {
-  constexpr std::size_t max_digits = 9; // whose product with the largest unit has 64 bits
+  constexpr std::size_t max_digits = 9; // so that the product with the largest unit has 64 bits
   text.remove_prefix(1);
   const std::size_t end = std::min(text.find_first_not_of("0123456789"), text.size());
   std::string_view digits = text.substr(0, end);
@@ -121,7 +122,7 @@ std::optional<double> parse_real(std::string_view text) {
   return parse_number<double>(text);
 }
 
-// Of a byte of an expression: ", at character 6, before '3'".
+// Describes the byte at index `at` of an expression: ", at character 6, before '3'".
 std::string describe_position(std::string_view text, std::size_t at) {
   const std::string_view rest = text.substr(std::min(at, text.size()));
   if (rest.empty()) return ", at its end";
@@ -256,8 +257,8 @@ private:
                                                           : std::move(node);
   }
 
-  // errno is 0 unless the call has failed. "errno==C" is "failed && errno==C", and one that holds
-  // for 0 is "!failed || errno!=C".
+  // errno is 0 unless the call has failed. "errno==C" becomes "failed && errno==C", and a
+  // comparison that holds for 0, such as "errno!=C", becomes "!failed || errno!=C".
   Result<FilterNode> parse_errno(FilterNode comparison) {
     if (filter_.terms.size() >= MAX_FILTER_TERMS)
       return wrong(at_, fmt::format("more than {} comparisons; those of errno count twice",
@@ -276,7 +277,7 @@ private:
     return node;
   }
 
-  // Whether a comparison with numbers, or names of others than 0, holds for 0.
+  // Whether a comparison holds for 0. Names stand for numbers other than 0.
   static bool holds_for_zero(const ConditionSpec& term) {
     const auto is_zero = [](const FilterConstant& each) {
       return each.magnitude == 0 && each.name.empty() && !each.real;
@@ -305,7 +306,7 @@ private:
     return false;
   }
 
-  // The value in front of the operator.
+  // Parses the value before the operator.
   Result<void> parse_value(ConditionSpec& term) {
     const std::string_view rest = text_.substr(at_);
     if (rest.starts_with('$')) return parse_variable(term);
@@ -315,7 +316,7 @@ private:
     auto path = parse_value_path(text);
     if (!path) return wrong(at_, path.error().message);
     at_ += end;
-    term.built_in = find_built_in(*path); // of "(pid)" too
+    term.built_in = find_built_in(*path); // also for "(pid)"
     term.path = std::move(*path);
     skip_blanks();
     if (!text_.substr(at_).starts_with(':')) return {};
@@ -349,7 +350,7 @@ private:
     if (!term.type) return wrong(colon + 1, "unknown type " + in_single_quotes(name));
     if (is_floating(*term.type) || term.type == ArgumentType::bytes)
       return wrong(colon + 1, "only integers and strings can be compared");
-    term.built_in.reset(); // they have no type: "thread:u64" is an argument
+    term.built_in.reset(); // built-in variables have no type: "thread:u64" is an argument
     return {};
   }
 
@@ -393,7 +394,8 @@ private:
     return {};
   }
 
-  // A single character in quotes is a number, unless the value is a name.
+  // Whether the constant is a text. A single character in quotes is a number, unless the value is
+  // the name of a thread, process or caller.
   static bool is_text(const Written& written, const ConditionSpec& term) {
     if (is_text_variable(term.built_in) || written.quote == '"') return true;
     return written.quote == '\'' && written.word.size() != 1;
@@ -429,7 +431,7 @@ private:
     return {};
   }
 
-  // The digits behind hex: pairs, with blanks between them.
+  // Parses the digits of hex"…": pairs, with blanks between them.
   Result<Written> parse_bytes(Written written) {
     const char quote = text_[at_++];
     for (skip_blanks(); at_ < text_.size() && text_[at_] != quote; skip_blanks()) {
@@ -446,8 +448,8 @@ private:
     return written;
   }
 
-  // The character that a backslash stands for with those behind it: \\ \" \' \n \t \r \xHH.
-  // Moves at_ behind it. nullopt if the backslash stands for itself.
+  // Returns the character that a backslash and the characters after it stand for: \\ \" \' \n \t \r
+  // \xHH. Moves at_ past them. Returns nullopt if the backslash stands for itself.
   std::optional<char> take_escape(char quote) {
     const std::string_view rest = text_.substr(at_ + 1);
     if (rest.empty()) return std::nullopt;
@@ -467,8 +469,8 @@ private:
     return character;
   }
 
-  // The characters up to the quote. In a glob a backslash makes the next character ordinary, so a
-  // character that was written with a backslash keeps one.
+  // Parses the characters up to the closing quote. In a glob a backslash makes the next character
+  // ordinary, so a character that was written with a backslash keeps one.
   Result<Written> parse_quoted(Written written, bool is_glob) {
     written.quote = text_[at_++];
     while (at_ < text_.size() && text_[at_] != written.quote) {
@@ -501,7 +503,7 @@ private:
     return written;
   }
 
-  // A number, a character, or the name of an enumerator.
+  // Reads a number, a character, or the name of an enumerator.
   Result<FilterConstant> read_constant(const Written& written) const {
     const std::string_view text = written.word;
     if (written.quote != 0) return FilterConstant{.magnitude = static_cast<unsigned char>(text[0])};
@@ -565,8 +567,8 @@ private:
     return {};
   }
 
-  // One value on a line; empty lines and those that begin with '#' are skipped. If one of them is
-  // not a number, all are texts, which need no quotes.
+  // Reads a file with one value on a line. Skips empty lines and those that begin with '#'. If a
+  // value is not a number, all are texts, which need no quotes.
   Result<void> parse_set_file(ConditionSpec& term) {
     auto path = parse_written();
     if (!path) return fail(std::move(path).error());
@@ -603,7 +605,7 @@ private:
     std::string position; // FILE:LINE
   };
 
-  // nullopt if the line of a file is not a number, or the value is not one.
+  // Returns nullopt if the line is not a number, or the compared value is a text.
   std::optional<FilterConstant> parse_set_number(std::string_view line,
                                                  const ConditionSpec& term) const {
     if (is_text_variable(term.built_in)) return std::nullopt;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parses filters, as --if takes them. What their values are at a probe is decided by readings.hpp
-// and value_plan.hpp; filter_program.hpp compiles them.
+// Parses filters, as --if takes them. point_values.hpp finds their values at a probe, and
+// filter_program.hpp compiles them.
 #pragma once
 
 #include "bpf/record.h"
@@ -42,7 +42,7 @@ struct TextPattern {
   enum class Kind : std::uint8_t { exact, prefix, suffix, part, glob };
   Kind kind = Kind::exact;
   std::string text{};
-  // The text is the first bytes of a buffer, any bytes: exact or prefix.
+  // The pattern is of a buffer: it may contain any bytes, and its kind is exact or prefix.
   bool is_bytes = false;
 
   bool operator==(const TextPattern&) const = default;
@@ -55,8 +55,8 @@ struct CallerName {
 
   bool operator==(const CallerName&) const = default;
 };
-// What contains '/' or ".so", or ends with '!', is a module: "libfoo.so", "bash!". Fails with
-// `usage` and the index of the wrong character.
+// Parses a caller. It is a module if it contains '/' or ".so", or ends with '!': "libfoo.so",
+// "bash!". Fails with `usage` and the index of the wrong character.
 std::expected<CallerName, std::pair<std::size_t, std::string>>
 parse_caller_name(std::string_view text);
 
@@ -69,7 +69,7 @@ struct FilterText {
 // A comparison of a filter: "VALUE OP CONSTANT"; "VALUE" alone stands for VALUE != 0.
 struct ConditionSpec {
   std::string text{}; // as typed
-  // What is compared; nullopt: only the built-in variable ("$tid").
+  // The compared value; nullopt: the built-in variable and nothing else ("$tid").
   std::optional<ValuePath> path{};
   std::optional<ArgumentType> type{}; // "ret:s32<0": an integer or a string
   // The built-in variable that the name means if no argument or variable has it.
@@ -79,14 +79,14 @@ struct ConditionSpec {
   std::vector<FilterConstant> members{}; // in_set
   std::vector<TextPattern> patterns{};   // matches: any of them; of `caller`: a CallerName each
   std::string first_text{};              // FILE:LINE of the first pattern of "in @FILE"
-  // It stands for: the call has failed, or `built_in` is not what the name means. The parser adds
-  // it to a comparison of errno, whose value means nothing after other calls.
+  // The term holds if the call has failed, or if the name does not mean `built_in` at the point.
+  // The parser adds it to a comparison of errno, whose value means nothing after other calls.
   bool is_failure = false;
   // The expression that has the comparison, and where in it the parts begin: indexes of bytes.
   std::shared_ptr<const FilterText> expression{};
   std::size_t value_at = 0;
   std::size_t type_at = 0;
-  std::size_t constant_at = 0;           // or the set; without an operator the value
+  std::size_t constant_at = 0;           // of the constant or set; without an operator, value_at
   std::vector<std::size_t> members_at{}; // of a set that is not in a file
 
   // The name that is compared; empty for a path with steps.
@@ -123,9 +123,9 @@ struct Filter {
   std::vector<FilterExpression> expressions{};
 };
 
-// Whether an integer of 1 to 64 bits can have the value of the constant, or of its bits. A negative
-// number is converted to an unsigned type, as in C, but not where the order is compared: all values
-// of the type are above it.
+// Whether an integer of 1 to 64 bits can have the value of the constant, or with has_bits its bits.
+// A negative number is converted to an unsigned type, as in C, unless the order is compared: all
+// values of the type are above it.
 bool can_hold(unsigned bits, bool is_signed, Comparison comparison, const FilterConstant& constant);
 
 // An error of a comparison that is found after parsing.
@@ -135,7 +135,7 @@ struct ConditionError {
   ConditionError(std::size_t position, Error what) : error(std::move(what)), at(position) {}
 
   Error error;
-  std::optional<std::size_t> at = {}; // an index in the expression; nullopt: where the value is
+  std::optional<std::size_t> at = {}; // an index in the expression; nullopt: that of the value
 };
 template <typename T>
 using ConditionResult = std::expected<T, ConditionError>;
@@ -158,12 +158,12 @@ inline std::vector<std::string> result_names() { return {std::string(result_name
 // The built-in variable of this name; nullopt if there is none.
 std::optional<filter_subject> find_built_in(const ValuePath& path);
 
-// Of a term that compares the caller: its number among those.
+// Returns the index of a term among those that compare the caller.
 std::size_t caller_number(const Filter& filter, std::size_t term);
 
 constexpr std::size_t max_set_members = 65536; // of one set
 constexpr std::size_t max_set_file = 4U << 20; // bytes
-// Bytes of a text in a set: of longer ones a hit does not see the end.
+// The maximum bytes of a text in a set: a hit does not read the end of a longer text.
 constexpr std::size_t max_set_text = std::size_t{TEXT_CHUNK} * MAX_TEXT_CHUNKS - 1;
 
 // Returns the content of a file; of a larger one at least max_set_file + 1 bytes.
@@ -174,7 +174,7 @@ using ReadSetFile = std::function<Result<std::string>(const std::string& path)>;
 // is == != < <= > >= & (any of the bits), ^= $= *= ~ (prefix, suffix, part and glob of a text), or
 // "in" with {A,B,…} or @FILE. CONSTANT is a number, a character, a name, a text, or hex"DIGITS":
 // bytes, for == != ^=. Fails with `usage` and the character at which the text is wrong.
-// `option`: that has the text, for messages.
+// `option`: the option that has the text, for messages.
 Result<void> add_filter(Filter& filter, std::string_view text, const ReadSetFile& read_file = {},
                         std::string_view option = "--if");
 // Parses a filter of one expression.

@@ -54,7 +54,7 @@ std::size_t count_readings(const PreparedTerm& term) {
   return (term.length ? 1U : 0U) + (term.offset ? 1U : 0U);
 }
 
-// Where to go on after a part of an expression.
+// The terms at which the evaluation goes on after a part of an expression.
 struct FilterTargets {
   std::size_t if_true = FILTER_HOLDS;
   std::size_t if_false = FILTER_FAILS;

@@ -172,7 +172,8 @@ Result<void> check_record_groups(const GroupSpec& groups,
 }
 
 std::uint32_t max_group_string(const GroupSpec& groups) {
-  // Of each value the result of its reading, and maybe of another one for its address or length.
+  // The key has one reading result for each value, and may have another one for its address or
+  // length.
   constexpr std::uint32_t overhead = 2 * sizeof(reading_result) + 16;
   const auto values = static_cast<std::uint32_t>(groups.by.size() + (groups.measured ? 1 : 0));
   const std::uint32_t head = sizeof(probe_record) + (groups.has(BY_STACK) ? sizeof(stack_key) : 0);
@@ -190,7 +191,7 @@ std::vector<ArgumentValue> group_values(const GroupSpec& groups, const Event& ev
   std::vector<ArgumentValue> values;
   for (const GroupValue& each : groups.by) {
     if (each.built_in == BY_STACK) continue;
-    // Of an event that is not a span, "to.tid" is a member.
+    // In an event that is not a span, "to.tid" is the member `tid` of a variable `to`.
     if (each.built_in && !(each.at_end && event.span == nullptr)) {
       const Event* const hit = each.at_end ? event.span->end.get() : &event;
       values.push_back(hit != nullptr

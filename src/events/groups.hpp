@@ -12,7 +12,7 @@ namespace uprobectl::events {
 // A value by which hits are counted.
 struct GroupValue {
   std::string text; // as typed
-  // What the text means: enum group_feature; nullopt: an argument, a path or `ret`.
+  // The built-in variable that the text means; nullopt: an argument, a path or `ret`.
   std::optional<group_feature> built_in = {};
   bool at_end = false; // a built-in variable of the hit that ended a span: "to.tid"
 };
@@ -44,14 +44,14 @@ Result<GroupSpec> parse_groups(std::string_view text, std::span<const ArgumentLi
 // the name of an operand. Without types nothing is known before. `option`: begins the error.
 Result<void> check_record_sum(std::string_view option, const SummedValue& value,
                               std::span<const values::ValueType> records);
-// The same for all values of the groups. Those that hits are counted by may have any type.
+// Checks all values of the groups in the same way. Hits can be counted by values of any type.
 Result<void> check_record_groups(const GroupSpec& groups,
                                  std::span<const values::ValueType> records);
 
 // Returns how many bytes of a string can be in a key with these values.
 std::uint32_t max_group_string(const GroupSpec& groups);
 
-// Of the measured values; at least one.
+// Returns the average of the measured values. There must be at least one.
 double average_of(const group_sums& sums);
 
 // Returns the values of a group, in the order of GroupSpec::by; borrows the names. `event` is its

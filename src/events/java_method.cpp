@@ -83,12 +83,12 @@ private:
 // A surrogate pair, RFC 2781 2.2.
 constexpr std::uint32_t first_high = 0xd800;
 constexpr std::uint32_t first_low = 0xdc00;
-constexpr std::uint32_t behind_low = 0xe000;
+constexpr std::uint32_t end_of_low = 0xe000;
 constexpr std::uint32_t first_of_pairs = 0x10000;
 constexpr std::uint32_t replacement_character = 0xfffd;
 
 bool is_high(std::uint32_t unit) { return unit >= first_high && unit < first_low; }
-bool is_low(std::uint32_t unit) { return unit >= first_low && unit < behind_low; }
+bool is_low(std::uint32_t unit) { return unit >= first_low && unit < end_of_low; }
 
 } // namespace
 

@@ -40,7 +40,7 @@ void limit_bytes(std::span<ArgumentSpec> arguments, std::uint32_t max_string) {
     if (is_open(spec)) spec.max_bytes = std::min(max_string, left / open - overhead);
 }
 
-// What is read of errno: its offset from the address that the kernel has, and then its value.
+// Adds the two readings that find errno: its offset from the thread pointer, and its value there.
 void add_errno(std::vector<ArgumentSpec>& arguments, const ErrnoLocation& location) {
   ArgumentSpec offset{.name = std::string(errno_offset_name), .type = ArgumentType::s64};
   offset.source.kind = ArgumentSource::Kind::machine_register;

@@ -58,7 +58,7 @@ std::optional<FoundMember> find_pointer(const Type& type, std::string_view name)
       type, [&](const Member& member) { return member.name == name && is_pointer(*member.type); });
 }
 
-// Whether the text is that of template arguments and nothing behind them: "<char>", not
+// Whether the text is that of template arguments and nothing after them: "<char>", not
 // "<char>::(anonymous union)".
 bool ends_with_arguments(std::string_view text) {
   std::size_t depth = 0;
@@ -289,7 +289,7 @@ std::optional<LibraryType> find_go_type(const Type& type) {
 } // namespace
 
 std::optional<FoundMember> find_member(const Type& type, std::string_view name) {
-  // Only into base classes and anonymous members, whose names belong to the type itself.
+  // Searches only base classes and anonymous members, whose names belong to the type itself.
   int visits = 0;
   const auto search = [&](const auto& self, const Type& inside,
                           int depth) -> std::optional<FoundMember> {
@@ -386,7 +386,7 @@ std::optional<reading_form> string_form_by_namespace(std::string_view name) {
 
 std::optional<reading_form> find_string_form(const Type& type) {
   if (standard_name(type) != "basic_string") return std::nullopt;
-  // Has one layout, whose definition need not be searched.
+  // The type has one layout, whose definition need not be searched.
   const auto by_namespace = string_form_by_namespace(type.plain_name());
   if (type.is_declared() && by_namespace == READ_LIBSTDCXX_STRING) return by_namespace;
   if (type.kind() != dwarf::TypeKind::structure)

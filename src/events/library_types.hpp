@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Types of the standard libraries of C++, and of Rust and Go, whose value is behind a pointer or in
-// private members. They are recognized by their names and members in libstdc++ (GCC 5 to 14),
-// libc++ (LLVM 8 to 19, and Android's), Rust's std (1.60 and later) and Go's runtime (1.17 and
-// later).
+// Types of the standard libraries of C++, Rust and Go whose value is in private members, or in
+// memory that such a member points to. They are recognized by their names and members in libstdc++
+// (GCC 5 to 14), libc++ (LLVM 8 to 19, and Android's), Rust's std (1.60 and later) and Go's runtime
+// (1.17 and later).
 #pragma once
 
 #include "bpf/record.h"
@@ -22,8 +22,8 @@ struct LibraryType {
     c_string,  // a pointer to characters with a NUL at the end
   };
   Kind kind = Kind::pointer;
-  // Of an element, the pointer, the value of an optional, the number of a duration, the first word
-  // of an interface; never null.
+  // The type of an element, of what the pointer points to, of the value of an optional, of the
+  // number of a duration, or of the first word of an interface. Never null.
   const dwarf::Type* type = nullptr;
   std::uint64_t offset = 0; // of the pointer, or of the value
   // text, sequence: of the number of elements, or of the pointer to their end; optional: of a bool.

@@ -304,7 +304,7 @@ private:
   }
 
   Result<void> take_member(const ValuePath& path, LocatedValue& at, const std::string& name) const {
-    // As debuggers do: "." works for pointers.
+    // "." also follows a pointer, as in debuggers.
     if (at.type->kind() == TypeKind::pointer)
       if (auto object = follow_pointer(path, at); !object) return object;
     const auto found = move_to_member(path, at, name);
@@ -375,7 +375,7 @@ Result<ResolvedPath> resolve_path(const ReadingBuilder& readings, const TypedPoi
 
 namespace {
 
-// What holds the characters of a text; nullopt if the type is not one.
+// Returns the reading that finds the characters of a text; nullopt if the type is not a text.
 std::optional<ComparedValue> find_text(const ReadingBuilder& readings, const LocatedValue& value,
                                        std::string_view& problem) {
   const Type& type = *value.type;

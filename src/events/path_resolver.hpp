@@ -17,14 +17,14 @@ bool is_number(const dwarf::Type& type);
 bool is_character_type(const dwarf::Type& type);
 bool is_text_pointer(const dwarf::Type& type);
 
-// What the type of a number says. `bits`: those that it has, if it is a bit-field.
+// Returns the ValueType of a number. `bits`: its bits, if it is a bit-field.
 values::ValueType number_type(const dwarf::Type& type,
                               const std::optional<dwarf::BitRange>& bits = {});
 
 // Why a location cannot be read.
 std::string problem_of(const dwarf::Location& location);
 
-// What a path names.
+// The value that a path refers to.
 struct ResolvedPath {
   LocatedValue value;
   std::unique_ptr<dwarf::Variable> global = {}; // whose location the value may borrow

@@ -94,7 +94,7 @@ public:
            !point.symbol.value_or("").ends_with(".abi0");
   }
 
-  // What the point offers.
+  // Returns the values that the point offers.
   Result<PointValues> offer(std::size_t list, const CapturePoint& probed,
                             const ReadingBuilder& builder) const {
     auto offered = PointValues::make(context_, probed, list_at(list), builder);
@@ -416,7 +416,8 @@ Result<CapturePlan> CapturePlan::make(const CaptureSpec& capture,
     if (!offered) return fail(std::move(offered).error());
     Probe own;
     Probe* made = &own;
-    // What debug information says is different at each point.
+    // Points with debug information have a plan each, because the information differs from point to
+    // point.
     bool is_new = true;
     if (!offered->has_types()) {
       const auto [same, is_first] =
@@ -526,7 +527,7 @@ PointDescription CapturePlan::describe(std::size_t probe) const {
                              .hidden = probes_[probe].hidden};
   const bool has_result = std::ranges::find(described.values, result_name,
                                             &values::PointValue::name) != described.values.end();
-  // As in the run, which reads the register of a function of many that returns nothing.
+  // With several functions, the run reads the result register also for those that return nothing.
   if (has_results_ && !has_result && (!values.returns_nothing() || probes_.size() > 1))
     described.values.push_back({.name = std::string(result_name), .type = {}, .at_return = true});
   return described;

@@ -44,39 +44,39 @@ constexpr bool copies_at_waits(StackWalk walk) {
   return walk == StackWalk::longest_wait || walk == StackWalk::each_wait;
 }
 constexpr std::uint32_t default_stack_bytes = 16384; // measured in docs/stacks.md
-// The same if a stack is copied at each wait.
+// The default and the maximum if a stack is copied at each wait.
 constexpr std::uint32_t default_waiting_stack_bytes = 8192;
 constexpr std::uint32_t max_waiting_stack_bytes = 32768;
 
-// What a run is asked to capture, count and measure at each hit.
+// Says what a run captures, counts and measures at each hit.
 struct CaptureSpec {
   bool on_entry = true;
   bool on_return = false;
   bool pair_calls = false;    // an entry and its return are one event or measurement
   bool stops_process = false; // each event stops its process
-  // Their names. Each event is a span then, and CapturePoint::roles say what hits do with them. A
-  // point at a return is a pair of calls.
+  // The names of the spans. If there are any, each event is a span, and CapturePoint::roles say
+  // what hits do with spans. A point at a return pairs the entry and the return of its calls.
   std::vector<std::string> spans = {};
   bool lists_open_spans = false; // at the end of the run
   bool nest_calls = false;       // events say where on their stack they are, for CallTree
   // With nest_calls: the filter is evaluated at entries only, and all returns are sent. CallTree
-  // knows those of calls that were left out.
+  // recognizes the returns of calls that were left out.
   bool entry_decides = false;
 
   bool send_events = true;       // if false, hits are only counted and measured
   bool count_by_process = false; // in addition to the counts by probe
   bool count_stacks = false;     // user stacks by probe
-  // What to measure of paired calls or spans, or a value instead.
+  // The time to measure of paired calls or spans, or the value to measure instead.
   std::optional<call_time> measured_time = {};
   std::optional<SummedValue> measured = {};
   bool tracks_waits = false; // hits tell how long their thread has waited: Event::waiting_ns
-  // Paired calls also tell why: Event::caused_ns. With StackWalk::longest_wait also
+  // Paired calls also tell why they waited: Event::caused_ns. With StackWalk::longest_wait also
   // Event::wait, with StackWalk::each_wait each wait is an event.
   bool tracks_causes = false;
-  // A number that is the weight of each event: Event::weight. What the event has anyway is not
-  // read again.
+  // A number that is the weight of each event: Event::weight. A number that the event has anyway is
+  // not read again.
   std::optional<SummedValue> weight = {};
-  GroupSpec groups = {}; // by which values hits are counted; else none
+  GroupSpec groups = {}; // the values by which hits are counted
 
   std::vector<ArgumentList> arguments = {};
   // Without argument lists: capture parameters and results by their types, where debug information
@@ -86,10 +86,10 @@ struct CaptureSpec {
   PrototypeTable prototypes = {};
   int typed_depth = default_typed_depth; // of structures in structures, at most max_typed_depth
   Filter filter = {};                    // of hits
-  // With spans: expressions about their end, which refer to terms of `filter` as
+  // With spans: expressions about their end. They refer to terms of `filter` through
   // condition_at_end().
   std::vector<FilterExpression> end_conditions = {};
-  std::chrono::nanoseconds min_latency{0};                   // of pairs
+  std::chrono::nanoseconds min_latency{0};                   // of paired calls
   std::optional<std::chrono::nanoseconds> max_duration = {}; // of spans
   EventLimits limits = {};                               // of the hits that passed these filters
   bool registers = false;                                // all of them with each event
@@ -114,7 +114,7 @@ struct CaptureSpec {
     return measured.has_value() || weight.has_value() || !groups.by.empty() ||
            !filter.terms.empty();
   }
-  // Whether hits have stacks, or of them only the caller.
+  // Whether hits have stacks, or only the caller.
   bool asks_for_stacks() const {
     return stack != StackWalk::none || count_stacks || groups.has(BY_STACK);
   }
@@ -130,7 +130,7 @@ struct CaptureSpec {
 
 CapturePhases phases_of(const CaptureSpec& capture);
 struct CapturePoint;
-// The same at a point of the run.
+// Returns the phases that are captured at this point of the run.
 CapturePhases phases_of(const CaptureSpec& capture, const CapturePoint& probed);
 
 // The calling convention of code.
@@ -173,15 +173,16 @@ class ValuePlan; // events/value_plan.hpp
 struct CapturePoint {
   const resolve::ProbePoint* point = nullptr; // borrowed
   CodeAbi code = {};
-  std::shared_ptr<const ValuePlan> values = {}; // instead of all other values; null: those
-  // What to capture of a known function, instead of registers, if nothing else says so.
+  std::shared_ptr<const ValuePlan> values = {}; // if not null, replaces all other values
+  // The prototype of a known function. Its values are captured instead of registers, unless the
+  // user lists arguments.
   std::shared_ptr<const KnownCall> known = {};
   bool is_recorded = true; // if false, nothing is captured
-  // Only that it is hit is sent: a function of --until.
+  // The point is of a function of --until: its hits are sent without values.
   bool is_trigger = false;
   std::span<const SpanRole> roles = {}; // with CaptureSpec::spans
-  // Inside a function: the return address is still where the call has put it. Entries have it there
-  // anyway.
+  // The point is inside a function, and the return address is still where the call has put it, as
+  // at an entry.
   bool has_return_address = false;
 };
 
@@ -238,14 +239,14 @@ public:
   std::uint32_t probe_plan(std::size_t probe) const { return probes_[probe].plan; }
   // Describes the requested values that cannot be captured at the probe, with reasons.
   std::vector<std::string> describe_problems(std::size_t probe) const;
-  // What events of the probe have.
+  // Describes what events of the probe have.
   PointDescription describe(std::size_t probe) const;
   // Whether a list, condition or measurement refers to arguments of the probe by number.
   bool uses_argument_numbers(std::size_t probe) const;
 
-  // Called if memory of a process could not be read at a hit, at this CLOCK_MONOTONIC: whether the
-  // address is mapped, so that the memory was not resident. Without it no value has the error
-  // `not resident`.
+  // Returns whether the address is mapped. Called if memory of a process could not be read at a hit
+  // at `time_ns` (CLOCK_MONOTONIC): mapped memory was not resident. Without this function no value
+  // has the error `not resident`.
   using IsMapped =
       std::function<bool(std::uint32_t pid, std::uint64_t address, std::uint64_t time_ns)>;
   void set_is_mapped(IsMapped is_mapped) { is_mapped_ = std::move(is_mapped); }
@@ -255,9 +256,10 @@ public:
   // Decodes an event, which borrows names from the plan and its point. Fails with `corrupt` if the
   // record is too short or has an unknown probe number.
   Result<Event> decode(Bytes record) const;
-  // The same of an entry of the map of open spans. `now_ns`: CLOCK_MONOTONIC.
+  // Decodes an entry of the map of open spans. `now_ns`: CLOCK_MONOTONIC.
   Result<Event> decode_open_span(Bytes begin, std::uint64_t now_ns) const;
-  // The part of the hit that began the span, and of the one that ended it.
+  // Returns the hit that began a span from the span's record, which begins with the hit that ended
+  // it. read_span_part() reads the span_part of either hit.
   Bytes begin_of(Bytes record) const { return record.subspan(settings_.hit_size); }
   span_part read_span_part(Bytes hit) const;
 

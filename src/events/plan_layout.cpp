@@ -76,7 +76,7 @@ void merge_flags(builtin_settings& settings, std::span<const point_plan> plans) 
 }
 
 // Sets the offsets of the bytes of a plan from `begin` on and returns their end. The largest are
-// last, because max_capacity bytes behind the beginning of any must be inside the record.
+// last, because max_capacity bytes after the beginning of any must be inside the record.
 std::uint32_t set_byte_offsets(point_plan& plan, std::uint32_t begin, std::uint32_t& last) {
   std::vector<reading*> order;
   for (reading& each : readings_of(plan))

@@ -15,7 +15,7 @@ namespace uprobectl::events {
 void complete_readings(point_plan& plan);
 void complete_term(PreparedTerm& term, const point_plan& plan); // the same for a filter
 
-// Returns the bytes of a record with this plan alone, without the stack.
+// Returns how many bytes a record with this plan alone has, without the stack.
 std::size_t record_bytes(const point_plan& plan, bool registers);
 
 // Which waits are kept with their stacks.
@@ -32,13 +32,13 @@ enum class KeptWaits {
 void lay_out_records(builtin_settings& settings, std::vector<point_plan>& plans, bool registers,
                      KeptWaits waits);
 
-// Whether a value is behind an address.
+// Whether a value is read through an address.
 inline bool loads_memory(const reading& each) {
   return each.steps > 0 || each.form != READ_INTEGER;
 }
 
-// Whether hits read memory that may not be resident: all but the return address, which the call has
-// just stored. Requires the settings of lay_out_records().
+// Whether hits read memory that may not be resident. The return address does not count, because the
+// call has just stored it. Requires the settings of lay_out_records().
 bool reads_memory(const builtin_settings& settings, std::span<const point_plan> plans,
                   std::span<const filter> filters);
 

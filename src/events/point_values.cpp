@@ -151,9 +151,9 @@ TypedLimits ValueContext::limits() const {
   return made;
 }
 
-// What the user wrote comes first, then a prototype, the note or the signature, then registers.
-// Debug information is asked later: functions with a prototype do not need it, and static probes
-// and Java methods have none.
+// Arguments that the user wrote come first, then a prototype, the note or the signature, then
+// registers. Debug information is read later: functions with a prototype do not need it, and static
+// probes and Java methods have none.
 Result<PointValues> PointValues::make(const ValueContext& context, const CapturePoint& probed,
                                       const ArgumentList* asked, const ReadingBuilder& builder) {
   PointValues made(context, probed, asked, builder);
@@ -208,7 +208,7 @@ Result<void> PointValues::find_listed_names() {
   return {};
 }
 
-// A parameter that is passed, or has names, only with certain values of another one is shown behind
+// A parameter that is passed, or has names, only with certain values of another one is shown after
 // that one.
 Result<void> PointValues::add_listed(const ArgumentSpec& spec) {
   std::string_view deciding;
@@ -267,8 +267,8 @@ void PointValues::set_types(Result<const TypedPoint*> types) {
     problem_ = std::move(types).error();
 }
 
-// What is declared comes first, then variables of debug information, built-in variables, members of
-// the object, and registers. Globals are last: they have no names of built-in variables or
+// Finds declared arguments first, then variables of debug information, built-in variables, members
+// of the object, and registers. Globals are last: they have no names of built-in variables or
 // registers.
 PointValues::FoundName PointValues::find(const ValuePath& path, bool has_type,
                                          std::optional<filter_subject> built_in) const {
@@ -328,7 +328,7 @@ PointValues::compared_by_type(const ValuePath& path, const ArgumentSource& sourc
   if (!known) return fail(known.error());
   if (!*known) return std::nullopt;
   auto made = find_compared(builder_, *types_, path, use, is_condition);
-  // A text or bytes may be behind any pointer.
+  // A text or bytes may be what any pointer points to.
   const bool is_pointer = made && made->type.is_address && use != made->type.use;
   if (made && (!is_pointer || use == values::ValueUse::number)) return std::move(*made);
   if (!made && made.error().error.kind == ErrorKind::usage)
@@ -363,7 +363,8 @@ ConditionResult<ComparedValue> PointValues::compared(const ValuePath& path, cons
   if (declared != nullptr || is_source) {
     const ArgumentSpec spec =
         declared != nullptr ? *declared : ArgumentSpec{.name = path.text, .source = *found.source};
-    // What a note or a signature declares is not all that is known of it.
+    // A note or a signature declares only a part of the type, so its type does not replace the one
+    // of the value.
     const bool is_noted =
         asked_ == nullptr && (probed_.point->static_probe || probed_.point->java != nullptr);
     if (!type && declared != nullptr && !is_noted) type = declared->type;
@@ -389,7 +390,7 @@ Error PointValues::needs_types_error(const ValuePath& path) const {
   return error;
 }
 
-// What is named is neither an argument nor a built-in variable.
+// Returns the error for a name that is neither an argument nor a built-in variable.
 Error PointValues::unknown_name(const ValuePath& path, std::vector<std::string> others) const {
   const Specs list = named_;
   const std::string offered = list_names(list, &ArgumentSpec::name);
@@ -458,7 +459,8 @@ ConditionResult<PreparedTerm> PointValues::compare_outcome(const ConditionSpec& 
   return compile_condition(spec, std::move(value));
 }
 
-// What conditions and groups need of the outcome of a call.
+// Adds what conditions and groups need to know of the outcome of a call: whether it failed, and
+// errno.
 Result<void> PointValues::add_outcome(ValuePlan& plan, NameProblems& problems) const {
   const KnownCall* const known = probed_.known.get();
   const CaptureSpec& capture = context_.capture;
@@ -565,7 +567,7 @@ Error PointValues::two_events_error(const SummedValue& value) const {
 }
 
 Result<SummedReading> PointValues::summed(const SummedValue& value) const {
-  // Of a histogram, for which --latency does not help.
+  // A histogram needs both phases of the call, and --latency does not add the entry to it.
   const bool lacks_entry = context_.capture.measured && value.uses_result() &&
                            !phases_of(context_.capture, probed_).entry;
   if (lacks_entry && !std::ranges::all_of(value.operands, &ValuePath::is_of_result))
@@ -584,7 +586,8 @@ Result<SummedReading> PointValues::summed(const SummedValue& value) const {
     return made;
   }
   made.factor = operands.back();
-  // What is known later is multiplied: the result last, which a tail call leaves unknown.
+  // The later operand is the one that is multiplied by the earlier one. The result is the last of
+  // all, because a tail call leaves it unknown.
   const bool is_later = made.factor->phase > made.value.phase;
   const bool ends_with_result = value.operands.back().is_of_result();
   if (is_later || (ends_with_result && made.factor->phase == made.value.phase))

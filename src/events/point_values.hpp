@@ -32,7 +32,7 @@ inline bool uses_debug_info(const CaptureSpec& capture) {
   return capture.typed || !capture.arguments.empty();
 }
 
-// What does not depend on the point.
+// Holds what is the same for all points of a run.
 struct ValueContext {
   const CaptureSpec& capture;
   const KernelLayouts& layouts;
@@ -75,7 +75,7 @@ private:
 
   Result<ComparedValue> operand(const ValuePath& path) const;
 
-  // What a name means.
+  // The things that a name can mean at the point.
   struct FoundName {
     const ArgumentSpec* declared = nullptr;      // by the user, a prototype, a note or a signature
     bool is_variable = false;                    // by debug information
@@ -131,7 +131,7 @@ private:
              (name.declared->problem.empty() && !name.declared->address_from);
     }
   };
-  // What is captured: declared values, and those of debug information.
+  // The values to capture: those that are declared, and those of debug information.
   struct Selection {
     DeclaredValues declared = {};
     std::vector<AskedValue> typed = {};

@@ -72,7 +72,8 @@ std::string_view find_number_defect(const reading& each, const CapturePhases& ph
   return find_defect(std::span(&each, 1), 0, phases);
 }
 
-// The same for one to which an offset may be added that is read at the same phase.
+// Finds a defect of a number to which an offset may be added. The offset has to be read at the same
+// phase.
 std::string_view find_sum_defect(reading each, const std::optional<reading>& offset,
                                  const CapturePhases& phases) {
   if (each.offset_from != 0) {

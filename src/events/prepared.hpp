@@ -25,7 +25,7 @@ struct PreparedTerm {
   filter_term term = {};
   std::vector<std::uint64_t> members = {}; // IS_IN_SET: in ascending order
   std::optional<reading> length = {};      // READ_BYTES: the number of bytes, an integer
-  // What is added to the value or its length, if their offset_from is not 0: an integer.
+  // An integer that is added to the value or its length, if their offset_from is not 0.
   std::optional<reading> offset = {};
 };
 
@@ -52,7 +52,7 @@ struct ReadResult {
   std::uint64_t value = 0;   // reading_result::value
   Bytes bytes = {};          // of strings (without NUL) and buffers; borrowed from the record
   bool is_truncated = false; // there were more bytes than the capacity, or than could be read
-  // Of a buffer: why its length is not known, and with it its bytes.
+  // The reason why the length of a buffer, and with it its bytes, is not known.
   std::string_view length_problem = {};
 
   bool is_read() const { return was_read && status >= 0 && length_problem.empty(); }

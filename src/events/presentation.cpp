@@ -43,31 +43,31 @@ std::optional<std::uint64_t> parse_named_number(std::string_view text) {
   return number;
 }
 
-// What is behind the number.
-enum class Behind : std::uint8_t { nothing, mask, selected };
+// Says what follows the '/' after a number, if anything.
+enum class AfterSlash : std::uint8_t { nothing, mask, selected };
 
-Result<Presentation::Name> parse_name(std::string_view part, Behind behind) {
+Result<Presentation::Name> parse_name(std::string_view part, AfterSlash after) {
   const auto equals = part.find('=');
   Presentation::Name made;
   made.text = trimmed(part.substr(0, equals), " ");
   if (equals == std::string_view::npos || made.text.empty())
-    return fail(invalid_name(part, behind == Behind::mask       ? "NAME=BITS or NAME=BITS/MASK"
-                                   : behind == Behind::selected ? "NAME=NUMBER/NUMBER or '*'"
-                                                                : "NAME=NUMBER or '*'"));
+    return fail(invalid_name(part, after == AfterSlash::mask       ? "NAME=BITS or NAME=BITS/MASK"
+                                   : after == AfterSlash::selected ? "NAME=NUMBER/NUMBER or '*'"
+                                                                   : "NAME=NUMBER or '*'"));
   std::string_view number = part.substr(equals + 1);
-  const auto slash = behind == Behind::nothing ? std::string_view::npos : number.find('/');
+  const auto slash = after == AfterSlash::nothing ? std::string_view::npos : number.find('/');
   const auto value = parse_named_number(trimmed(number.substr(0, slash), " "));
   if (!value) return fail(invalid_name(part, "a number after '='"));
   made.value = *value;
   made.mask = *value;
   if (slash != std::string_view::npos) {
     const auto mask = parse_named_number(trimmed(number.substr(slash + 1), " "));
-    if (!mask || (behind == Behind::mask && (*value & ~*mask) != 0))
-      return fail(invalid_name(part, behind == Behind::mask
+    if (!mask || (after == AfterSlash::mask && (*value & ~*mask) != 0))
+      return fail(invalid_name(part, after == AfterSlash::mask
                                          ? "a mask after '/' with all bits of the number"
                                          : "a number after '/'"));
     made.mask = *mask;
-  } else if (behind == Behind::selected) {
+  } else if (after == AfterSlash::selected) {
     return fail(invalid_name(part, "NAME=NUMBER/NUMBER or '*'"));
   }
   return made;
@@ -261,7 +261,7 @@ std::optional<values::Value> present_if(const Presentation& how, RawArgument& va
 
 double widen_float(float value) {
   std::array<char, 32> digits{};
-  // Not std::to_chars: its tables of powers are 126 kB.
+  // std::to_chars is not used, because its tables of powers are 126 kB.
   const char* const end = fmt::format_to(digits.data(), "{}", value);
   double wide = value;
   std::from_chars(digits.data(), end, wide);
@@ -331,9 +331,9 @@ Result<Presentation> parse_names(std::string_view text) {
       return fail(invalid_name(made.selector, "the name of an argument before ':'"));
     text.remove_prefix(colon + 1);
   }
-  const Behind behind = is_flags                ? Behind::mask
-                        : made.selector.empty() ? Behind::nothing
-                                                : Behind::selected;
+  const AfterSlash after = is_flags                ? AfterSlash::mask
+                           : made.selector.empty() ? AfterSlash::nothing
+                                                   : AfterSlash::selected;
   for (;;) {
     const auto comma = text.find(',');
     const std::string_view part = trimmed(text.substr(0, comma), " ");
@@ -342,7 +342,7 @@ Result<Presentation> parse_names(std::string_view text) {
     if (part == "*" && !is_flags) {
       made.has_other_names = true;
     } else {
-      auto name = parse_name(part, behind);
+      auto name = parse_name(part, after);
       if (!name) return fail(std::move(name).error());
       made.names.push_back(std::move(*name));
     }

@@ -8,7 +8,7 @@
 
 namespace uprobectl::events {
 
-// What a hit has read of an argument.
+// The bytes or the number that a hit has read of an argument.
 struct RawArgument {
   ArgumentType type = ArgumentType::x64;
   std::uint64_t number = 0;  // integers, zero- or sign-extended to 64 bits
@@ -55,7 +55,7 @@ constexpr std::size_t max_names = 256;
 
 // Parses the names after a type, without braces: "read=0,write=1,*"; of flags
 // "|O_RDONLY=0/3,O_CREAT=64", where "/3" is the mask; or "level:SO_DEBUG=1/1,TCP_NODELAY=1/6,*",
-// where the number behind '/' is the value of the argument `level`. Fails with `usage`.
+// where the number after '/' is the value of the argument `level`. Fails with `usage`.
 Result<Presentation> parse_names(std::string_view text);
 
 // The name of a type that says how to show the value: "errno", "fd", "sockaddr".

@@ -217,7 +217,8 @@ private:
     return std::nullopt;
   }
 
-  // Of a result without a rule of its own: what its type and errno mean.
+  // Returns the failure rule of a result without a rule of its own, by its type and whether the
+  // function sets errno.
   static std::optional<FailureRule> usual_failure(const Prototype& made) {
     const ArgumentSpec& result = *made.result;
     if (result.shown_as != nullptr && result.shown_as->kind == Presentation::Kind::error_number)

@@ -51,7 +51,7 @@ constexpr std::size_t max_prototypes = 20'000;                   // function nam
 // Prototypes by library and function.
 class PrototypeTable {
 public:
-  // Parses a table and adds it behind the earlier ones, which have precedence. Fails with `usage`,
+  // Parses a table and adds it after the earlier ones, which have precedence. Fails with `usage`,
   // with the line and column of the mistake; then nothing is added.
   Result<void> add(std::string_view text);
   // Returns null if the function is not known. `file`: the name of the library's file, without

@@ -278,7 +278,7 @@ std::vector<std::optional<reading>> make_static_readings(const StaticProbeLocati
 std::string reading_key(const StaticProbeLocation& location) {
   if (location.probe == nullptr) return {};
   std::string key = "usdt " + location.probe->raw_arguments;
-  // The same text may refer to other symbols in another file.
+  // The text may refer to a symbol, whose address differs from file to file.
   for (const usdt::StaticArgument& argument : location.probe->arguments) {
     key += fmt::format(" {}:{}:{}", static_cast<int>(argument.kind), argument.constant,
                        argument.displacement);
@@ -502,10 +502,10 @@ Result<reading> ReadingBuilder::whole_value(const ArgumentSource& source) const 
   if (java != nullptr && !java->spec.problem.empty())
     return wrong(ErrorKind::unsupported, java->spec.problem);
   const auto registers = convention_.argument_registers;
-  const std::int64_t behind = std::int64_t{source.number} - std::ssize(registers);
+  const std::int64_t on_stack = std::int64_t{source.number} - std::ssize(registers);
   if (!is_argument) {
     made.base = static_cast<record_u8>(convention_.return_register);
-  } else if (java != nullptr ? java->machine_register.has_value() : behind < 0) {
+  } else if (java != nullptr ? java->machine_register.has_value() : on_stack < 0) {
     made.base = static_cast<record_u8>(java != nullptr ? *java->machine_register
                                                        : registers[source.number]);
   } else if (java == nullptr && !convention_.has_stack_arguments) {
@@ -513,7 +513,7 @@ Result<reading> ReadingBuilder::whole_value(const ArgumentSource& source) const 
   } else {
     auto read = stack_value(source, java != nullptr ? java->stack_offset
                                                     : convention_.stack_arguments_offset +
-                                                          convention_.slot * behind);
+                                                          convention_.slot * on_stack);
     if (!read) return read;
     made = *read;
   }
@@ -550,7 +550,7 @@ Result<reading> ReadingBuilder::value(const ArgumentSource& source, ArgumentType
       return fail(ErrorKind::unsupported,
                   source_text(source) + ": the offset does not fit in 32 bits");
   made->addend = add_wrapping(made->addend, source.addend);
-  // The bytes behind an argument belong to something else.
+  // The bytes after an argument belong to something else.
   const std::uint32_t size = size_of(type, convention_.pointer_size);
   if (is_pointer || size <= made->size) {
     made->size = static_cast<record_u8>(size);
@@ -697,7 +697,7 @@ values::ValueType declared_type(ArgumentType type, std::uint32_t pointer_size) {
   return made;
 }
 
-// Without a type, a text is a NUL-terminated string and bytes are behind an address.
+// Without a type, a text is a NUL-terminated string and bytes are at an address.
 Result<ComparedValue> ReadingBuilder::compared(const ArgumentSpec& spec,
                                                std::optional<ArgumentType> type,
                                                values::ValueUse use,
@@ -737,7 +737,8 @@ Result<ComparedValue> ReadingBuilder::compared(const ArgumentSpec& spec,
       made.type.size = noted->size;
     if (spec.length_from) made.length_name = *spec.length_from;
   }
-  // Of a buffer its length, of a string its maximum: both are compared as they are shown.
+  // A comparison reads as many bytes as are shown: those that the length of a buffer says, and of a
+  // string at most that many.
   if (use == values::ValueUse::number || !spec.length_from) return made;
   const ArgumentSpec* const units = find_argument(list, *spec.length_from);
   if (units == nullptr || spec.element_size != 1)

@@ -13,7 +13,7 @@
 
 namespace uprobectl::events {
 
-// A location of a static probe. The uprobe is at the instruction that the note names, or behind it
+// A location of a static probe. The uprobe is at the instruction that the note names, or after it
 // if that is a nop which this kernel replaces (docs/instructions.md). Newer programs have "nop,
 // nop5" or "nop, nop10" there: the first is probed.
 struct StaticProbeLocation {
@@ -57,8 +57,8 @@ reading moved(reading address, std::uint64_t offset);
 void read_text(reading& address, reading_form form, std::uint32_t most = 0);
 // Turns it into one of the bytes there.
 void read_bytes(reading& address, std::uint64_t capacity = 0);
-// Of a text or of bytes: `length`, the index of a reading, has their number in elements of this
-// size.
+// Limits a text or bytes to the number of elements of this size that the reading with the index
+// `length` has read.
 void set_length(reading& bytes, std::size_t length, std::uint64_t element_size = 1);
 // Turns a reading of bytes back into one of their address.
 reading address_of(reading bytes);
@@ -91,7 +91,7 @@ std::vector<std::optional<reading>> make_static_readings(const StaticProbeLocati
 // Returns a key that is equal for locations whose arguments are read alike.
 std::string reading_key(const StaticProbeLocation& location);
 
-// What a declared type says. `pointer_size`: bytes.
+// Returns the ValueType of a declared type. `pointer_size`: bytes.
 values::ValueType declared_type(ArgumentType type, std::uint32_t pointer_size);
 
 std::string source_text(const ArgumentSource& source); // "arg0", "this", "ret", "rax"
@@ -136,7 +136,8 @@ public:
                                  values::ValueUse use, std::span<const ArgumentSpec> list) const;
   // The return address.
   Result<reading> caller() const;
-  // What the loader has added to addresses as linked, known at the entry.
+  // Returns the load bias: what the loader has added to addresses of the file. It is known at the
+  // entry.
   reading load_bias() const;
 
 private:
@@ -144,7 +145,7 @@ private:
                  const CallingConvention& convention);
 
   Result<reading_form> string_form(std::string_view name, ArgumentType type) const;
-  // With the type that it has at the source.
+  // Reads the value with the type that it has at the source.
   Result<reading> whole_value(const ArgumentSource& source) const;
   Result<reading> value(const ArgumentSource& source, ArgumentType type) const;
   // See ArgumentSpec::address_from.

@@ -12,8 +12,8 @@ struct ReadySpan {
   std::string_view text; // NAME=FROM..TO:KEY, without TARGET
 };
 
-// Of each span those functions are probed that TARGET has. Functions are not listed that only call
-// another one of the list in the same library, such as reallocarray() and operator new[]: they
+// A run probes those functions of each span that TARGET has. The list leaves out functions that
+// only call another one of it in the same library, such as reallocarray() and operator new[]: they
 // would begin a span twice.
 inline constexpr std::array ready_spans = {
     ReadySpan{"heap", "heap=malloc..free:ret/arg0"},

@@ -48,7 +48,7 @@ const values::Value* sent_value(const Event& event) {
   return event.record->sent ? &*event.record->sent : &*event.record->value;
 }
 
-// What the sender of a record has.
+// Returns whether the variable belongs to the thread that sent the record.
 bool is_of_sender(std::optional<filter_subject> subject) {
   return subject == COMPARE_THREAD_ID || subject == COMPARE_PROCESS_ID || subject == COMPARE_CPU;
 }

@@ -33,7 +33,7 @@ public:
   std::vector<std::string> list_unknown() const;
 
 private:
-  // What a comparison means for records of a type.
+  // Says how a comparison is evaluated for records of one type.
   struct Term {
     enum class Kind : std::uint8_t { member, sender, unknown, impossible };
     Kind kind = Kind::unknown;

@@ -14,7 +14,7 @@ constexpr std::string_view span_key_name = "key";
 // Returns the value that "to.NAME" means at the end of a span; nullopt for another path. A member
 // of a variable `to` is written "to->NAME" in a run with spans.
 std::optional<ValuePath> value_at_end(const ValuePath& path);
-// The same of its text; nullopt if it is not such a path.
+// Returns NAME if the text is "to.NAME"; nullopt for another text.
 std::optional<std::string> name_at_end(std::string_view text);
 // The condition on the end of a span; nullopt if it is not one.
 std::optional<ConditionSpec> condition_at_end(const ConditionSpec& spec);

@@ -92,7 +92,8 @@ void add_new(std::vector<SpanPoint>& points, SpanPoint point) {
   if (std::ranges::find(points, point) == points.end()) points.push_back(std::move(point));
 }
 
-// Those of a ready name exist in some libraries only.
+// Adds the two points of a parsed span. The functions of a ready span are optional, because only
+// some libraries have them.
 Result<void> add_parsed(std::vector<SpanSpec>& spans, std::string_view text,
                         const std::string& target, bool is_ready) {
   constexpr std::string_view usdt = "usdt:";

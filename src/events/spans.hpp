@@ -41,7 +41,7 @@ constexpr std::size_t max_spans = 64;
 Result<void> add_span(std::vector<SpanSpec>& spans, std::string_view text,
                       const std::string& target);
 
-// What a probe does with a span.
+// Says what a probe does with a span.
 struct SpanRole {
   std::uint32_t span = 0; // its index
   bool ends = false;      // otherwise it begins

@@ -18,7 +18,7 @@ constexpr std::size_t max_pattern_work = 1U << 24; // visited positions, times t
 
 struct PatternToken {
   bool repeats = false; // `*`: any number of any bytes
-  bool ends = false;    // behind the last byte of a pattern
+  bool ends = false;    // after the last byte of a pattern
   std::bitset<256> bytes{};
 };
 
@@ -36,7 +36,7 @@ PatternToken any_bytes() {
   return token;
 }
 
-// "[a-z]" or "[!a-z]" at `at`, which is moved behind it. nullopt if there is no "]".
+// "[a-z]" or "[!a-z]" at `at`, which is moved past it. nullopt if there is no "]".
 std::optional<PatternToken> take_class(std::string_view text, std::size_t& at) {
   std::size_t i = at + 1;
   const bool inverted = i < text.size() && (text[i] == '!' || text[i] == '^');
@@ -123,7 +123,7 @@ private:
                     .hint("use fewer or shorter texts, or fewer '*' and '?'"));
   }
 
-  // Adds the positions behind each `*`, which may stand for nothing.
+  // Adds the positions after each `*`, which may stand for nothing.
   Positions with_skipped(Positions positions) const {
     for (std::size_t i = 0; i < positions.size(); ++i)
       if (tokens_[positions[i]].repeats) positions.push_back(positions[i] + 1);

@@ -18,7 +18,8 @@ using PatternState = std::array<record_u16, 256>;
 // `usage` if the machine has more than MAX_PATTERN_STATES states.
 Result<std::vector<PatternState>> compile_patterns(std::span<const TextPattern> patterns);
 
-// What all texts that a machine accepts begin with, with the NUL if that is next: at most 16 bytes.
+// Returns the bytes that begin every text which the machine accepts, with the NUL if it is next: at
+// most 16 bytes.
 std::string common_head(std::span<const PatternState> states);
 
 // Whether the patterns are a set of texts for which a machine, at 512 bytes a state, is too large.

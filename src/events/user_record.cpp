@@ -23,7 +23,7 @@ inline constexpr std::array update_idle = {
     RecordField{"duration_ms", s64},  RecordField{"type", s32},
     RecordField{"reason_code", s32},  RecordField{"reason", text, 256},
     RecordField{"calling_uid", s32}};
-// With probes in JIT-compiled code.
+// The record has these members if probes are in JIT-compiled code.
 inline constexpr std::array update_idle_with_method = {RecordField{"method_identifier", u64},
                                                        RecordField{"changing_uid", s32},
                                                        RecordField{"adding", boolean},
@@ -243,7 +243,7 @@ bool has_size(bpf::MapUse use, std::size_t type, std::size_t record) {
   return record >= type && (record + 4) % 8 == 0 && record - type < 8;
 }
 
-// Adds the bytes behind a value that is shorter than its record.
+// Adds the bytes after a value that is shorter than its record.
 void add_rest(values::Value& value, const std::string& type, Bytes rest) {
   if (!std::holds_alternative<values::Value::Struct>(value.value))
     value = values::Value{values::Value::Struct{{type, std::move(value)}}};

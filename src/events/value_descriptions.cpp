@@ -51,7 +51,8 @@ values::ValueType ValuePlan::type_of(const Node& node) {
   case Node::Kind::sequence:
     if (node.children.empty() && node.kind == Node::Kind::array) made.use = values::ValueUse::text;
     add_children(made.element, 1);
-    // Of both sizes the number of elements is made. Texts have none: they are compared by it.
+    // The number of elements is computed from both sizes. Texts do not get one, because comparisons
+    // use the size of a text.
     if (node.kind == Node::Kind::array && !made.element.empty() && node.type->row_count() > 0 &&
         made.element.front().use != values::ValueUse::text) {
       made.size = node.type->size();

@@ -36,7 +36,7 @@ struct ValuePath {
 constexpr std::size_t max_path_steps = 8; // "->" counts as one
 
 // Parses a path of C or C++: names with "::", ".", "->", "[NUMBER]", "*" and parentheses; or the
-// name of a register behind '%'. Fails with `usage`.
+// name of a register after '%'. Fails with `usage`.
 Result<ValuePath> parse_value_path(std::string_view text);
 
 // A number that is summed up or measured: a value, or the product of two.

@@ -23,7 +23,7 @@ using dwarf::Type;
 using dwarf::TypeKind;
 
 constexpr std::string_view not_captured = "not captured";
-// Of a value behind the bytes that a hit captures.
+// The reason for a value past the bytes that a hit captures.
 constexpr std::string_view beyond_limit = "beyond the captured bytes";
 
 // The reasons that JSON has are those of the command-line contract.
@@ -243,7 +243,7 @@ values::Value ValueDecoder::decode_scalar(const Node& node) const {
       return {values::Value::Name{std::move(*name), value}};
     return {value};
   }
-  // Of Rust: a code point.
+  // A `char` of four bytes is one of Rust: a code point.
   if (kind == TypeKind::character && type.plain_name() == "char" && type.size() == 4)
     if (auto text = printable_text(static_cast<std::uint32_t>(*number))) return {std::move(*text)};
   if (type.plain_name() == "char" && *number >= 0x20 && *number < 0x7f)
@@ -304,7 +304,8 @@ values::Value ValueDecoder::decode_text(const Node& node) const {
   return {std::move(text)};
 }
 
-// What is known of an array by its descriptor alone: that it is empty, or why it is not shown.
+// Returns the value of an array if its descriptor alone decides it: it is empty, or cannot be
+// shown.
 std::optional<values::Value> ValueDecoder::check_description(const Node& node) const {
   const ReadResult& data = results_[node.reading];
   const ReadResult& length = results_[*node.length];
@@ -341,10 +342,10 @@ values::Value ValueDecoder::decode_sequence(const Node& node) const {
   std::uint64_t shown = 0;
   for (const Node& child : node.children) {
     if (shown == count) return {std::move(elements)};
-    // What is behind the captured bytes is left out. Strings have readings of their own.
-    const bool is_behind = plan_.readings_[node.reading].form == READ_BYTES &&
-                           (shown + 1) * size > result.bytes.size();
-    if (child.kind == Node::Kind::more || is_behind) break;
+    // Elements past the captured bytes are left out. Strings have readings of their own.
+    const bool is_left_out = plan_.readings_[node.reading].form == READ_BYTES &&
+                             (shown + 1) * size > result.bytes.size();
+    if (child.kind == Node::Kind::more || is_left_out) break;
     elements.push_back(decode_node(child));
     ++shown;
   }
@@ -698,7 +699,7 @@ void ValuePlan::set_group_parts(const GroupSpec& groups) {
     if (has_source && node.source < sources_.size())
       for (const Part& part : sources_[node.source].parts)
         if (part.problem.empty()) keep(part.reading);
-    // That of elements that are read one by one is only their address.
+    // The reading of a sequence whose elements are read one by one is only their address.
     const bool has_elements =
         node.kind == Node::Kind::sequence && readings_[node.reading].form == READ_BYTES;
     if (node.kind == Node::Kind::text || has_elements) keep(node.reading);
@@ -729,7 +730,7 @@ void ValuePlan::set_group_parts(const GroupSpec& groups) {
   if (error_number_) readings_[*error_number_].in_group = 0;
   if (failure_bits_ && readings_[*failure_bits_].base_from != 0)
     readings_[readings_[*failure_bits_].base_from - 1U].in_group = GROUP_OMITTED;
-  // Where a base class is in an object does not differ in its values.
+  // The offset of a base class is read to find values, and is not a value itself.
   for (const reading& each : readings_)
     if (each.offset_from != 0 && readings_[each.offset_from - 1U].in_group != 0)
       readings_[each.offset_from - 1U].in_group = GROUP_OMITTED;

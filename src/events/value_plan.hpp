@@ -38,7 +38,7 @@ using FindGlobal = std::function<std::optional<dwarf::Variable>(const std::strin
 // The types of values in Go's interfaces, of the module; null if they are not known.
 using FindGoTypes = std::function<const dwarf::GoTypes*()>;
 
-// What is known about the function at a probe point. Borrows it.
+// Describes the function at a probe point. Borrows it.
 struct TypedPoint {
   const dwarf::FunctionInfo* function = nullptr; // never null
   // The probe is at the first instruction of `function`.
@@ -64,7 +64,7 @@ struct DeclaredValues {
   bool six_registers = false;                  // the registers of the first six arguments instead
   std::shared_ptr<const KnownCall> known = {}; // whose arguments these are
   std::size_t shown = SIZE_MAX;                // the first arguments; others are read for them
-  // Of the arguments: by their positions here.
+  // The conditions of the arguments, by their positions here.
   std::vector<KnownCall::Condition> conditions = {};
 };
 
@@ -117,7 +117,7 @@ public:
   // Sets how the readings take part in counts by values: values are part of a key, what only leads
   // to them is not.
   void set_group_parts(const GroupSpec& groups);
-  // What the result of the function says about failures.
+  // Sets the rule by which the result tells that a call failed.
   void set_failure(const FailureRule& rule, unsigned result_bits);
   // In counts by values, whose records have no result: adds what tells a failure by the result.
   void add_failure(const reading& result);
@@ -190,7 +190,7 @@ private:
     };
     Kind kind = Kind::problem;
     std::string name = {};
-    // What is decoded: for a reference what it refers to, for a sequence an element. Null for a
+    // The type that is decoded: the target of a reference, an element of a sequence. Null for a
     // path that names nothing.
     const dwarf::Type* type = nullptr;
     std::size_t source = 0;
@@ -200,8 +200,9 @@ private:
     std::optional<std::size_t> length{}; // reading of a sequence's length
     bool length_is_end = false;
     std::uint64_t fixed_length = 0; // of a sequence without `length`
-    // Of a sequence whose elements a descriptor leads to: readings whose product is the distance
-    // between elements. `length` is signed, and `text` says what a null address means.
+    // The sequence has its elements where a descriptor says: the product of the `distance` readings
+    // is the distance between elements. `length` is signed, and `text` says what a null address
+    // means.
     bool is_described = false;
     std::vector<std::size_t> distance = {};
     std::vector<Node> children = {};

@@ -405,7 +405,8 @@ private:
                               .value = value_in_interface(source, offset, block)};
   }
 
-  // What the value is if it is a number, a string, or begins with a string.
+  // Reads the data of a value in an interface, in case it is a number, is a string, or begins with
+  // one.
   std::optional<ValuePlan::Content::Data>
   value_in_interface(std::size_t source, std::uint64_t offset, const reading* block) {
     constexpr std::size_t needed = 3; // readings: descriptor, address of the data, elements
@@ -429,7 +430,7 @@ private:
     return made_.go_types_ != nullptr;
   }
 
-  // Characters or elements behind a pointer, with their number.
+  // The characters or elements that a pointer points to, with their number.
   Node sequence_node(std::string name, const Type& type, const LibraryType& library,
                      std::size_t source, std::uint64_t offset, const reading* block, int depth) {
     auto pointer = word_at(source, offset + library.offset, block);

@@ -56,7 +56,7 @@ protected:
   KeepReading keep() {
     return [this](const reading& each) { return add_reading(each); };
   }
-  // Removes the readings behind the first `count`.
+  // Removes the readings after the first `count`.
   void keep_readings(std::size_t count) {
     for (; made_.readings_.size() > count; made_.readings_.pop_back())
       used_bytes_ -= made_.readings_.back().capacity;
@@ -91,7 +91,7 @@ protected:
   ValuePlan made_;
 
 private:
-  // Of a number, which may be in two pieces.
+  // A number may be in two pieces, with a reading for each.
   static constexpr std::size_t max_number_readings = 2;
 
   std::size_t waiting_values_ = 0;

@@ -34,7 +34,7 @@ Result<std::string> find_adb();
 // The destructor kills it.
 class AdbProcess {
 public:
-  // What the process writes to without a pipe.
+  // The streams and the terminal that the process gets from us instead of pipes.
   struct Inherited {
     bool own_stdout = false;
     bool own_stderr = false;
@@ -79,7 +79,7 @@ struct ListedDevice {
 std::vector<ListedDevice> parse_devices(std::string_view text);
 Result<std::vector<ListedDevice>> list_devices(const std::string& adb);
 
-// What --adb selects.
+// The devices that --adb selects.
 struct DeviceSelection {
   bool all = false;
   std::vector<std::string> serials =

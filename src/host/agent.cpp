@@ -130,7 +130,7 @@ void Agent::step() {
   if (polled[0].revents != 0) read_host();
   if (polled[1].revents != 0) write_host();
   if (polled[2].revents != 0) handle_request();
-  // A request may have added a stream behind those that were polled.
+  // A request may have added a stream after those that were polled.
   const std::size_t fixed = 3;
   for (std::size_t i = fixed; i < polled.size(); ++i)
     if (polled[i].revents != 0) read_stream(streams_[i - fixed]);

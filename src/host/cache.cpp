@@ -45,7 +45,7 @@ struct FoundFile {
   bool is_unfinished() const { return name.starts_with(unfinished_mark); }
 };
 
-// Only regular files: nothing else here is ours.
+// Lists only regular files: nothing else here is ours.
 std::vector<FoundFile> files_in(const std::string& folder) {
   const std::unique_ptr<DIR, int (*)(DIR*)> opened(::opendir(folder.c_str()), ::closedir);
   std::vector<FoundFile> files;

@@ -12,8 +12,8 @@ class Cache {
 public:
   static constexpr std::uint64_t default_size = std::uint64_t{1} << 30;
 
-  // That of the user, or nullopt if no folder can be one: HOME is not set, or root has the HOME of
-  // another user.
+  // Returns the cache of the user. Returns nullopt if no folder can be one: HOME is not set, or
+  // root has the HOME of another user.
   static std::optional<Cache> of_user();
   // max_bytes: of all entries.
   Cache(std::string folder, std::uint64_t max_bytes)

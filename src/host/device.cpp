@@ -25,7 +25,7 @@ constexpr auto su_timeout = 30s; // a user may have to confirm on the device
 constexpr auto push_timeout = 600s;
 constexpr std::string_view program_name = "uprobectl";
 
-// Why a client has failed. It says more than that, some of it after the error.
+// Returns the reason why a client has failed, out of more text, some of it after the error.
 std::string reason_of(const process::CommandResult& result) {
   const std::string all = result.output + "\n" + result.errors;
   std::string line(last_line(result.errors.empty() ? result.output : result.errors));
@@ -49,8 +49,8 @@ std::string own_folder() {
   return path.substr(0, path.rfind('/'));
 }
 
-// Of file system, inode, size, and the times of the last write and of the last change. The kernel
-// sets the last one at each write, and no program can set it.
+// Prints the file system, inode and size of a file, and the times of its last write and last
+// change. The kernel sets the last one at each write, and no program can set it.
 std::string stamp_command(std::string_view path) {
   return fmt::format("stat -c '%d %i %s %y %z' {} 2>/dev/null", path);
 }
@@ -198,7 +198,7 @@ Result<void> Device::survey() {
                                     {"model", "getprop ro.product.model"},
                                     {"android", "getprop ro.build.version.release"}})
     command += fmt::format("echo {}=\"$({} 2>/dev/null)\"; ", key, source);
-  // In this order: what is written after the stamp was taken changes it.
+  // The order matters: a write after the stamp was taken changes the stamp.
   command += fmt::format("echo stamp=\"$({})\"; echo sha256=\"$(sha256sum {} 2>/dev/null)\"",
                          stamp_command(program_path()), program_path());
   const auto result = shell(command, command_timeout);
@@ -324,7 +324,7 @@ std::string Device::entry_name() const {
 }
 
 bool Device::recall(const Cache& cache, const DevicePrograms& programs, RootNeed need) {
-  // What a file system does not notice, such as a bad block, is found after a day.
+  // A file system does not notice some damage, such as a bad block. It is found after a day.
   constexpr std::int64_t max_age = 24 * 60 * 60;
   const auto entry = cache.read(entry_name());
   const auto known = entry ? parse_known(entry->content) : std::nullopt;

@@ -10,7 +10,7 @@
 
 namespace uprobectl::host {
 
-// What a device says about itself. Empty or nullopt if it does not say.
+// The device's description of itself. A member is empty or nullopt if the device does not have it.
 struct DeviceFacts {
   std::optional<std::uint32_t> uid = {}; // of adb's shell
   std::string machine = {};              // uname -m
@@ -57,7 +57,7 @@ private:
   std::map<std::string, Result<DeviceProgram>> found_;
 };
 
-// What the workstation knows of a device whose program it has checked.
+// The entry of the cache for a device whose program was checked.
 struct KnownDevice {
   std::string machine;
   std::string device_stamp;    // DeviceFacts::program_stamp

@@ -27,9 +27,9 @@ struct DeviceRun {
   bool json = false;
   bool is_text = true; // its stdout: not a saved run
   Handlers handlers = {};
-  // Of `report` on the workstation, which gets what the devices write, a saved run. `exports`: its
-  // outputs, by their options; their files are named as those of devices. nullopt: the devices
-  // write what is asked for.
+  // The `report` on the workstation, which reads what the devices write: saved runs. nullopt: the
+  // devices write the requested outputs themselves. `exports`: its outputs, by their options; their
+  // files are named as those of devices.
   struct Report {
     std::vector<std::string> arguments;
     std::vector<std::pair<std::string, std::string>> exports;

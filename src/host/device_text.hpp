@@ -8,7 +8,7 @@
 
 namespace uprobectl::host {
 
-// What a stream of a device is.
+// Says what a stream of a device contains.
 enum class StreamContent : std::uint8_t {
   bytes,    // not text: passed on as it is
   text,     // records as text

@@ -22,7 +22,7 @@ inline constexpr std::string_view agent_mark{"\0uprobectl agent\0", 17};
 inline constexpr std::size_t max_payload = 64 << 10;
 
 enum class FrameType : std::uint8_t {
-  // In both directions.
+  // Both sides send these.
   hello = 1,     // u16 protocol version, then the version of the program as text
   heartbeat = 2, // no payload
   file_data = 3, // u32 number, bytes of that file
@@ -81,7 +81,7 @@ void append_file_data(std::string& out, std::uint32_t number, std::string_view b
 std::optional<std::uint8_t> read_byte(std::string_view payload);
 std::optional<Numbered> read_numbered(std::string_view payload);
 std::optional<int> read_errno(std::string_view rest);
-// Also nullopt for a frame that is not a request.
+// Returns nullopt also for a frame that is not a request.
 std::optional<NumberedRequest> read_request(const Frame& frame);
 // The program's version of a hello frame. unsupported if the protocol's version is another one.
 Result<std::string> read_hello(std::string_view payload);

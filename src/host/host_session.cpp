@@ -28,7 +28,7 @@ Result<void> HostSession::add(std::string_view bytes) {
   return {};
 }
 
-// What a device prints before the agent runs is a message.
+// Text that a device prints before the agent runs is a message.
 Result<bool> HostSession::find_mark() {
   const auto at = noise_.find(agent_mark);
   if (at == std::string::npos) {

@@ -44,7 +44,7 @@ public:
   bool has_begun() const { return has_hello_; }
   // The exit status of the run, once it has ended.
   const std::optional<int>& status() const { return status_; }
-  // What the device has printed instead of the agent's mark.
+  // Returns the text that the device has printed instead of the agent's mark.
   std::string_view noise() const { return has_mark_ ? std::string_view() : noise_; }
 
 private:

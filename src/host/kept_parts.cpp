@@ -14,7 +14,7 @@ namespace {
 // StackParts::max_image: what a device announces may be wrong.
 constexpr std::uint64_t max_length = std::uint64_t{128} << 20;
 constexpr std::uint64_t max_storing = std::uint64_t{256} << 20; // more is not kept
-// Of parts that the run has asked for and does not refer to yet.
+// Limits the parts that the run has asked for and does not refer to yet.
 constexpr std::uint64_t max_found = std::uint64_t{256} << 20;
 // A piece of the content: its offset in the image, its size, its bytes (unwind::KeptParts).
 constexpr std::size_t piece_head = 16;
@@ -115,7 +115,7 @@ Result<void> PartTransfer::expand(std::string_view content, std::string& out) {
   return {};
 }
 
-// What does not fit together is not kept; report reads it in any case.
+// Parts that do not fit the expected file are not kept. `report` reads them in any case.
 void PartTransfer::collect(std::string_view content) {
   saved::OfFile<unwind::FileParts> collected;
   const unwind::FileParts& read = collected.record;

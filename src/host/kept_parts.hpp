@@ -18,7 +18,7 @@
 
 namespace uprobectl::host {
 
-// Of one run on one device.
+// Transfers the parts of files for one run on one device.
 class PartTransfer {
 public:
   explicit PartTransfer(const Cache& cache) : cache_(cache) {}

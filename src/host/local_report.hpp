@@ -29,7 +29,7 @@ public:
   Sink& input() { return *input_; } // gets the saved run
   // Ends the input and waits for the report. Returns its exit status.
   int finish();
-  // What the `summary` records said. Only after finish().
+  // Returns the sums of the `summary` records. Call it only after finish().
   MarkedLines::Totals totals() const {
     return records_ ? records_->totals() : MarkedLines::Totals();
   }

@@ -7,7 +7,7 @@ namespace uprobectl::host {
 
 namespace {
 
-// Of all arguments and paths: that of one execve(2) is smaller on most systems.
+// Limits all arguments and paths together. Most systems have a smaller limit for one execve(2).
 constexpr std::size_t max_request = 8 << 20;
 constexpr std::size_t overhead = 32; // counted for each text, which bounds their number
 

@@ -184,7 +184,7 @@ void MarkedLines::finish() {
 
 void MarkedLines::add_line(std::string& out, std::string_view line) {
   if (mark_ != LineMark::device) {
-    // Progress is not shown behind a mark.
+    // Progress is not shown after a mark.
     if (line.ends_with('\r')) line.remove_suffix(1);
     line.remove_prefix(line.rfind('\r') + 1); // npos + 1 is 0
     out.append(label_).append(line) += '\n';

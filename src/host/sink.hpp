@@ -65,7 +65,7 @@ private:
   std::thread writer_;
 };
 
-// What distinguishes the lines of several devices.
+// Says how the lines of several devices are distinguished.
 enum class LineMark : std::uint8_t {
   none,   // bytes are passed on as they come
   device, // JSON Lines: each record gets the key `device`
@@ -86,7 +86,7 @@ public:
   bool is_full() { return sink_->is_full(); }
   bool is_closed() { return sink_->is_closed(); }
 
-  // What the `summary` records that have passed said (LineMark::device).
+  // The sums of the `summary` records that have passed (LineMark::device).
   struct Totals {
     std::uint64_t events = 0;
     std::uint64_t lost = 0;

@@ -9,7 +9,7 @@
 
 namespace uprobectl::insn {
 
-// Whether the code may begin with a jump, also behind a landing pad. Saves decoding most functions;
+// Whether the code may begin with a jump, also after a landing pad. Saves decoding most functions;
 // true for unknown architectures.
 bool may_begin_with_jump(Arch arch, Bytes code);
 

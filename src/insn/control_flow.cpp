@@ -48,7 +48,7 @@ bool is_trap(std::string_view name) {
   return begins_with_any(name, traps);
 }
 
-// What an instruction does to the control flow, and whether it is vector arithmetic.
+// Says how an instruction changes the control flow, or that it is vector arithmetic.
 enum class Effect : std::uint8_t { unknown, none, trap, vector };
 
 // The effects of instructions by their number in LLVM's tables: comparing names takes longer than
@@ -287,7 +287,7 @@ bool ControlFlow::is_marked(std::span<const CodeRange> region,
   }
   if (all_blocks(region, [&](std::uint32_t block) { return !is_reached[block]; })) return true;
 
-  // From where an exit is reached without a mark.
+  // The blocks from which an exit is reached without a mark.
   std::vector<bool> leaves(blocks_.size());
   const auto reach_back = [&](std::uint32_t block) {
     if (is_mark[block] || leaves[block]) return;

@@ -32,7 +32,7 @@ public:
   static Decoder* for_arch(Arch arch);
 
   // An instruction as LLVM decodes it. LLVM returns some prefixes, such as `lock`, as an
-  // instruction of their own (only_prefix). The processor does not: a breakpoint behind one is
+  // instruction of their own (only_prefix). The processor does not: a breakpoint after one is
   // invalid (`lock int3`).
   struct Decoded {
     llvm::MCInst instruction;

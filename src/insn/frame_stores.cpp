@@ -9,7 +9,7 @@ namespace uprobectl::insn {
 
 namespace {
 
-// Of a value, bytes: bounds the work for damaged files.
+// Limits the size of a value, bytes, and so the work for damaged files.
 constexpr std::uint64_t max_size = 4096;
 
 std::optional<std::int64_t> parse_displacement(std::string_view text) {

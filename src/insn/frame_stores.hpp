@@ -9,7 +9,7 @@
 
 namespace uprobectl::insn {
 
-// What instructions have stored at registers plus constants.
+// Keeps track of what instructions have stored at registers plus constants.
 class FrameStores {
 public:
   explicit FrameStores(const ArchInfo& arch) : arch_(arch) {}

@@ -37,7 +37,7 @@ void fill_packed_tables() {
     const std::span tables(uprobectl_packed_begin, uprobectl_packed_end - uprobectl_packed_begin);
     if (tables.empty()) return false;
     unpack(tables, packed_x86_tables());
-    // As the other constants. A failure is harmless.
+    // The tables become read-only, as other constants are. A failure is harmless.
     mprotect(tables.data(), tables.size(), PROT_READ);
     return true;
   }();

@@ -6,7 +6,7 @@
 
 namespace uprobectl::insn {
 
-// What src/insn/packed_tables.py has written.
+// Returns the compressed tables that src/insn/packed_tables.py has written.
 Bytes packed_x86_tables();
 
 // Fills the tables, once: 0.6 million instructions and 107 page faults. Does nothing in programs

@@ -79,7 +79,7 @@ private:
         description.hasUnmodeledSideEffects())
       return false;
     const bool uses_stack = refers_to_stack(decoded);
-    // What is pushed may be the address that is returned to.
+    // A pushed word may be the address that is returned to.
     if (description.mayStore() && uses_stack) return false;
     found_.stores = found_.stores || description.mayStore();
 

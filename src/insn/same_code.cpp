@@ -85,7 +85,7 @@ private:
   std::set<std::string> pages_; // registers with the page of an adrp
 };
 
-// Returns the bytes that an instruction may have, with zeros behind the end of the code.
+// Returns the bytes that an instruction may have, with zeros past the end of the code.
 std::array<std::byte, max_instruction_size> window_at(Bytes code, std::size_t at) {
   std::array<std::byte, max_instruction_size> window{};
   std::ranges::copy(code.subspan(at, std::min(window.size(), code.size() - at)), window.begin());

@@ -48,7 +48,7 @@ std::optional<std::uint32_t> read_link_id(const std::string& path) {
   return std::nullopt;
 }
 
-// The file behind "/proc/self/fd/N", the path by which the process gave the kernel an open file.
+// The file at "/proc/self/fd/N", the path by which the process gave the kernel an open file.
 // Returns other paths, and those of closed descriptors, unchanged.
 std::string resolved_path(std::string path, pid_t process) {
   constexpr std::string_view own = "/proc/self/";

@@ -162,7 +162,7 @@ struct TableColumns {
     return to_right(text, width - 1) + ' ';
   }
 
-  // `mark`: what stands behind the sorted column.
+  // `mark`: what stands after the sorted column.
   std::string title(const ViewState& state) const {
     std::string line;
     const auto add = [&](bool shown, SortColumn column, std::string_view text, std::size_t width) {
@@ -242,7 +242,7 @@ std::string key_line(const ViewState& state, const RunStatus& status, std::size_
   case Page::functions:
     break;
   }
-  // Those that do not fit are on the page of `?`.
+  // Keys that do not fit are on the page of `?`.
   constexpr std::string_view help = "? help";
   std::string line = "q quit  / filter  ";
   for (const std::string_view key : {"s sort", status.output != nullptr ? "o output" : "",
@@ -276,7 +276,7 @@ void add_part(std::vector<std::string>& lines, std::string title,
   if (shown < part.size()) lines.push_back(fmt::format("  and {} more", part.size() - shown));
 }
 
-// Of equal ones that of the lower address, which came first.
+// Orders by hits. Of two with the same number, the one that came first has the lower address.
 constexpr auto has_more_hits = [](const auto* one, const auto* other) {
   return one->hits != other->hits ? one->hits > other->hits : std::less()(one, other);
 };

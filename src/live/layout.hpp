@@ -24,7 +24,7 @@ using Line = std::vector<Piece>;
 // At most as many lines as the screen has rows, each at most as wide as it.
 using Screen = std::vector<Line>;
 
-// What is said about the run besides its functions.
+// Describes the run as a whole, besides its functions.
 struct RunStatus {
   std::string title = {};                          // the command line
   std::optional<std::uint64_t> duration_ns = {};   // how long the run takes; nullopt: no limit
@@ -44,7 +44,7 @@ Screen draw(const Model& model, ViewState& state, const RunStatus& status, const
 std::string text_of(const Model& model, const ViewState& state, const RunStatus& status,
                     bool has_all);
 
-// Returns the character at the position, which is UTF-8, and moves the position behind it.
+// Returns the character at the position, which is UTF-8, and moves the position past it.
 wchar_t take_character(std::string_view text, std::size_t& at);
 // Returns the columns of the screen that text takes. As the terminal, it uses the locale:
 // characters that are wide, or have no width, count so if the locale is UTF-8, and others as one
@@ -52,7 +52,7 @@ wchar_t take_character(std::string_view text, std::size_t& at);
 std::size_t columns_of(std::string_view text);
 // Returns as many characters as fit.
 std::string clipped(std::string_view text, std::size_t columns);
-// The same, with blanks up to this width.
+// Returns as many characters as fit, with blanks up to this width.
 std::string to_left(std::string_view text, std::size_t columns);
 // Leaves as many characters as fit.
 void cut(Line& line, std::size_t columns);

@@ -111,7 +111,7 @@ Row* Model::find(Key key) {
   return make_row(std::move(key));
 }
 
-// Of hits. Returns null if there are too many rows.
+// Finds or makes the row of a point's hits. Returns null if there are too many rows.
 Row* Model::find(const resolve::ProbePoint& point, bool on_return, std::string_view text) {
   PointState& state = points_[&point];
   if (!state.is_hit) note_hit(point, state);
@@ -195,7 +195,8 @@ void Model::add(const events::Event& event) {
   add_details(*row, event);
 }
 
-// Of spans the text begins with their name; of records it is that of their map.
+// Finds the row of a count. The text of a span begins with the name of the span, and that of a
+// record is the name of its map.
 Row* Model::find_counted(const resolve::ProbePoint* point, std::string_view span, bool on_return,
                          std::string text) {
   if (!span.empty()) return find({.kind = Kind::spans, .text = std::move(text)});
@@ -439,7 +440,7 @@ void Model::add_details(Row& row, const events::Event& event) {
     row.texts_ = 0;
   }
   const bool has_turn = is_selected || row.texts_ < max_texts;
-  // What is counted is counted of all events, as long as there are details.
+  // The callers and stacks of a row with details count all its events.
   if (!has_turn && !row.own_details_) return;
   Details& details = details_of(row);
   const unwind::Frame* caller = event.caller;

@@ -32,7 +32,7 @@ struct CountedStack {
   std::uint64_t hits = 0;
 };
 
-// What is kept of some functions only: of the selected one, and of those that were hit last.
+// Details are kept only of the selected function and of those that were hit last.
 struct Details {
   static constexpr std::size_t max_events = 100;
   static constexpr std::size_t max_callers = 64;
@@ -111,7 +111,8 @@ public:
   // Counts from zero again.
   void reset();
 
-  // By their number, in the order in which they came. `rate` is that of the last advance().
+  // Returns the rows by their number, in the order in which they came. `rate` is that of the last
+  // advance().
   const std::vector<Row>& rows() const { return rows_; }
   // Returns the last whole seconds, the newest last.
   std::vector<Second> last_seconds(const Row& row, std::size_t count) const;
@@ -132,7 +133,7 @@ public:
 
 private:
   enum class Kind : std::uint8_t { hits, spans, records };
-  // What distinguishes rows: a point, or the name of spans or records; and what was counted.
+  // Identifies a row: a point, or the name of spans or records, with what was counted.
   struct Key {
     const resolve::ProbePoint* point = nullptr;
     Kind kind = Kind::hits;
@@ -144,8 +145,9 @@ private:
   static constexpr std::size_t omitted_row = SIZE_MAX - 1; // there are too many
   struct PointState {
     std::array<std::size_t, 2> rows = {no_row, no_row}; // of its entries, and of its returns
-    // Of the first location of a static probe, and of a function:
-    std::size_t expected = no_row; // the row that it has before it is known which hits it gets
+    // The row that the first location of a function or static probe has before it is known which
+    // hits it gets.
+    std::size_t expected = no_row;
     bool is_probed = false;
     bool is_hit = false; // since the last reset
   };

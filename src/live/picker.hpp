@@ -27,12 +27,12 @@ struct ListedFile {
 struct PickerList {
   std::string title;
   std::vector<ListedFile> files;
-  // By file, and of each the static probes first.
+  // The candidates are sorted by file, and the static probes of a file come first.
   std::vector<Candidate> candidates;
   std::size_t omitted = 0; // candidates that are not in the list
 };
 
-// What the user has chosen: candidates of one kind, by their index.
+// The candidates that the user has chosen, by their indexes. All are of one kind.
 using Choice = std::vector<std::size_t>;
 
 class Picker {
@@ -44,7 +44,7 @@ public:
   // Returns what comes then.
   Step press(const KeyPress& press);
   Step step() const { return step_; }
-  // In the order of the list; valid in the steps `confirm` and `chosen`.
+  // Returns the choice in the order of the list; valid in the steps `confirm` and `chosen`.
   const Choice& choice() const { return choice_; }
   const PickerList& list() const { return list_; }
   // `command`: the line that the choice means, in the step `confirm`.

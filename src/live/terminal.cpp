@@ -24,7 +24,8 @@
 #define NCURSES_WIDECHAR 1
 #include <ncurses.h>
 
-// Of <term.h>, which defines macros for all capabilities of terminals: `columns`, `lines`.
+// These are declarations of <term.h>, which defines macros for all capabilities of terminals:
+// `columns`, `lines`.
 extern "C" {
 struct term;
 int setupterm(const char* type, int fd, int* found);
@@ -187,7 +188,7 @@ void disable_quit_key(int fd) {
   ::tcsetattr(fd, TCSANOW, &modes);
 }
 
-// What puts the terminal back if the process crashes. There is one terminal at a time.
+// The state by which a crashing process restores the terminal. There is one terminal at a time.
 struct Restoring {
   int in = -1;
   int out = -1;
@@ -210,7 +211,7 @@ void append_capability(const char* name) {
   }
 }
 
-// Only async-signal-safe calls. A terminal that is stopped does not hold the crash up.
+// Makes only async-signal-safe calls. A terminal that is stopped does not hold the crash up.
 void restore_after_crash() {
   constexpr int timeout_ms = 200;
   ::tcsetattr(restoring.in, TCSANOW, &restoring.modes);

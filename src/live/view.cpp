@@ -225,7 +225,7 @@ void View::suspend() {
     ::kill(0, SIGSTOP);
 }
 
-// As after `bg`: the terminal is that of another process group.
+// Whether the terminal belongs to another process group, as after `bg`.
 bool View::is_in_background() const {
   const pid_t foreground = ::tcgetpgrp(STDOUT_FILENO);
   return foreground > 0 && foreground != ::getpgrp();

@@ -34,7 +34,7 @@ public:
   View& operator=(const View&) = delete;
   ~View() override;
 
-  // What is known of a saved run when its reading begins.
+  // Sets what is known of a saved run when its reading begins.
   void begin(std::string title, bool has_stacks) {
     request_.title = std::move(title);
     request_.has_stacks = has_stacks;

@@ -32,10 +32,10 @@ struct KeyPress {
 enum class SortColumn : std::uint8_t { rate, hits, p50, p99, max, errors, total, name };
 std::string_view to_string(SortColumn column); // "rate"
 
-// What a key asks for besides what is seen.
+// The action that a key requests, besides changes of the view.
 enum class Action : std::uint8_t { none, quit, write, reset, pause, redraw };
 
-// What fills the screen.
+// The page that fills the screen.
 enum class Page : std::uint8_t { functions, details, help, output };
 
 struct ViewState {
@@ -63,7 +63,7 @@ private:
   void show(Page wanted);
 };
 
-// Of typed text: leaves out its last character.
+// Removes the last character of a typed text.
 void remove_last_character(std::string& text);
 
 // Returns the numbers of the rows that pass the filter, in the order in which they are shown: of

@@ -46,7 +46,7 @@ private:
   Output& output_;
   Options options_;
   std::uint64_t min_ns_;
-  // By id, so from the earliest. If a call waits, so do all calls inside it.
+  // The waiting calls by id, so the earliest first. If a call waits, so do all calls inside it.
   std::map<std::uint64_t, Waiting> waiting_;
   std::unordered_map<std::uint32_t, std::string> names_; // of threads, by tid
 };

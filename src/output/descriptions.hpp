@@ -370,7 +370,7 @@ void describe(auto& io, Described<events::CallWait> auto& wait) {
   io(5, "waker_comm", wait.waker_comm);
 }
 
-// Without keys if they are not known.
+// Describes no keys if the causes are not known.
 void describe_causes(auto& io, const std::optional<events::WaitCauses>& caused) {
   io.key_if(caused.has_value(), "preempted_ns", [&] { return (*caused)[WAIT_PREEMPTED]; });
   io.key_if(caused.has_value(), "slept_ns", [&] { return (*caused)[WAIT_SLEPT]; });
@@ -430,7 +430,7 @@ void describe_event(auto& io, Described<events::Event> auto& event, const CallRe
   io.key_if(event.wait.has_value(), "longest_wait", event.wait);
   io.key_if(line != nullptr, "depth", of(line, &CallRecord::depth));
   describe_stack(io, event.stack);
-  // As the stack has it, whose frame 0 is the function.
+  // Frame 0 of the stack is the function itself, so the caller is a key of its own.
   io.key("caller", [&](std::string& out) { append_json_caller(out, event.caller); });
   io.key("registers", [&](std::string& out) { append_json_registers(out, event); });
   io.saved(19, "registers", event.registers);

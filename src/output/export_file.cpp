@@ -16,8 +16,8 @@ namespace uprobectl::output {
 namespace {
 
 constexpr int reader_timeout_ms = 5000;
-// Of new files. Exports have data of the probed process; what replace_file() writes, such as a
-// plan, has none.
+// These are the modes of new files. An export has data of the probed process. Other files that
+// replace_file() writes, such as a plan, have none.
 constexpr mode_t export_mode = 0600;
 constexpr mode_t plain_mode = 0644;
 
@@ -35,7 +35,7 @@ std::string without_links(const std::string& path) {
   return real ? std::string(real.get()) : path;
 }
 
-// As open(2) would create it.
+// Returns the mode that open(2) would give a new file.
 mode_t masked(mode_t mode) {
   const mode_t mask = ::umask(0);
   ::umask(mask);

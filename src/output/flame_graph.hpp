@@ -55,7 +55,7 @@ private:
   std::unique_ptr<struct FrameNodes> nodes_;
 };
 
-// What is at the top of a flame graph.
+// Says which functions are at the top of a flame graph.
 enum class FlameView : std::uint8_t {
   callees,  // the outermost functions, callees below them
   inverted, // the innermost functions, callers below them
@@ -95,8 +95,9 @@ std::string shorten_text(std::string_view sanitized, std::size_t columns);
 // "int ns::Foo<int>::bar<char>(long) const". Other names are returned as they are.
 std::string plain_name(std::string_view sanitized);
 
-// As shorten_text(), but takes plain_name() first, and then removes leading namespaces and classes:
-// "ns::Foo<int>::bar(int)", "ns::Foo::bar", "Foo::bar", "bar", "b…".
+// Shortens a name more gently than shorten_text(): it first takes plain_name(), then removes
+// leading namespaces and classes: "ns::Foo<int>::bar(int)", "ns::Foo::bar", "Foo::bar", "bar",
+// "b…".
 std::string shorten_name(std::string_view name, std::size_t columns);
 
 // The nodes of a StackTree.

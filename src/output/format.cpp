@@ -335,7 +335,7 @@ void append_json_buckets(std::string& out, const bpf::Histogram& histogram) {
   out += ']';
 }
 
-// As columns and cells have them.
+// Columns and cells show the causes in this order.
 constexpr std::array shown_causes = {WAIT_SLEPT, WAIT_BLOCKED, WAIT_PREEMPTED};
 
 std::vector<std::string_view> summary_columns(const CallSummaryRecord& record) {

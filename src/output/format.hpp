@@ -30,7 +30,8 @@ struct Hex {
 void append_printable(std::string& out, std::string_view text);
 std::string printable(std::string_view text); // the same as a string
 
-// As append_printable(), in quotes. The quote and the backslash are escaped with a backslash.
+// Appends what append_printable() does, in quotes. The quote and the backslash are escaped with a
+// backslash.
 void append_quoted(std::string& out, std::string_view text, char quote);
 
 // Appends the text as the content of a JSON string (RFC 8259 section 7), without quotes. Invalid

@@ -81,7 +81,7 @@ private:
     clocks_ = attached.clocks;
     write_described("attached", attached);
   }
-  // Only where the clocks went on differently from each other since the previous ones.
+  // Writes the clocks only if they have drifted from each other since they were written last.
   void take(const ClockRecord& read) {
     if (!read.jump && std::abs(read.clocks.drift_since(clocks_)) < min_drift_ns) return;
     clocks_ = read.clocks;

@@ -51,7 +51,7 @@ std::string append_without_slots(std::string& text, const values::Value& value,
   return drawn;
 }
 
-// As print_log2_hist() of bcc (libbpf-tools/trace_helpers.c).
+// Draws the slots as print_log2_hist() of bcc does (libbpf-tools/trace_helpers.c).
 std::string draw_slots(const Slots& slots) {
   const auto is_used = [](std::uint64_t count) { return count != 0; };
   const auto last = std::ranges::find_if(slots.counts.rbegin(), slots.counts.rend(), is_used);

@@ -98,7 +98,7 @@ struct OutputOptions {
   enum class Level { quiet, normal, verbose };
 
   bool json = false;
-  bool only_recorded = false;    // write no records: recorders make the output of them
+  bool only_recorded = false;    // records go only to recorders, which make the output
   bool records_messages = false; // do not write messages that recorders get
   TextStyle style = {};          // of records as text
   int messages_fd = STDERR_FILENO;
@@ -128,7 +128,7 @@ public:
     for (Recorder* const each : recorders_) each->write(record);
   }
   bool is_recorded() const { return !recorders_.empty(); }
-  // Also gives everything that the run writes to the recorder, which it borrows.
+  // Gives everything that the run writes to the recorder, too. Borrows the recorder.
   void add_recorder(Recorder& recorder) { recorders_.push_back(&recorder); }
   void remove_recorder(const Recorder& recorder) { std::erase(recorders_, &recorder); }
   // Reports a failure of a recorder once.
@@ -160,14 +160,14 @@ public:
   // Reports a failure: "uprobectl: error: …" with its hints below, and an `error` record.
   void fail(const Error& error, std::optional<std::string> target = std::nullopt,
             std::optional<std::string> request = std::nullopt);
-  // As fail(), but recorders do not get it: the `report` command finds this failure again.
+  // Reports a failure that recorders do not get: the `report` command finds it again.
   void fail_unrecorded(const Error& error);
   bool has_failed() const { return failed_; } // after finish(), failed writes count as well
 
   void warn(std::string_view text);   // not when quiet
   void notice(std::string_view text); // a warning that is shown even when quiet
   void status(std::string_view text); // such as the summary; not when quiet
-  // As status(), for what matters only while the run goes on: it is not recorded.
+  // Writes a status that matters only while the run goes on. It is not recorded.
   void announce(std::string_view text) { write_status(text); }
   void requested_status(std::string_view text);       // as status(), but when quiet, too
   void detail(std::string_view text);                 // only when verbose
@@ -188,7 +188,7 @@ public:
   // A warning that may occur for each event, stack, process or probe. The first of a kind is shown
   // at once; further ones are counted for report_repeated(). Verbose shows each.
   void repeated_warning(std::string_view kind, std::string_view text);
-  // As repeated_warning(), but shown by report_repeated(): up to three of a kind on a line each,
+  // Keeps the warning for report_repeated(), which writes up to three of a kind on a line each, and
   // more as one line.
   void gathered_warning(std::string_view kind, std::string_view text);
   // Calls gathered_warning() for the warnings of points, each text once. Warnings that only differ

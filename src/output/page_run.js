@@ -1,4 +1,4 @@
-// Reads the run whose lines stand behind this script: page.cpp describes them. ECMAScript 2018 without
+// Reads the run whose lines follow this script: page.cpp describes them. ECMAScript 2018 without
 // libraries, as page.js, which shows it.
 const NONE = 0xffffffff;
 

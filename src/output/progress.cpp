@@ -16,7 +16,7 @@ namespace {
 constexpr std::chrono::seconds first_shown{1};
 constexpr std::chrono::milliseconds between{200};
 
-// Without a terminal that takes it the text is dropped.
+// Drops the text if no terminal takes it.
 void write_lines(int fd, std::string_view text) {
   static_cast<void>(write_all(fd, as_bytes(text)));
 }

@@ -212,7 +212,7 @@ struct HistogramRecord {
 struct MapEntryRecord {
   std::string_view map;
   values::Value key;
-  values::Value value;                // with a value for each CPU an array of them
+  values::Value value;                // an array if each CPU has a value
   std::optional<values::Value> sum{}; // of the values of the CPUs, if they are integers
   std::uint64_t time_ns = 0;          // when it was read, CLOCK_MONOTONIC
   bool is_interval = false;           // one of several times (--interval)
@@ -260,7 +260,7 @@ struct GraphTreesRecord {
 // all the time.
 constexpr std::int64_t min_drift_ns = 1'000'000;
 
-// How CLOCK_REALTIME went on against CLOCK_MONOTONIC when it was set, or the machine was suspended.
+// The jump of CLOCK_REALTIME against CLOCK_MONOTONIC when it was set, or the machine was suspended.
 struct ClockJump {
   std::int64_t realtime_ns = 0;   // negative: it was set back
   std::uint64_t suspended_ns = 0; // CLOCK_MONOTONIC stands still meanwhile; 0: not suspended
@@ -396,7 +396,8 @@ struct ProcessNameRecord {
   std::string name;
 };
 
-// A change of the calls that are open: CallTree makes it of the next event, or of the run's end.
+// A change of the calls that are open. CallTree derives it from the next event, or from the end of
+// the run.
 struct CallChange {
   enum class Kind : std::uint8_t {
     root, // calls of the probe `call.probe` are roots of the tree that the run shows
@@ -413,7 +414,7 @@ struct CallChange {
   bool has_event = false;    // the next event is its entry or exit
 };
 
-// What a run says besides its output, for recorders: formatters do not write it.
+// Records that only recorders get: formatters do not write them.
 template <typename T>
 concept OnlyRecorded = IsOneOf<T, StackSample, RawStackSample, unwind::ProcessMappings,
                                unwind::FileParts, unwind::KeptParts, MessageRecord, CallChange,
@@ -458,9 +459,9 @@ private:
   All::Pointer record_;
 };
 
-// Receives records in their order: a formatter, or what a run has besides its output, such as
-// exports, the live view and the writer of a saved run. The events of a run are in the order in
-// which they were read: that of each CPU, not that of Event::time_ns.
+// Receives records in their order. Formatters are recorders, and so are exports, the live view and
+// the writer of a saved run. The events of a run are in the order in which they were read: each CPU
+// has its events in order, but those of several CPUs are not in the order of Event::time_ns.
 class Recorder {
 public:
   Recorder() = default;
@@ -479,7 +480,8 @@ public:
   virtual void advance(std::uint64_t /*now_ns*/) {}
   // Called at least every 50 ms while events are read. Output drops a recorder whose flush() fails.
   virtual Result<void> flush() { return {}; }
-  // The run records nothing more. What was recorded may still come, and detaching may take long.
+  // Called when the run records nothing more. Records may still arrive, and detaching may take
+  // long.
   virtual void note_recording_end() {}
   // Whether the user has asked it to end the run. Known after flush().
   virtual bool wants_end() const { return false; }
@@ -489,7 +491,7 @@ public:
   virtual void add_to(std::vector<pollfd>& /*polled*/) const {}
   // Returns and clears its warnings about its own output.
   virtual std::vector<std::string> take_warnings() { return {}; }
-  // The run is over.
+  // Called when the run is over.
   virtual void end() {}
 };
 

@@ -197,15 +197,15 @@ std::string plain_name(std::string_view sanitized) {
     const std::size_t end = scanner.next(at);
     if (end == std::string_view::npos) return std::string(sanitized);
     const std::string_view part = sanitized.substr(at, end - at);
-    const std::string_view behind = sanitized.substr(end);
+    const std::string_view after = sanitized.substr(end);
     const bool is_group = part.front() == '(' && part != unnamed && !plain.empty();
-    if (is_group && plain != "decltype" && !behind.starts_with('.')) {
-      // What follows the parameters are qualifiers, unless this is a function around another one.
-      has_parameters = !behind.starts_with("::");
+    if (is_group && plain != "decltype" && !after.starts_with('.')) {
+      // Qualifiers follow the parameters, unless this function encloses another one.
+      has_parameters = !after.starts_with("::");
     } else if (part.front() == '<' && !plain.empty() && plain.back() != ' ') {
       // Template arguments.
-    } else if (part == " " && behind.starts_with('<')) {
-      // As in "operator< <int>".
+    } else if (part == " " && after.starts_with('<')) {
+      // The space is that of "operator< <int>".
     } else if (part == " " && !plain.ends_with("operator") && !plain.ends_with("\"\"") &&
                !plain.ends_with("operator new") && !plain.ends_with("operator delete")) {
       has_result = true;

@@ -588,7 +588,7 @@ private:
                    colours.size()];
   }
 
-  // As in a program: f(n=1) {, } f = 7, or f(n=1) = 7;
+  // Writes a call as a program does: f(n=1) {, } f = 7, or f(n=1) = 7;
   std::string tree_text(const CallRecord& record) {
     const resolve::ProbePoint& point =
         record.call != nullptr ? *record.call->point : *record.exit->point;
@@ -615,7 +615,7 @@ private:
     return text;
   }
 
-  // As in a program: f(n=1) = 7
+  // Writes a call as a program does: f(n=1) = 7
   std::string hit_text(const events::Event& event) {
     std::string text = event.function.empty()
                            ? names_.name(*event.point)

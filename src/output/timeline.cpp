@@ -35,7 +35,7 @@ void add_times(std::vector<values::ValueMember>& values, std::optional<std::uint
   if (waiting) values.push_back({.name = "waiting_ns", .value = {.value = *waiting}});
 }
 
-// The same of the parts of waiting.
+// Adds the parts of the waiting time, by their causes.
 void add_causes(std::vector<values::ValueMember>& values,
                 const std::optional<events::WaitCauses>& caused) {
   if (!caused) return;
@@ -53,7 +53,7 @@ void add_longest_wait(std::vector<values::ValueMember>& values, const events::Ca
   if (!wait.waker_comm.empty()) add("waker_comm", wait.waker_comm);
 }
 
-// What the hits of a count have in common.
+// Returns the values that the hits of a count have in common.
 std::vector<values::ValueMember> values_of_group(const CountRecord& count) {
   std::vector<values::ValueMember> values;
   if (count.by != nullptr)

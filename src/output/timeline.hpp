@@ -15,7 +15,7 @@ struct TimelineTrack {
   std::uint32_t span = 0; // 1 + Span::number; 0: not of spans
 };
 
-// What is shown of a call or a hit. Borrowed.
+// The contents of a call or a hit on the timeline. Borrowed.
 struct TimelineItem {
   std::string_view name;
   std::string_view category;                        // base name of the probed file

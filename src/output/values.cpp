@@ -187,7 +187,7 @@ public:
   }
 
 private:
-  // What a limit leaves out has no element; the argument is `truncated`.
+  // A value that a limit leaves out has no element. Its argument is `truncated`.
   static bool is_left_out(const values::Value& value) {
     return std::holds_alternative<values::Value::Omitted>(value.value);
   }
@@ -465,7 +465,7 @@ std::string parsed_arguments(std::span<const usdt::StaticArgument> arguments) {
 std::string semaphore_text(const resolve::ProbePoint& point) {
   const usdt::StaticProbe& probe = *point.static_probe;
   if (point.semaphore) return fmt::format("{:#x}", point.semaphore->value);
-  // In a compressed entry of an archive: the offset in the library, as for the probe.
+  // The offset of a compressed entry of an archive is that in the library, as for the probe.
   if (probe.semaphore_offset) return fmt::format("{:#x}", probe.semaphore_offset->value);
   return "-";
 }

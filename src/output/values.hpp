@@ -23,7 +23,7 @@ void append_json_registers(std::string& out, const events::Event& event);
 void append_text_arguments(std::string& out, std::span<const events::ArgumentValue> arguments);
 void append_text_value(std::string& out, const events::ArgumentValue& argument); // without its name
 
-// The same for known functions, as in a call: "/etc/hosts", O_RDONLY|O_CLOEXEC, NULL
+// Appends the arguments of a known function as in a call: "/etc/hosts", O_RDONLY|O_CLOEXEC, NULL
 void append_call_arguments(std::string& out, std::span<const events::ArgumentValue> arguments);
 void append_call_value(std::string& out, const events::ArgumentValue& argument);
 

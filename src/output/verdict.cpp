@@ -18,7 +18,7 @@ struct ChangeTraits {
   unsigned rank;
 };
 
-// By the numbers of their enumerators.
+// The traits are in the order of the enumerators.
 constexpr auto all_traits = std::to_array<ChangeTraits>({
     {Change::gone, "gone", &VerdictCounts::gone, false, 1},
     {Change::library_gone, "library_gone", &VerdictCounts::gone, true, 0},

@@ -108,7 +108,7 @@ public:
   void add_unchanged(const Finding& point);
 
   const std::vector<Finding>& findings() const { return findings_; }
-  // In the order of their first matches.
+  // Returns the libraries in the order of their first matches.
   const std::vector<LibraryVerdict>& libraries() const { return libraries_; }
   // The sums of all libraries.
   VerdictCounts counts() const;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A plan: what `attach` has resolved with the symbols of one machine, to attach on another one that
-// has none. docs/plans.md describes its JSON form.
+// An attach plan: the probe points that `attach` has resolved with the symbols of one machine, for
+// another machine that has none. docs/plans.md describes its JSON form.
 #pragma once
 
 #include "dwarf/described_types.hpp"
@@ -15,7 +15,7 @@ namespace uprobectl::plans {
 constexpr std::uint64_t plan_version = 2;
 constexpr std::uint64_t first_version_with_values = 2;
 
-// Where a function is left (FunctionReturns), by addresses.
+// The exits of a function (FunctionReturns), by address.
 struct PlannedExits {
   struct TailCall {
     VirtualAddress address;
@@ -28,24 +28,24 @@ struct PlannedExits {
   std::vector<elf::AddressRange> code = {};
 };
 
-// A global variable, by the name in the options.
+// A global variable, under the name that the options use.
 struct PlannedGlobal {
   std::string name;
   dwarf::Variable variable = {};
 };
 
-// What debug information tells about the end of the function's prologue.
+// Describes the function after its prologue, by debug information.
 struct PlannedPrologue {
   struct Parameter {
-    dwarf::Location location; // there
+    dwarf::Location location; // after the prologue
     bool has_location_list = false;
   };
   std::uint64_t size = 0;                 // bytes
   std::uint64_t code_size = 0;            // of the function, bytes
-  std::vector<Parameter> parameters = {}; // by FunctionInfo::variables
+  std::vector<Parameter> parameters = {}; // in the order of FunctionInfo::variables
 };
 
-// What debug information tells about the values at a point. The types are those of the file.
+// Describes the values at a point, by debug information. The types are those of the file.
 struct PlannedValues {
   dwarf::FunctionInfo function = {}; // without the declaration
   std::vector<PlannedGlobal> globals = {};
@@ -56,7 +56,7 @@ struct PlannedProbe {
   resolve::NamedAddress named = {};
   // nullopt: returns are not probed, or not at exits.
   std::optional<PlannedExits> exits = {};
-  std::shared_ptr<const PlannedValues> values = {}; // null: they are not known, or not asked for
+  std::shared_ptr<const PlannedValues> values = {}; // null: they are not known, or not requested
 };
 
 struct PlannedFile {
@@ -76,8 +76,8 @@ struct AttachPlan {
   std::vector<PlannedFile> files = {};
 };
 
-// The exits in an image: offsets in its file, and back. Fails with corrupt if an address is not in
-// the image's code.
+// Translate exits between offsets in the file and addresses of the image. to_returns() fails with
+// corrupt if an address is not in the image's code.
 PlannedExits to_planned_exits(const resolve::FunctionReturns& returns, const elf::Image& image);
 Result<resolve::FunctionReturns> to_returns(const PlannedExits& exits, const elf::Image& image);
 
@@ -85,10 +85,11 @@ Result<resolve::FunctionReturns> to_returns(const PlannedExits& exits, const elf
 constexpr std::string_view left_out_of_plan = "the plan does not have this type";
 
 std::string write_plan(const AttachPlan& plan);
-// What stands for a plan that could not be made. read_plan() returns it as its error.
+// Returns the text of a file instead of a plan that could not be made. read_plan() returns the
+// error again.
 std::string write_plan_error(const Error& error);
 
-// In bytes, and the number of values in it. A probe has some twenty.
+// The maximum bytes of a plan, and the maximum number of values in it. A probe has some twenty.
 constexpr std::size_t max_plan_bytes = std::size_t{64} << 20U;
 constexpr std::size_t max_plan_values = std::size_t{4} << 20U;
 

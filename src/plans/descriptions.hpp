@@ -5,8 +5,8 @@
 //   io.optional("loads", loads);         // no key if it is 0, false or empty
 //   io.unless(name, "plain_name", plain); // no key if it has this value
 //   io.optional_hex("offset", offset);   // a number as "0x1a20"
-//   io.word("test", test, words);        // an enumerator by its word; word_unless() in the same
-//   way io.choice("kind", kind, {…});        // an optional enumerator, by its to_string()
+//   io.word("test", test, words);        // an enumerator by its word; also word_unless()
+//   io.choice("kind", kind, {…});        // an optional enumerator, by its to_string()
 //   io.parts("probes", probes);          // objects that are parsed one at a time
 //   io.line("values", values);           // an object that may be missing, written on one line
 //   io.types("types", types);            // those to which a `const Type*` refers, by its index
@@ -26,7 +26,7 @@ namespace uprobectl::plans {
 template <typename T, typename Record>
 concept Described = std::same_as<std::remove_const_t<T>, Record>;
 
-// Bounds of what readers accept. Formulas of debug information have a few loads.
+// Readers reject more loads and pieces. Formulas of debug information have a few loads.
 constexpr std::size_t max_loads = 16;
 constexpr std::size_t max_pieces = 64;
 

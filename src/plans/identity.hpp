@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which build of a program or library a plan is for.
+// Identifies the build of a program or library that a plan is for.
 #pragma once
 
 #include "uprobectl/elf.hpp"
@@ -10,7 +10,7 @@ namespace uprobectl::plans {
 struct BuildIdentity {
   std::string machine = {}; // as elf::to_string() returns it
   std::optional<std::string> build_id = {};
-  // Of the ELF image; set if it has no build id.
+  // Set if the ELF image has no build id.
   std::optional<std::uint64_t> size = {};
   std::optional<std::string> sha256 = {}; // lower-case hex
 

@@ -38,7 +38,7 @@ Result<Value> parse(std::string_view text) {
   return std::move(*parsed);
 }
 
-// What the readers of one plan share.
+// The state that the readers of one plan share.
 struct Reading {
   std::span<const std::string_view> parts; // of split_json()
   std::uint64_t version = 0;

@@ -15,11 +15,12 @@ namespace uprobectl::probe {
 enum class Mechanism {
   // One uprobe_multi BPF link per file (Linux 6.6). Attaches and detaches fast.
   multi,
-  // The same for programs that run at entry and at return (Linux 6.13).
+  // One uprobe_multi BPF link per file, for programs that run at entry and at return (Linux 6.13).
   session,
   // One perf event with a BPF link per probe (Linux 5.15). Detaching takes 0.04 to 0.5 s per probe.
   perf,
-  // The same without the link (Linux 4.17), for plain programs that this process loaded.
+  // One perf event per probe without a link (Linux 4.17), for plain programs that this process
+  // loaded.
   perf_ioctl,
   // Events of uprobe_events (Linux 3.5). Probes share one if their program can distinguish them.
   // Detaching 200 probes then takes 0.1 s, with perf 14 s.

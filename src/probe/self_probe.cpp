@@ -75,7 +75,7 @@ std::uintptr_t address_of(SelfInstruction instruction) {
   ::_exit(0);
 }
 
-// Only the time of this thread: the machine may be busy.
+// Measures only the time of this thread, because the machine may be busy.
 std::chrono::nanoseconds thread_time() {
   return std::chrono::nanoseconds(clock_ns(CLOCK_THREAD_CPUTIME_ID));
 }

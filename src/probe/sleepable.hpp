@@ -11,7 +11,7 @@ namespace uprobectl::probe {
 // detaches.
 AskedChild start_sleepable_test(Mechanism mechanism);
 
-// Same. Takes as long as attaching and detaching one probe.
+// Runs the test and returns its result. Takes as long as attaching and detaching one probe.
 bool sleepable_programs_run(Mechanism mechanism);
 
 } // namespace uprobectl::probe

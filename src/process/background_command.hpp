@@ -27,7 +27,7 @@ public:
 
   // Returns how it has ended; nullopt while it runs.
   std::optional<ChildEnd> find_end();
-  // What it has written to stderr, at most the last 4096 bytes.
+  // Returns what the command has written to stderr, at most the last 4096 bytes.
   std::string read_errors() const;
   void terminate() const; // sends SIGTERM
   // Sends SIGTERM, and waits. Returns nullopt if it still runs after the timeout; it is then

@@ -180,7 +180,7 @@ Result<CommandResult> run(const std::vector<std::string>& words, std::chrono::mi
   return result;
 }
 
-// Same, with the output in the result.
+// Runs the command and returns its output in the result.
 Result<CommandResult> run_and_keep(const std::vector<std::string>& words,
                                    std::chrono::milliseconds timeout, const std::string& path,
                                    const IsInterrupted& is_interrupted) {

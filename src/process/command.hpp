@@ -28,13 +28,13 @@ Result<CommandResult> run_command(const std::vector<std::string>& words,
                                   std::chrono::milliseconds timeout,
                                   const IsInterrupted& is_interrupted = {});
 
-// The same for a command of Android. Runs it from /system/bin with a PATH of system directories,
-// because PATH may contain directories that other users can write.
+// Runs a command of Android from /system/bin with a PATH of system directories, because PATH may
+// contain directories that other users can write.
 Result<CommandResult> run_android_command(std::vector<std::string> words,
                                           std::chrono::milliseconds timeout);
 
-// The same for large output: passes stdout to `take` in chunks and leaves `output` empty. If there
-// are more than `max_size` bytes, or if take() returns false, the command is killed (io).
+// Runs a command with large output: passes stdout to `take` in chunks and leaves `output` empty. If
+// there are more than `max_size` bytes, or if take() returns false, the command is killed (io).
 Result<CommandResult> stream_command(const std::vector<std::string>& words,
                                      std::chrono::milliseconds timeout, std::size_t max_size,
                                      const std::function<bool(std::string_view chunk)>& take);

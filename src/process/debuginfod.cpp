@@ -57,7 +57,8 @@ Result<std::string> DebuginfodClient::ask(const std::vector<std::string>& words,
   left_ -= std::min(left_, std::chrono::duration_cast<std::chrono::milliseconds>(taken));
   if (!result && is_interrupted && is_interrupted()) return fail(std::move(result).error());
   if (!result) {
-    // Not installed, too slow, or interrupted: the next question would end in the same way.
+    // debuginfod-find is not installed, is too slow, or was interrupted: the next request would end
+    // in the same way.
     unusable_ = result.error().kind == ErrorKind::not_found
                     ? Error{ErrorKind::not_found, "debuginfod-find is not installed"}.hint(
                           "install it (on Debian: apt install debuginfod)")

@@ -24,7 +24,7 @@ public:
   // is_interrupted() says so. Each question is asked once, unless it was interrupted so.
   Result<std::string> find_debug_file(const std::string& build_id,
                                       const IsInterrupted& is_interrupted = {});
-  // Same, of a source file that the debug file names by this absolute path.
+  // Finds the source file that the debug file names by this absolute path.
   Result<std::string> find_source(const std::string& build_id, const std::string& path,
                                   const IsInterrupted& is_interrupted = {});
 

@@ -39,17 +39,17 @@ bool is_of_same_file(const Mapping& a, const Mapping& b) {
 //
 // A linker may end a segment and begin the next one in the same page of the file. Both are then
 // mapped with that page, and the next one lies a page further on (lld; max-page-size).
-std::optional<std::uint64_t> offset_between(const Mapping& before, const Mapping& behind,
+std::optional<std::uint64_t> offset_between(const Mapping& before, const Mapping& after,
                                             std::uint64_t gap) {
   const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
   const std::uint64_t begin = before.offset.value + (before.end - before.start);
-  const std::uint64_t missing = behind.offset.value - begin;
+  const std::uint64_t missing = after.offset.value - begin;
   const bool shares_one_page = gap == missing + page;
   // Two pieces of executable memory are of one segment.
   if (before.executable)
     return gap == missing || shares_one_page ? std::optional(begin) : std::nullopt;
-  if (behind.executable)
-    return gap == missing || shares_one_page ? std::optional(behind.offset.value - gap)
+  if (after.executable)
+    return gap == missing || shares_one_page ? std::optional(after.offset.value - gap)
                                              : std::nullopt;
   if (gap == missing) return begin;
   return gap == missing + 2 * page && begin >= page ? std::optional(begin - page) : std::nullopt;
@@ -89,11 +89,11 @@ std::optional<Mapping> find_replaced_code(std::span<const Mapping> mappings, std
     ++last;
   if (first == 0 || last + 1 == mappings.size()) return std::nullopt;
   const Mapping& before = mappings[first - 1];
-  const Mapping& behind = mappings[last + 1];
-  if (before.end != mappings[first].start || mappings[last].end != behind.start ||
-      !is_piece_of_file(before) || !is_of_same_file(before, behind))
+  const Mapping& after = mappings[last + 1];
+  if (before.end != mappings[first].start || mappings[last].end != after.start ||
+      !is_piece_of_file(before) || !is_of_same_file(before, after))
     return std::nullopt;
-  const auto offset = offset_between(before, behind, behind.start - before.end);
+  const auto offset = offset_between(before, after, after.start - before.end);
   if (!offset) return std::nullopt;
   Mapping replaced = own;
   replaced.offset = {*offset + (own.start - before.end)};

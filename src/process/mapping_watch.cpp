@@ -379,7 +379,7 @@ int MappingWatch::fd() const { return state_->epoll.get(); }
 std::uint64_t MappingWatch::lost() const { return state_->events.lost(); }
 
 void MappingWatch::drain(const std::function<void(const MappingEvent&)>& visit) {
-  // What is recorded meanwhile is taken at once: nothing wakes the caller for it again.
+  // Records that arrive meanwhile are taken at once, because they do not wake the caller again.
   for (int round = 0; round == 0 || (round < 3 && state_->events.is_waiting()); ++round) {
     const std::uint64_t now = clock_ns(CLOCK_MONOTONIC);
     for (CpuRing& ring : state_->rings)

@@ -50,7 +50,7 @@ struct ThreadEnd {
   pid_t tid = 0;
   std::uint64_t time_ns = 0; // CLOCK_MONOTONIC
 };
-// Same for the record of such an end.
+// Returns the end of the thread that the record reports; nullopt for other records.
 std::optional<ThreadEnd> parse_thread_end(Bytes record);
 // Returns the number of lost records of a PERF_RECORD_LOST; 0 for other records.
 std::uint64_t lost_records(Bytes record);

@@ -30,7 +30,7 @@ bool take_deleted_mark(std::string_view& path);
 // Reads the whole file. Files of /proc and /sys have no useful st_size.
 Result<std::string> read_pseudo_file(const std::string& path);
 
-// The same without the reason of a failure.
+// Reads the whole file. Does not say why it failed.
 std::optional<std::string> try_read_pseudo_file(const std::string& path);
 
 // Parsers of /proc/PID/stat and status (Linux Documentation/filesystems/proc.rst).
@@ -61,7 +61,7 @@ std::optional<pid_t> find_other_thread(
 // Returns the descendants of `ancestor`, ascending, from pairs of process and parent.
 std::vector<pid_t> descendants(pid_t ancestor, std::span<const std::pair<pid_t, pid_t>> parents);
 
-// What a process may do with a mapping besides Mapping::readable and executable.
+// Describes the access to a mapping besides Mapping::readable and executable.
 struct MappingAccess {
   bool writable = false;
   bool shared = false; // MAP_SHARED
@@ -70,14 +70,14 @@ struct MappingAccess {
   // probe (Linux kernel/events/uprobes.c, valid_vma()). Those that are there already stay.
   bool takes_breakpoints() const { return !writable && !shared; }
 };
-// As read_all_mappings(), with the access to each mapping.
+// Reads all mappings, with the access to each.
 Result<std::vector<Mapping>> read_all_mappings(pid_t pid, std::vector<MappingAccess>& access);
 
 // Returns the signal that has ended the process of a pidfd (0: it exited), also if it is not a
 // child. Returns nullopt while it runs or waits to be reaped, and before Linux 6.15.
 std::optional<int> read_end_signal(int pidfd);
 
-// Access to the file behind a mapping of another process.
+// Access to the file of a mapping of another process.
 
 // How well a file matches a mapping. On overlayfs and btrfs the device in maps differs from st_dev:
 // there an equal inode at the same path must suffice.

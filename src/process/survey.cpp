@@ -73,7 +73,8 @@ struct SharedFile {
   FileIdentity identity;
   CopyName copy_name;
   std::vector<std::size_t> probes; // indexes into the files, by offset
-  // As this program maps the file, if it is known: maps of all processes have the same numbers.
+  // The identity in the mappings of this program, if it is known: maps of all processes have the
+  // same numbers.
   std::optional<FileIdentity> mapped_identity = {};
 
   // An equal inode at an equal path suffices, because the device in maps differs from st_dev on
@@ -222,24 +223,24 @@ private:
     std::array<std::byte, 4096> page; // filled by read()
     for (std::size_t i = 0; i < covered.size();) {
       const std::uint64_t begin = address_of(covered[i]);
-      std::size_t behind = i;
+      std::size_t next = i;
       std::uint64_t size = 0;
-      for (; behind < covered.size(); ++behind) {
+      for (; next < covered.size(); ++next) {
         const std::uint64_t end =
-            address_of(covered[behind]) + code_[covered[behind]].instruction.size() - begin;
+            address_of(covered[next]) + code_[covered[next]].instruction.size() - begin;
         if (end > page.size()) break;
         size = std::max(size, end);
       }
       ++readings_;
       if (memory.read(begin, std::span(page).first(size)))
-        for (std::size_t each = i; each < behind; ++each) {
+        for (std::size_t each = i; each < next; ++each) {
           const std::uint64_t address = address_of(covered[each]);
           compare_instruction(
               covered[each], pid, takes_breakpoints, address,
               Bytes(page).subspan(address - begin, code_[covered[each]].instruction.size()),
               trampolines);
         }
-      i = behind;
+      i = next;
     }
   }
 
@@ -334,14 +335,15 @@ CodeSurvey MappingSurveyor::take_code() { return survey_->take_code(); }
 
 bool is_mapped_by_others(std::span<const ProbedFile> files, std::span<const pid_t> pids,
                          std::chrono::milliseconds max_time) {
-  // Not what other processes take meanwhile: a busy machine decides as an idle one.
+  // The time that other processes take does not count: a busy machine decides as an idle one.
   const auto spent = [] { return std::chrono::nanoseconds(clock_ns(CLOCK_THREAD_CPUTIME_ID)); };
   const auto begin = spent();
   for (const pid_t pid : all_processes()) {
     if (std::ranges::find(pids, pid) != pids.end()) continue;
     if (spent() - begin > max_time) return true;
     const auto mappings = read_mappings(pid);
-    // What even root may not read belongs to a guarded process, not to another user of the file.
+    // Mappings that even root may not read belong to a guarded process, not to another user of the
+    // file.
     if (!mappings && mappings.error().kind == ErrorKind::not_permitted && ::geteuid() != 0)
       return true;
     if (!mappings) continue; // it has ended

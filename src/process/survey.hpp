@@ -44,13 +44,13 @@ struct ProbedCode {
   Bytes breakpoint;  // what the kernel writes over its beginning
 };
 
-// What the memory of the processes was found to contain.
+// The result of a survey of processes' memory.
 struct CodeSurvey {
-  // By file: what is not in the expected state.
+  // The code of each file that is not in the expected state.
   std::vector<std::vector<CodeFinding>> findings;
-  // By file: the executable mappings without breakpoints.
+  // The executable mappings of each file without breakpoints.
   std::vector<std::vector<UnprobeableMapping>> unprobeable;
-  // By file: whether one of the processes maps it where the kernel puts breakpoints.
+  // Says for each file whether one of the processes maps it where the kernel puts breakpoints.
   std::vector<bool> is_probeable;
   std::vector<pid_t> unreadable; // processes whose memory this user may not read
   std::size_t omitted = 0;       // processes that were left out because of max_readings

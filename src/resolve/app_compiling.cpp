@@ -46,7 +46,7 @@ Result<std::vector<CompiledFile>> compile_app(const std::string& package,
                                             "speed", "-f",      package};
   const auto done = process::run_android_command(command, compiling_timeout);
   if (!done) return fail(Error(done.error()).within("--compile"));
-  // It prints "Success", also behind a list of results, and ends with 0 even if it has failed.
+  // It prints "Success", also after a list of results, and ends with 0 even if it has failed.
   if (done->exit_code != 0 || !done->output.contains("Success")) {
     const std::string_view printed = first_line(done->errors.empty() ? done->output : done->errors);
     return fail(Error{ErrorKind::io, fmt::format("--compile: `{}` failed: {}", joined(command, " "),

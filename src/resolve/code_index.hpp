@@ -78,8 +78,8 @@ public:
   // into the segment of the code if they do not separate it (-z noseparate-code).
   bool is_data(VirtualAddress address);
 
-  // As boundary_at() of the code from `start` on. Decodes each byte once for one start, and in all
-  // at most eight times the image: after that, the answer is unknown.
+  // Returns boundary_at() of the code from `start` on. Decodes each byte once for one start, and in
+  // all at most eight times the image: after that, the answer is unknown.
   insn::Boundary boundary_at(Arch arch, VirtualAddress start, VirtualAddress address);
   // Returns the instruction that contains the address, with its offset from the start, after
   // boundary_at() has returned no. nullopt if there is none.
@@ -90,13 +90,13 @@ public:
   bool is_in_sequence(VirtualAddress address);
   bool is_in_signature(VirtualAddress address);
 
-  // Moves probes behind nops.
+  // Moves probes past nops.
   NopPasser& nop_passer();
 
 private:
   struct Decoded {
     std::vector<bool> begins; // by offset from the start: whether an instruction begins there
-    bool is_complete = false; // the bytes behind it do not decode
+    bool is_complete = false; // the bytes after it do not decode
   };
   void read_sequences();
 

@@ -7,7 +7,7 @@
 
 namespace uprobectl::resolve {
 
-// Of a function that is not found in a file without .symtab.
+// The hint if a function is not found in a file without .symtab.
 inline constexpr std::string_view no_symtab_hint =
     "it has no .symtab: to resolve functions that are not exported, give its symbol file or folder "
     "with --debug-dir";
@@ -39,7 +39,8 @@ Error no_plt_entry(const Query& query);
 
 // The error for a name with several addresses. Lists at most ten of them, then a count.
 Error ambiguous_name(const Query& query, const std::vector<elf::Symbol>& candidates);
-// The same for another spelling of their names: adds a command with the name of one of them.
+// The error for another spelling of such a name. Adds a command with the name of one of the
+// candidates.
 Error ambiguous_spelling(const Query& query, const std::vector<elf::Symbol>& candidates);
 
 // Java methods.

@@ -105,7 +105,7 @@ void FrameTable::read_header() {
   if (const auto table = slice(header, table_header_size, entry_size * *count)) table_ = *table;
 }
 
-// Behind an invalid length nothing can be found.
+// After an invalid length nothing can be found.
 void FrameTable::list_descriptions() {
   const auto section = elf::find_section(layout_, ".eh_frame");
   if (!section || section->is_compressed) return;

@@ -19,8 +19,8 @@ namespace uprobectl::resolve {
 
 namespace {
 
-// In bytes. Bounds the work that a malformed symbol table can cause. No known function is half as
-// long.
+// Limits the size of a function, bytes, and so the work that a malformed symbol table can cause. No
+// known function is half as long.
 constexpr std::uint64_t max_function_size = std::uint64_t{4} << 20U;
 constexpr std::size_t max_parts = 64; // of one function; GCC makes one or two
 
@@ -252,7 +252,7 @@ private:
     return add_tail_call(jump, address);
   }
 
-  // What the code at the target of a jump does if it only returns. A function of the source may do
+  // Describes the code at the target of a jump if it only returns. A function of the source may do
   // nothing else: unless it is a thunk, that code has no name or one that compilers give to
   // outlined code (llvm/lib/CodeGen/MachineOutliner.cpp).
   std::optional<insn::ReturnCode> return_code_at(VirtualAddress target) const {

@@ -138,8 +138,8 @@ bool is_surely_file(std::string_view target) {
 }
 
 // "C:/src/engine.cpp", of a compiler on Windows.
-bool is_drive(std::string_view before, std::string_view behind) {
-  return before.size() == 1 && !behind.empty() && (behind.front() == '/' || behind.front() == '\\');
+bool is_drive(std::string_view before, std::string_view after) {
+  return before.size() == 1 && !after.empty() && (after.front() == '/' || after.front() == '\\');
 }
 
 } // namespace

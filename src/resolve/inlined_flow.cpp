@@ -96,7 +96,7 @@ bool is_known(const insn::ControlFlow& flow, const Entries& entries) {
   const dwarf::InlinedInstance& instance = entries.instance();
   // LLVM gives what it has joined a line of 0.
   if (!instance.is_entry_known || instance.call_line == 0) return false;
-  // Without a mark, the first instructions may have been joined with those of the caller, behind
+  // Without a mark, the first instructions may have been joined with those of the caller, after
   // whose jump this is. An instruction that is not of the copy may be run without it.
   const bool are_plain = std::ranges::all_of(entries.marks, [&](VirtualAddress mark) {
     return (instance.is_marked && contains(entries.code, mark.value)) || flow.is_in_sequence(mark);

@@ -14,8 +14,8 @@ namespace uprobectl::resolve {
 
 namespace {
 
-// In bytes. Bounds the work that a malformed symbol table can cause: decoding this much takes 0.2
-// s. No known function is half as long.
+// Limits the code of a function, bytes, and so the work that a malformed symbol table can cause:
+// decoding this much takes 0.2 s. No known function is half as long.
 constexpr std::uint64_t max_code = std::uint64_t{4} << 20U;
 
 // Returns the address as a valid FUNCTION, for hints.
@@ -73,7 +73,7 @@ private:
                           : fmt::format("'{}' at {:#x}", found_, address().value);
   }
 
-  // `start`: of the code, or of the instructions behind data in it.
+  // `start`: the start of the code, or of the instructions after data in it.
   void check_boundary(Arch arch, const CoveringCode& code, VirtualAddress start) {
     // An instruction begins at each aligned address, and make_point() warns of others.
     const bool is_known = arch_info(arch).instruction_size == arch_info(arch).instruction_alignment;
@@ -107,8 +107,8 @@ private:
     return CoveringCode{.symbol = *symbol};
   }
 
-  // Of a symbol without a type nobody knows whether it is code. Points with its name are checked
-  // when they have it (check_labels).
+  // A symbol without a type may be code or data. Points that get its name are checked later
+  // (check_labels).
   void warn_about_label(const CoveringCode& code) {
     if (code.is_frame || code.is_known ||
         symbols::symbol_kind(code.symbol) != symbols::SymbolKind::label)
@@ -242,8 +242,8 @@ std::optional<std::string> next_probeable(const ProbePoint& point) {
   return std::nullopt;
 }
 
-// What is known of the bytes at a symbol without a type, which assembly writes in front of
-// functions and of tables alike.
+// Says what is known of the bytes at a symbol without a type. Assembly writes such symbols before
+// functions and before tables.
 enum class LabelContent { code, data, unknown };
 
 LabelContent content_at(const Query& query, VirtualAddress address) {
@@ -294,7 +294,7 @@ std::optional<elf::AddressRange> code_around(const Query& query, const ProbePoin
   return piece ? std::optional(piece->range) : std::nullopt;
 }
 
-// Moves the probes of nops that this kernel replaces behind them. A nop of ten bytes has a segment
+// Moves the probes of nops that this kernel replaces past them. A nop of ten bytes has a segment
 // prefix, so that all other kernels refuse it.
 void pass_nops(const Query& query, std::span<ProbePoint> points) {
   for (ProbePoint& point : points) {
@@ -363,7 +363,7 @@ std::optional<Error> check_instruction(const Query& query, ProbePoint& point,
   else
     code = query.code.code_at(point.address);
   point.effect = effect_of(query.code, point.address, code);
-  // What a symbol names begins with an instruction, unless it is a label (check_labels).
+  // An instruction begins at the address of a symbol, unless it is a label (check_labels).
   if (known != nullptr && known->address == point.address) return std::nullopt;
   InstructionCheck check(query, point, found);
   check.check(code);

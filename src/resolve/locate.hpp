@@ -21,7 +21,7 @@ bool is_version_of(std::string_view file, std::string_view stem);
 // Whether `name` selects the file: it is the file's name, or "foo" for libfoo.so and libfoo.so.1.
 // Both are without folders.
 bool can_mean_library(std::string_view file, std::string_view name);
-// The same, or the file is a version of `name`: "libfoo.so" for libfoo.so.1.
+// Also selects a version of `name`: "libfoo.so" selects libfoo.so.1.
 bool can_be_copy(std::string_view file, std::string_view name);
 
 // Returns a warning if the file is an archive with two entries of one name: Android rejects it.

@@ -81,7 +81,7 @@ std::optional<std::string> from_smali(std::string_view text) {
                      joined(types->parameters));
 }
 
-// What a stack trace has in parentheses: "Bar.java:20", "Native Method".
+// Whether the text is what a stack trace has in parentheses: "Bar.java:20", "Native Method".
 bool is_source_position(std::string_view text) {
   return text.contains(':') || text.ends_with(".java") || text.ends_with(".kt") ||
          text == "Native Method" || text == "Unknown Source";

@@ -79,7 +79,7 @@ std::string list_names(std::vector<std::string> names) {
 
 using Clones = ResolveOptions::Clones;
 
-// What a symbol with a suffix is in its image; nullopt if it has none.
+// Returns the kind of the symbol's suffix in its image; nullopt if it has none.
 std::optional<symbols::SuffixKind> suffix_kind(const Query& query, const elf::Symbol& symbol) {
   const auto clone = clone_name(query, symbol);
   return clone ? std::optional(clone->kind) : std::nullopt;

@@ -11,7 +11,7 @@ namespace uprobectl::resolve {
 
 namespace {
 
-// In bytes. Bounds the work that a malformed symbol table can cause.
+// Limits the size of a function, bytes, and so the work that a malformed symbol table can cause.
 constexpr std::uint64_t max_passed_function = std::uint64_t{4} << 20U;
 
 constexpr std::string_view unknown_code =
@@ -43,7 +43,7 @@ Bytes NopPasser::code_from(VirtualAddress address) const {
       .value_or(Bytes());
 }
 
-bool NopPasser::is_behind_nop(VirtualAddress address) const {
+bool NopPasser::is_after_nop(VirtualAddress address) const {
   constexpr std::array<std::uint64_t, 2> sizes = {5, 10};
   return std::ranges::any_of(sizes, [&](std::uint64_t size) {
     if (address.value < size) return false;
@@ -68,7 +68,7 @@ void NopPasser::list_far_jumps() {
     knows_far_jumps_ = ++segments <= max_segments && searched / 2 <= code_.image().bytes().size();
     if (!knows_far_jumps_) return;
     insn::each_far_target(arch_, code, segment.address, [&](VirtualAddress target) {
-      if (is_behind_nop(target)) far_targets_->push_back(target);
+      if (is_after_nop(target)) far_targets_->push_back(target);
     });
   }
   std::ranges::sort(*far_targets_);
@@ -84,16 +84,16 @@ std::optional<std::string_view> NopPasser::find_jump(elf::AddressRange code, Byt
   if (const auto symbol = code_.symbol_at(target); symbol && symbol->address == target)
     return jump_after;
   const auto before = insn::function_exits(arch_, bytes.first(nop), code.address);
-  const auto behind = insn::function_exits(arch_, bytes.subspan(after), target);
-  if (!before || !behind || !before->undecodable.empty() || !behind->undecodable.empty())
+  const auto rest = insn::function_exits(arch_, bytes.subspan(after), target);
+  if (!before || !rest || !before->undecodable.empty() || !rest->undecodable.empty())
     return unknown_code;
-  if (!behind->jumps_to_entry.empty() ||
+  if (!rest->jumps_to_entry.empty() ||
       std::ranges::any_of(before->jumps_out,
                           [&](const auto& jump) { return jump.target == target; }))
     return jump_after;
   if (insn::begins_frame(arch_, bytes.subspan(after))) return std::nullopt;
   const bool any_unknown = std::ranges::any_of(before->jumps_out, is_unknown) ||
-                           std::ranges::any_of(behind->jumps_out, is_unknown);
+                           std::ranges::any_of(rest->jumps_out, is_unknown);
   return any_unknown ? std::optional(jump_after) : std::nullopt;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Moves uprobes behind nops that the kernel replaces by calls (docs/instructions.md, "Nops of five
+// Moves uprobes past nops that the kernel replaces by calls (docs/instructions.md, "Nops of five
 // and ten bytes").
 #pragma once
 
@@ -30,11 +30,11 @@ private:
                                             std::uint64_t after);
   void list_far_jumps();
   Bytes code_from(VirtualAddress address) const;
-  bool is_behind_nop(VirtualAddress address) const;
+  bool is_after_nop(VirtualAddress address) const;
 
   CodeIndex& code_;
   Arch arch_;
-  // Targets behind nops of all jumps and calls with a 32-bit distance in the image, sorted.
+  // Targets after nops of all jumps and calls with a 32-bit distance in the image, sorted.
   std::optional<std::vector<VirtualAddress>> far_targets_;
   bool knows_far_jumps_ = true; // false if there is too much code to search
   std::uint64_t decoded_ = 0;   // bytes

@@ -36,7 +36,7 @@ struct DetailStructure {
 struct PointDetails {
   // nullopt: the function has no debug information.
   std::optional<std::vector<DetailParameter>> parameters = {};
-  // Of a plan: variables that its values are read from, besides parameters.
+  // Variables besides parameters that the values of a plan are read from.
   std::vector<DetailParameter> variables = {};
   std::optional<std::string> result = {}; // its type
   // Never null. Many functions share a structure.

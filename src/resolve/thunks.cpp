@@ -67,7 +67,7 @@ void drop_thunks(const Query& query, std::vector<elf::Symbol>& bodies) {
     return;
   std::unordered_map<std::string_view, std::size_t> counts;
   for (const elf::Symbol& body : bodies) ++counts[symbols::stem_of(body.name)];
-  // What may be bodies of one function, by address.
+  // The index of each symbol that may be one of several bodies of a function, by address.
   std::unordered_map<std::uint64_t, std::size_t> numbers;
   for (std::size_t i = 0; i < bodies.size(); ++i)
     if (counts[symbols::stem_of(bodies[i].name)] > 1) numbers.emplace(bodies[i].address.value, i);

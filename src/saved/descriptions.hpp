@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The fields of each chunk, with their numbers and names. `io` is a FieldWriter or a FieldReader.
-// What JSON has, too, is in output/descriptions.hpp.
+// Fields that JSON has, too, are described in output/descriptions.hpp.
 //
 // A new member gets the next number of its message. Numbers are never used again. A new enumerator
 // is a new version of the format (saved/format.hpp).
@@ -96,7 +96,7 @@ void describe(auto& io, output::Described<output::RunHeader> auto& header) {
 
 // ---- probes
 
-// A record and the number of its probe: 1 more than in the order of their chunks; 0: none.
+// A record and its probe: 1 + the index of the probe's chunk among those of its kind; 0: none.
 template <typename Record>
 struct OfProbe {
   std::uint32_t probe = 0;
@@ -149,7 +149,7 @@ void describe(auto& io, output::Described<values::Enumeration::Enumerator> auto&
   io(1, "name", enumerator.name);
   io(2, "value", enumerator.value);
 }
-// The enumerators are in the first one with its number, from 1.
+// Only the first enumeration with a number has its enumerators. Numbers begin at 1.
 void describe(auto& io, output::Described<values::Enumeration> auto& enumeration) {
   io(1, "number", enumeration.number);
   io(2, "name", enumeration.name);
@@ -188,7 +188,7 @@ void describe(auto& io, output::Described<events::PointDescription> auto& point)
   io(9, "ends_spans", point.ends_spans);
   io(10, "knows_causes", point.knows_causes);
 }
-// Without the point.
+// Leaves out the point, which has a chunk of its own.
 void describe(auto& io, output::Described<output::ProbeDescription> auto& record) {
   io(1, "probe", record.probe);
   io(2, "description", record.description);
@@ -222,7 +222,7 @@ void describe(auto& io, output::Described<symbolize::SourcePosition> auto& posit
   io(4, "column", position.column);
   io(5, "text", position.text);
 }
-// Without the module.
+// Leaves out the module, which has a chunk of its own.
 void describe(auto& io, output::Described<symbolize::Frame> auto& frame) {
   io(1, "address", frame.address);
   io(2, "function", frame.function);
@@ -232,12 +232,12 @@ void describe(auto& io, output::Described<symbolize::Frame> auto& frame) {
 
 // An address in code.
 struct SavedLocation {
-  std::uint32_t module = 0; // 1 more than in the order of their chunks; 0: none
+  std::uint32_t module = 0; // 1 + the index of its chunk; 0: none
   VirtualAddress address;
   ImageOffset offset;
   std::string mapping;
-  std::shared_ptr<const symbolize::Function> compiled; // at run time
-  std::shared_ptr<const symbolize::Frame> frame;       // in a module
+  std::shared_ptr<const symbolize::Function> compiled; // of code that was compiled at run time
+  std::shared_ptr<const symbolize::Frame> frame;       // of code in a module
 };
 void describe(auto& io, output::Described<SavedLocation> auto& location) {
   io(1, "module", location.module);
@@ -252,7 +252,7 @@ struct SavedFrame {
   std::uint64_t pc = 0;
   unwind::FoundBy found_by = {};
   std::uint16_t inline_depth = 0;
-  std::uint32_t location = 0; // 1 more than in the order of their chunks; 0: none
+  std::uint32_t location = 0; // 1 + the index of its chunk; 0: none
 };
 void describe(auto& io, output::Described<SavedFrame> auto& frame) {
   io(1, "pc", frame.pc);
@@ -260,7 +260,8 @@ void describe(auto& io, output::Described<SavedFrame> auto& frame) {
   io(3, "inline_depth", frame.inline_depth);
   io(4, "location", frame.location);
 }
-// Its frames member by member. Zeros at the end of the lists are left out, except of `pcs`.
+// A stack with a list for each member of its frames. Zeros at the end of the lists are left out,
+// except of `pcs`.
 struct SavedStack {
   std::vector<std::uint64_t> pcs;
   std::vector<unwind::FoundBy> found_by;
@@ -331,7 +332,7 @@ void describe(auto& io, output::Described<events::UserRecord> auto& record) {
   io(5, "sent", record.sent);
 }
 
-// Without the points of its events.
+// Leaves out the points of the span's events, which have chunks of their own.
 void describe(auto& io, output::Described<events::Span> auto& span) {
   io(1, "number", span.number);
   io(2, "name", span.name);
@@ -346,9 +347,9 @@ template <typename T>
 struct SavedEvent {
   std::uint32_t probe = 0; // as in OfProbe
   T event;
-  bool has_stack = false; // that of the last stack chunk
+  bool has_stack = false; // the stack is that of the last stack chunk
   std::optional<SavedFrame> caller = {};
-  std::uint32_t record_type = 0; // 1 more than in the order of their chunks; 0: not known
+  std::uint32_t record_type = 0; // 1 + the index of its chunk; 0: not known
   std::uint32_t end_probe = 0;   // of the hit that ended a span
 };
 template <typename T>
@@ -365,7 +366,7 @@ void describe(auto& io, AnyEvent auto& saved) {
 
 // ---- calls
 
-// Without the point.
+// Leaves out the point, which has a chunk of its own.
 void describe(auto& io, output::Described<events::OpenCall> auto& call) {
   io(1, "id", call.id);
   io(2, "parent", call.parent);
@@ -394,7 +395,7 @@ void describe(auto& io, output::Described<output::CallChange> auto& change) {
 
 // ---- stacks that are unwound when the run is read
 
-// The file of a mapping.
+// Describes the file of a mapping.
 void describe(auto& io, output::Described<process::Mapping> auto& file) {
   io(1, "device", file.identity.device);
   io(2, "inode", file.identity.inode);
@@ -410,7 +411,7 @@ void describe(auto& io, output::Described<Error> auto& error) {
   io(2, "message", error.message);
   io(3, "hints", error.hints);
 }
-// What belongs to a mapped file, and the number of the file in the order of their chunks.
+// A record about a mapped file, with the number of the file in the order of their chunks.
 template <typename Record>
 struct OfFile {
   std::uint32_t file = 0;
@@ -455,7 +456,7 @@ void describe(auto& io, output::Described<unwind::KnownReturn> auto& known) {
 }
 struct SavedRawStack {
   std::uint32_t mappings = 0;
-  std::vector<std::uint8_t> register_numbers; // by DWARF, of `registers`
+  std::vector<std::uint8_t> register_numbers; // DWARF numbers of `registers`
   std::vector<std::uint64_t> registers;
   std::uint32_t thread = 0;
   std::uint64_t address = 0;
@@ -480,7 +481,7 @@ void describe(auto& io, output::Described<SavedRawStack> auto& stack) {
   io(11, "value", stack.value);
 }
 
-// ---- other records. Without probes.
+// ---- other records, without their probes
 
 void describe(auto& io, output::Described<group_sums> auto& sums) {
   io(1, "count", sums.count);

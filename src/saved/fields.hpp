@@ -5,10 +5,10 @@
 //   io(3, "since_ns", record.since_ns);         // number and name of the field
 //   io.always(2, "hits", sample.hits);          // also if it is 0: its default is another value
 //
-// in ascending order of the numbers. A field is its tag and its value. The tag is a number: by how
-// much the number of the field is greater than that of the field before, times 8, plus the wire
-// type. A field that is 0, empty or nullopt is left out. The reader leaves fields that are not
-// there as they are, and skips those that it does not know.
+// in ascending order of the numbers. A field is its tag and its value. The tag is a number: the
+// difference from the number of the previous field, times 8, plus the wire type. A field that is 0,
+// empty or nullopt is left out. The reader leaves fields that are not there as they are, and skips
+// those that it does not know.
 #pragma once
 
 #include "uprobectl/util.hpp"
@@ -39,9 +39,10 @@ enum class Wire : std::uint8_t {
   variant, // the number of the alternative, from 1, times 8 plus its wire type, then the value
 };
 
-// Messages and variants in each other, such as members of structures.
+// The maximum nesting of messages and variants, such as structures in structures.
 constexpr unsigned max_depth = 256;
-// Elements of all lists of a chunk: bounds the memory for a chunk, some 100 bytes for each.
+// The maximum number of elements in all lists of a chunk together. It bounds the memory for a
+// chunk: an element takes some 100 bytes.
 constexpr std::size_t max_elements = 1U << 20;
 
 template <typename T>
@@ -67,11 +68,11 @@ template <typename T>
 constexpr bool is_bytes = std::convertible_to<T, std::string_view> ||
                           std::same_as<T, std::vector<std::byte>> || std::same_as<T, Bytes>;
 
-// The last enumerator, `value`: readers reject greater numbers.
+// Has the last enumerator of T as `value`: readers reject greater numbers.
 template <typename T>
 struct LastEnumerator;
 
-// The member that stands for the whole.
+// Types with one member, which is saved instead of a message.
 template <typename T, typename... Types>
 concept OneOf = (std::same_as<std::remove_const_t<T>, Types> || ...);
 constexpr auto& inner(OneOf<FileOffset, ImageOffset, VirtualAddress, values::Value> auto& whole) {
@@ -105,9 +106,10 @@ consteval Wire wire_of() {
     return Wire::message;
 }
 
-// What descriptions say of the keys of JSON only, or of both (output/descriptions.hpp).
+// Ignores the parts of a description that only JSON has, and takes the saved ones of those that
+// both have (output/descriptions.hpp).
 template <typename Io>
-class FieldsOfKeys {
+class KeysAsFields {
 public:
   void key(const char* /*name*/, const auto& /*value*/) {}
   void key_if(bool /*is_there*/, const char* /*name*/, const auto& /*value*/) {}
@@ -121,12 +123,12 @@ public:
 
 private:
   friend Io;
-  FieldsOfKeys() = default;
+  KeysAsFields() = default;
   Io& io() { return static_cast<Io&>(*this); }
 };
 
 // Appends the fields of one message to a text.
-class FieldWriter : public FieldsOfKeys<FieldWriter> {
+class FieldWriter : public KeysAsFields<FieldWriter> {
 public:
   explicit FieldWriter(std::string& out) : out_(out) {}
 
@@ -247,8 +249,8 @@ using KeptTexts = std::set<std::string, std::less<>>;
 constexpr std::size_t max_kept_texts = std::size_t{1} << 18;
 
 // Reads a message that takes all of the bytes. Texts that it reads as std::string_view borrow
-// `kept`, without it the bytes; Bytes always borrow the bytes.
-class FieldReader : public FieldsOfKeys<FieldReader> {
+// `kept`, or the bytes if `kept` is null. Bytes always borrow the bytes.
+class FieldReader : public KeysAsFields<FieldReader> {
 public:
   explicit FieldReader(Bytes bytes, KeptTexts* kept = nullptr) : bytes_(bytes), kept_(kept) {}
 
@@ -333,7 +335,7 @@ private:
       --depth_;
       return;
     case Wire::list: {
-      // A list of lists is a level, as in no list that is known.
+      // A list of lists counts as a level of nesting. No known field has one.
       const std::uint64_t head = number();
       const auto element = static_cast<Wire>(head & 7U);
       if (element == Wire::list && !enter()) return;

@@ -10,8 +10,8 @@ namespace uprobectl::saved {
 
 // The head is `magic` and the version, 4 bytes. Later programs read the files of all versions from
 // 7 on: new chunks and new fields of them do not change the version, since earlier programs skip
-// them. It rises with what they would misunderstand, such as a new enumerator: they reject the
-// file.
+// them. The version rises with a change that they would misunderstand, such as a new enumerator:
+// they reject the file.
 constexpr std::string_view magic = "uprobrun";
 constexpr std::uint32_t format_version = 7;
 constexpr std::size_t head_bytes = magic.size() + 4;
@@ -20,8 +20,8 @@ constexpr std::size_t head_bytes = magic.size() + 4;
 constexpr std::size_t chunk_head_bytes = 8;
 constexpr std::uint32_t max_chunk_bytes = 16U << 20;
 
-// The reason of a `lost` chunk instead of what was left out because there was no room for the
-// file. Calls that began or ended there are not in later chunks as the tree of calls has them.
+// A `lost` chunk with this reason replaces the records that were left out while the file system was
+// full. Later chunks do not have the calls that began or ended meanwhile as the tree of calls did.
 constexpr std::string_view gap_reason = "there was no space to save the run";
 
 // Chunks that others refer to by number have their own numbering from 0, in their order.
@@ -44,7 +44,7 @@ enum class ChunkKind : std::uint32_t {
   error = 16,     // ErrorRecord
   message = 17,   // MessageRecord
   flush_rows = 18,
-  end = 19,          // the run ended in order: always the last
+  end = 19,          // the run ended normally: always the last
   call = 20,         // CallChange
   process_name = 21, // ProcessNameRecord
   clocks = 22,       // ClockRecord

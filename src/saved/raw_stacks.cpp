@@ -112,12 +112,12 @@ bool RawStacks::update_memory(const SavedRawStack& saved, Memory& memory) {
   if (saved.size > unwind::RawStack::max_size) return false;
   const std::uint64_t size = saved.size;
   Memory read{.address = saved.address, .bytes = std::vector<std::byte>(size)};
-  const std::uint64_t behind = memory.address - read.address; // modulo 2^64
+  const std::uint64_t skipped = memory.address - read.address; // modulo 2^64
   const std::uint64_t ahead = read.address - memory.address;
   const Bytes before = memory.bytes;
-  if (behind < size)
-    std::ranges::copy(before.first(std::min<std::uint64_t>(before.size(), size - behind)),
-                      read.bytes.begin() + static_cast<std::ptrdiff_t>(behind));
+  if (skipped < size)
+    std::ranges::copy(before.first(std::min<std::uint64_t>(before.size(), size - skipped)),
+                      read.bytes.begin() + static_cast<std::ptrdiff_t>(skipped));
   else if (ahead < before.size())
     std::ranges::copy(before.subspan(ahead, std::min<std::uint64_t>(before.size() - ahead, size)),
                       read.bytes.begin());

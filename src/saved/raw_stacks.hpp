@@ -13,7 +13,7 @@ namespace uprobectl::saved {
 template <typename Record>
 struct OfFile;
 
-// The mapped files of a saved run: what it has of them. The rest reads as zeros.
+// The parts of mapped files that a saved run has. All other bytes read as zeros.
 class PartialFiles final : public unwind::FileSource {
 public:
   Result<unwind::MappedObject> open(const process::Mapping& mapping) override;

@@ -18,7 +18,7 @@ namespace uprobectl::saved {
 // Receives the records of a saved run. Its flush() is not called.
 class RunReplay : public output::Recorder {
 public:
-  // The first call. An error ends the reading.
+  // Called first. An error ends the reading.
   virtual Result<void> begin(const output::RunHeader& header) = 0;
   // Called after each record: an error ends the reading.
   virtual const Error* problem() const { return nullptr; }
@@ -47,8 +47,8 @@ public:
   std::optional<std::string> explain_skipped() const;
 
   std::uint64_t whole_bytes() const { return whole_bytes_; } // up to the end of the last chunk
-  bool is_in_chunk() const { return !pending_.empty(); }     // the file goes on
-  bool has_ended() const { return has_ended_; }              // the run ended in order
+  bool is_in_chunk() const { return !pending_.empty(); }     // an incomplete chunk is left
+  bool has_ended() const { return has_ended_; }              // the run ended normally
 
 private:
   Result<void> take_head(Bytes bytes);
@@ -109,10 +109,11 @@ private:
   std::vector<symbolize::ModuleAddress> locations_;
   std::vector<std::shared_ptr<const symbolize::Function>> compiled_; // at locations_; may be null
   unwind::Stack stack_;                                              // of the last stack chunk
-  // By id: the number of the probe and its point, which the end of the call must have, too.
+  // The open calls by their ids, with the number of their probe and its point. The end of a call
+  // must have the same.
   std::map<std::uint64_t, std::pair<std::uint32_t, const resolve::ProbePoint*>> open_calls_;
   bool has_gap_ = false;   // some calls began or ended where the run could not be saved
-  bool needs_hit_ = false; // the next event must be that of a probe
+  bool needs_hit_ = false; // the next event must be a hit
 };
 
 } // namespace uprobectl::saved

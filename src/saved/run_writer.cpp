@@ -15,7 +15,7 @@ namespace {
 // Bounds the memory of a long run with code that is made at run time.
 constexpr std::size_t max_numbered_locations = 1U << 18;
 
-// What waits for room in a full file system.
+// Limits the bytes that wait until a full file system has space again.
 constexpr std::size_t max_waiting = 4U << 20;
 
 void append_word(std::string& out, std::uint32_t value) {

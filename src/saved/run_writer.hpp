@@ -11,12 +11,13 @@
 
 namespace uprobectl::saved {
 
-// Whatever ends the program, the file is valid up to its last whole chunk. Not thread-safe.
+// Writes the records of a run to a file. The file is valid up to its last whole chunk, even if the
+// program crashes. Not thread-safe.
 class RunWriter final : public output::Recorder {
 public:
-  // Writes the head and the header. Borrows the buffer. `flushes_buffer`: flush() writes it;
-  // otherwise the owner of the buffer does. While there is no room for a regular file, events wait,
-  // and are left out above a limit (gap_reason); anything else blocks flush().
+  // Writes the head and the header. Borrows the buffer. `flushes_buffer`: flush() writes the
+  // buffer; otherwise its owner does. While the file system of a regular file is full, events wait,
+  // and are left out beyond a limit (gap_reason). Other files that accept no data block flush().
   RunWriter(output::OutputBuffer& out, bool flushes_buffer, const output::RunHeader& header);
 
   void write(const output::Record& record) override {
@@ -58,7 +59,7 @@ private:
     std::uint64_t address = 0;
     std::uint64_t offset = 0;
     std::string mapping;
-    // Of code that was compiled at run time: its function, and the offset in it.
+    // The function of code that was compiled at run time, and the offset in it.
     std::string compiled;
     std::uint64_t compiled_offset = 0;
     bool operator==(const LocationKey&) const = default;
@@ -72,14 +73,14 @@ private:
   std::uint32_t number_probe(const resolve::ProbePoint* point); // 1 more than in the file; 0: null
   void number_enumerations(values::ValueType& type);
   std::uint32_t number_record_type(const events::UserRecord& record); // the same; 0: not known
-  // The same for the module and the location of a frame.
+  // Return the number of the module and of the location of a frame in the same way.
   std::uint32_t number_module(const symbolize::Module& module);
   std::uint32_t number_location(const unwind::Frame& frame);
   std::uint32_t number_mapped_file(const process::Mapping& mapping); // as in the file
   SavedFrame number(const unwind::Frame& frame);
   void number(const unwind::Stack& stack, SavedStack& saved);
 
-  // What is left out while there is no room.
+  // Counts what is left out while the file system is full.
   struct Gap {
     output::LostRecord events;
     std::uint64_t counts = 0;                    // and histograms, of intervals
@@ -106,7 +107,7 @@ private:
   std::map<std::shared_ptr<const values::ValueType>, std::uint32_t> record_types_; // numbers from 1
   std::unordered_map<std::uint64_t, std::uint32_t> modules_; // by serial number
   std::unordered_map<LocationKey, std::uint32_t, LocationHash> locations_;
-  // By identity and path; without replaced ones.
+  // The numbers of mapped files by identity and path, without those of replaced files.
   std::map<std::pair<FileIdentity, std::string>, std::uint32_t> mapped_files_;
   std::uint32_t next_mapped_file_ = 0;
   SavedSample sample_;          // the last; keeps its memory

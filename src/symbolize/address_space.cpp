@@ -107,9 +107,9 @@ AddressSpace::TranslatedRange AddressSpace::translate_around(std::size_t number,
   if (segment == nullptr || distance_to(*segment, in_image) != 0) return here;
   // The range ends with the segment.
   const std::uint64_t before = in_image.value - segment->offset.value;
-  const std::uint64_t behind = segment->file_size - before;
+  const std::uint64_t rest = segment->file_size - before;
   if (pc - mapping.start > before) whole.begin = pc - before;
-  if (mapping.end - pc > behind) whole.end = pc + behind;
+  if (mapping.end - pc > rest) whole.end = pc + rest;
   return whole;
 }
 

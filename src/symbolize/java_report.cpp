@@ -28,7 +28,7 @@ void set_position(JavaFrame& frame, std::string_view position) {
   if (frame.line) frame.source = position.substr(0, colon);
 }
 
-// What logging libraries add: "[app.jar:1.0]", "~[?:?]".
+// Whether a logging library has added the text to the frame: "[app.jar:1.0]", "~[?:?]".
 bool is_packaging(std::string_view text) {
   if (text.empty()) return true;
   if (text.front() == '~') text.remove_prefix(1);

@@ -14,7 +14,7 @@ namespace uprobectl::symbolize {
 
 namespace {
 
-// Cuts the hexadecimal number at the beginning, with or without "0x", and the blank behind it.
+// Cuts the hexadecimal number at the beginning, with or without "0x", and the blank after it.
 std::optional<std::uint64_t> take_hex_field(std::string_view& line) {
   std::string_view digits = line.substr(0, line.find(' '));
   const std::size_t taken = digits.size();

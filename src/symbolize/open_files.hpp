@@ -19,7 +19,7 @@ struct OpenFile {
 
 struct OpenFileLimits {
   std::size_t files = 1024;
-  // Of them, those that no process maps:
+  // These limit the files that no process maps. `files` counts them, too.
   std::size_t unmapped = 256;
   std::uint64_t unmapped_bytes = std::uint64_t{1} << 30;
   std::size_t deleted = 8;

@@ -46,7 +46,7 @@ VirtualAddress inside_call(VirtualAddress address, const elf::Machine& machine) 
 }
 
 // Returns where the segment begins in the file. objcopy --only-keep-debug writes other offsets into
-// a debug file. Linkers put a segment at the first offset behind the one before it whose distance
+// a debug file. Linkers put a segment at the first offset after the one before it whose distance
 // from the address is a multiple of the alignment.
 std::uint64_t original_offset(const elf::Image& image, const elf::Segment& segment) {
   if (!image.is_debug_file()) return segment.offset.value;

@@ -88,7 +88,7 @@ void set_android_position(ReportedFrame& frame, std::string_view text) {
     set_function(frame, rest.substr(1, rest.size() - 2), 10);
 }
 
-// `text` is behind "#3".
+// `text` follows "#3".
 bool read_android(ReportedFrame& frame, std::string_view text) {
   skip_blanks(text);
   if (!take_prefix(text, "pc") || text.empty() || !is_blank(text.front())) return false;
@@ -103,7 +103,7 @@ bool read_android(ReportedFrame& frame, std::string_view text) {
   return !frame.path.empty();
 }
 
-// `text` is behind "#3".
+// `text` follows "#3".
 bool read_sanitizer(ReportedFrame& frame, std::string_view text) {
   if (text.empty() || !is_blank(text.front())) return false;
   frame.build_id = take_build_id(text);
@@ -160,7 +160,7 @@ std::optional<ReportedFrame> read_minidump(std::string_view line) {
   return frame;
 }
 
-// `text` is behind "#3": ": 0x00007f6b8e0 libfoo.so`f(int) + 28".
+// `text` follows "#3": ": 0x00007f6b8e0 libfoo.so`f(int) + 28".
 bool read_lldb(ReportedFrame& frame, std::string_view text) {
   if (!take_prefix(text, ": 0x")) return false;
   frame.pc = take_hex(text);

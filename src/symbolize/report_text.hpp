@@ -35,7 +35,7 @@ struct ReportedFrame {
   // to 6.3), or a run-time address. minidump: an offset from where the library is mapped, unless
   // function_offset is set.
   std::uint64_t number = 0;
-  bool is_return_address = false;        // perf, minidump: number may be behind the call
+  bool is_return_address = false;        // perf, minidump: number may be after the call
   std::optional<std::uint64_t> pc;       // run-time address, if the report has it
   std::optional<std::uint64_t> in_file;  // perf -F +dsoff: offset in the file
   std::string_view path;                 // of the file or archive; "[vdso]", "<anonymous:7f00>"

@@ -116,8 +116,8 @@ Result<std::shared_ptr<const MappedFile>> SymbolFiles::open(const Candidate& can
   return std::make_shared<const MappedFile>(std::move(*file));
 }
 
-// Of an entry only the first bytes are read: whether it has sections, which are at the end, is not
-// known.
+// Reads the head of a file. For an entry of an archive this leaves open whether it has sections,
+// because these are at its end.
 void SymbolFiles::read(Candidate& candidate) {
   if (std::exchange(candidate.is_read, true)) return;
   const auto file = open(candidate);

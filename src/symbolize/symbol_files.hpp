@@ -7,7 +7,7 @@
 
 namespace uprobectl::symbolize {
 
-// What a report says of a module.
+// A module as a crash report describes it.
 struct WantedModule {
   std::string path;                      // of the file or archive, as in the report
   std::optional<std::string> entry;      // in the archive: its name, or the end of it
@@ -40,7 +40,7 @@ public:
   // what to provide, and with ambiguous if a name is not enough.
   Result<SymbolImage> find(const WantedModule& wanted);
 
-  // What was left out of the search so far.
+  // Returns what the search has left out so far.
   const std::vector<std::string>& warnings() const { return warnings_; }
 
   static constexpr std::size_t max_entries = 100000;                      // of all archives

@@ -10,7 +10,7 @@ namespace uprobectl::symbolize {
 
 namespace {
 
-// Whether the code that signal handlers return to begins behind the symbol and contains the
+// Whether the code that signal handlers return to begins after the symbol and contains the
 // address. It often has no symbol of its own: musl keeps the name of __restore_rt to itself.
 bool is_in_signal_trampoline(const elf::Image& image, const symbols::SymbolAt& found) {
   const UnwindInfo* const info = arch_info(image.machine().arch).unwind;

@@ -100,9 +100,9 @@ const std::vector<Bodies::Owner>& Bodies::family(std::string_view name) {
 }
 
 bool Bodies::Namesakes::have_inside(VirtualAddress address) const {
-  const auto behind = std::ranges::lower_bound(ends, address.value, {},
-                                               &std::pair<std::uint64_t, std::uint64_t>::first);
-  return behind != ends.begin() && std::prev(behind)->second > address.value;
+  const auto after = std::ranges::lower_bound(ends, address.value, {},
+                                              &std::pair<std::uint64_t, std::uint64_t>::first);
+  return after != ends.begin() && std::prev(after)->second > address.value;
 }
 
 std::uint64_t Bodies::Namesakes::unit(VirtualAddress address) const {
@@ -145,7 +145,7 @@ void Bodies::find_units(Namesakes& found) {
   }
 }
 
-// BFD puts local symbols that were global behind a file without a name: it tells nothing. GCC's
+// BFD puts local symbols that were global after a file without a name: it tells nothing. GCC's
 // link-time optimization spreads the code of all files over several files of one name,
 // "<artificial>".
 std::vector<std::pair<std::uint32_t, std::uint64_t>>
@@ -167,10 +167,10 @@ std::uint64_t Bodies::unit_of(const Owner& owner) {
   if (owner.symbol.binding != elf::Binding::local) return 0;
   Part& part = parts_[owner.part];
   if (!part.files) part.files = read_files(part.table);
-  const auto behind = std::ranges::upper_bound(*part.files, owner.index, {},
-                                               &std::pair<std::uint32_t, std::uint64_t>::first);
-  if (behind == part.files->begin() || std::prev(behind)->second == 0) return 0;
-  return (std::uint64_t{owner.part} << 32U) + std::prev(behind)->second;
+  const auto after = std::ranges::upper_bound(*part.files, owner.index, {},
+                                              &std::pair<std::uint32_t, std::uint64_t>::first);
+  if (after == part.files->begin() || std::prev(after)->second == 0) return 0;
+  return (std::uint64_t{owner.part} << 32U) + std::prev(after)->second;
 }
 
 bool Bodies::has_dotted_names(elf::Table table) {

@@ -72,7 +72,7 @@ private:
     std::unordered_map<std::uint64_t, std::uint64_t> units;   // by unit_of(): the function's unit
     bool is_visible = false;                                  // any of them to other files
 
-    bool have_inside(VirtualAddress address) const; // behind the first byte of one
+    bool have_inside(VirtualAddress address) const; // after the first byte of one
     std::uint64_t unit(VirtualAddress address) const;
   };
   const std::vector<Owner>& family(std::string_view name);
@@ -97,8 +97,8 @@ private:
   std::unordered_map<std::string, Namesakes> namesakes_; // of family_, those asked for
 };
 
-// As find_related() of symbols.hpp, for many calls. Only C++ functions are said to be folded, so
-// that others need no aliases.
+// Says what find_related() searches. Only C++ functions are said to be folded, so that others need
+// no aliases.
 struct RelatedSearch {
   bool with_debug = true; // clones also in debug tables
   bool with_aliases = true;

@@ -100,12 +100,12 @@ struct Suffix {
   bool changes_arguments = false; // it may omit or add some, or get them in another form
 };
 
-// In parentheses the source file that makes the name.
+// The file in parentheses is the source of the compiler that makes the name.
 constexpr std::array suffixes = {
     // GCC
     Suffix{"constprop", SuffixKind::body, true}, // copy for constant arguments (ipa-cp.cc)
     Suffix{"isra", SuffixKind::body, true},      // members passed instead of structs (ipa-sra.cc)
-    Suffix{"part", SuffixKind::piece, true},     // the rest behind a first test (ipa-split.cc)
+    Suffix{"part", SuffixKind::piece, true},     // the rest after a first test (ipa-split.cc)
     Suffix{"cold", SuffixKind::cold},            // also LLVM's (HotColdSplitting.cpp)
     Suffix{"lto_priv", SuffixKind::rename},      // of another unit (lto-partition.cc)
     Suffix{"localalias", SuffixKind::rename},    // not interposable (symtab.cc)
@@ -117,15 +117,15 @@ constexpr std::array suffixes = {
     Suffix{"resolver", SuffixKind::piece, true}, // of an IFUNC (multiple_target.cc, clang)
     Suffix{"default", SuffixKind::body},         // of target_clones, as those of is_target()
     // LLVM
-    Suffix{"llvm", SuffixKind::rename},              // ThinLTO (FunctionImportUtils.cpp)
-    Suffix{"__uniq", SuffixKind::rename},            // (UniqueInternalLinkageNames.cpp)
-    Suffix{"specialized", SuffixKind::body, true},   // (FunctionSpecialization.cpp)
-    Suffix{"argelim", SuffixKind::body, true},       // (DeadArgumentElimination.cpp)
-    Suffix{"retelim", SuffixKind::body},             // same
-    Suffix{"argprom", SuffixKind::body, true},       // (ArgumentPromotion.cpp)
-    Suffix{"memprof", SuffixKind::body},             // (MemProfContextDisambiguation.cpp)
-    Suffix{"cfi", SuffixKind::body},                 // behind a jump table (LowerTypeTests.cpp)
-    Suffix{"cfi_jt", SuffixKind::piece},             // an entry of the jump table
+    Suffix{"llvm", SuffixKind::rename},            // ThinLTO (FunctionImportUtils.cpp)
+    Suffix{"__uniq", SuffixKind::rename},          // (UniqueInternalLinkageNames.cpp)
+    Suffix{"specialized", SuffixKind::body, true}, // (FunctionSpecialization.cpp)
+    Suffix{"argelim", SuffixKind::body, true},     // (DeadArgumentElimination.cpp)
+    Suffix{"retelim", SuffixKind::body},           // same
+    Suffix{"argprom", SuffixKind::body, true},     // (ArgumentPromotion.cpp)
+    Suffix{"memprof", SuffixKind::body},           // (MemProfContextDisambiguation.cpp)
+    Suffix{"cfi", SuffixKind::body},     // called through a jump table (LowerTypeTests.cpp)
+    Suffix{"cfi_jt", SuffixKind::piece}, // an entry of the jump table
     Suffix{"omp_outlined", SuffixKind::piece, true}, // run by each thread (OMPIRBuilder.cpp)
     Suffix{"extracted", SuffixKind::piece, true},    // (CodeExtractor.cpp)
     Suffix{"__part", SuffixKind::cold}, // basic block sections (TargetLoweringObjectFile)
@@ -185,7 +185,7 @@ std::size_t known_suffixes(std::string_view raw) {
 }
 
 // Calls `visit(word, known, end)` for each suffix of a name from `begin` on. `known` is null for
-// others; `end`: behind its number.
+// others; `end`: after its number.
 template <typename Visit>
 void for_each_suffix(std::string_view raw, std::size_t begin, Visit visit) {
   while (begin < raw.size()) {

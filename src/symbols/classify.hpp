@@ -24,7 +24,8 @@ bool is_typed_code(const elf::Symbol& symbol);
 
 // Names that a compiler derives from a function's: "f.constprop.0", "f.part.1.cold".
 
-// What the code behind a suffix is. Of several suffixes the last in this order counts.
+// Says what the code of a name with a suffix is. If a name has several suffixes, the last in this
+// order counts.
 enum class SuffixKind : std::uint8_t {
   rename, // the function itself, whose name had to be made unique
   body,   // a copy of the function, called instead of it

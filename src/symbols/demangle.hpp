@@ -27,7 +27,8 @@ public:
   void refill() { left_ = full; } // called for each file or list
   // Subtracts the cost of a name, unless it is usual. `cost`: bytes allocated for the name.
   void charge(std::string_view raw, std::size_t cost);
-  // Same, but returns false if the budget is exhausted and the name is not a usual one.
+  // Charges the name, unless the budget is exhausted and the name is not a usual one: then returns
+  // false.
   bool take(std::string_view raw, std::size_t cost);
 
 private:
@@ -63,7 +64,7 @@ private:
 // Demangles C++ and Rust names and reuses its buffers.
 class Demangler {
 public:
-  // Same as demangle(); valid until the next call.
+  // Returns what demangle() returns. Valid until the next call.
   std::optional<std::string_view> whole(std::string_view raw);
 
 private:
@@ -71,7 +72,7 @@ private:
   std::string rust_;
 };
 
-// Returns where the short name begins in the whole one: behind the return type.
+// Returns where the short name begins in the whole one: after the return type.
 std::size_t name_begin(const DemangledName& name);
 
 // Whether the name is "_ZN...17h<16 hexadecimal digits>E", which only rustc writes

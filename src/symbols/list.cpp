@@ -25,7 +25,7 @@ bool is_repeated(const elf::Symbol& a, const elf::Symbol& b) {
   return a.address == b.address && a.name == b.name;
 }
 
-// Of repeated symbols the first in this order is kept. Unversioned names come last, because they
+// The first of repeated symbols in this order is kept. Unversioned names come last, because they
 // are dropped if .dynsym has the name. The other criteria make the result independent of table
 // order.
 bool comes_before(const elf::Symbol& a, const elf::Symbol& b) {

@@ -256,7 +256,7 @@ Match match_name(const ParsedName& written, const ParsedName& name) {
   return name.trait.empty() ? std::nullopt : both(match, match_type(written.trait, name.trait));
 }
 
-// What mangled names contain.
+// The functions below return text that mangled names contain.
 
 // Returns the code of an operator; empty if it has several.
 std::string_view operator_code(std::string_view name) {
@@ -374,7 +374,7 @@ std::vector<std::string> take_modules(std::string& name) {
   for (auto at = name.find('@'); at != std::string::npos; at = name.find('@', at)) {
     auto end = at + 1;
     while (end < name.size() && (in_ascii_identifier(name[end]) || name[end] == '.')) ++end;
-    // A partition: "@geo:shapes", not the scope behind it.
+    // A partition: "@geo:shapes", not the scope after it.
     while (end + 1 < name.size() && name[end] == ':' && name[end + 1] != ':') {
       ++end;
       while (end < name.size() && (in_ascii_identifier(name[end]) || name[end] == '.')) ++end;

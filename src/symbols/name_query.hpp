@@ -8,9 +8,9 @@
 
 namespace uprobectl::symbols {
 
-// What a written name leaves out, as flags. Of two names, the one with the lower sum of flags is
-// closer; find_by_spelling() leaves ignores_abi out of account if scopes are left out, too. 0: the
-// names differ only in notation.
+// Flags for the parts that a written name leaves out. A name with a lower sum of flags is closer;
+// find_by_spelling() does not count ignores_abi if scopes are left out, too. 0: the names differ
+// only in notation.
 using NameMismatch = unsigned;
 inline constexpr NameMismatch ignores_abi = 1;    // inline namespaces of std, ABI tags
 inline constexpr NameMismatch ignores_parts = 2;  // as in Spelling::shortened
@@ -25,8 +25,8 @@ public:
   // Whether the text has parameters, so that '*' in it means a pointer.
   bool has_parameters() const;
 
-  // What the name leaves out of that of a symbol; nullopt if it does not mean the symbol. Excludes
-  // clones and parts of functions. Charges the DemanglingBudget.
+  // Returns which parts of the symbol's name this name leaves out; nullopt if it does not mean the
+  // symbol. Excludes clones and parts of functions. Charges the DemanglingBudget.
   std::optional<NameMismatch> match(std::string_view raw) const;
   // Whether the mangled name contains the identifiers of this one. Cheap.
   bool may_match(std::string_view raw) const;

@@ -215,7 +215,7 @@ private:
   }
   bool is_user() const { return source_ == Source::user; }
   char peek() const { return at_ < text_.size() ? text_[at_] : '\0'; }
-  // After a failure the position may be behind the end.
+  // After a failure the position may be past the end.
   bool looking_at(std::string_view token) const {
     return !at_end() && text_.substr(at_).starts_with(token);
   }

@@ -16,7 +16,8 @@ bool is_among(std::string_view word, const std::array<std::string_view, N>& word
 // A class template of the standard library with default arguments.
 struct StdTemplate {
   std::string_view name;
-  // By position, with T for the first argument and U for the second; empty: not a default.
+  // The default arguments by position, with T for the first argument and U for the second; empty:
+  // not a default.
   std::array<std::string_view, 5> defaults = {};
 };
 constexpr std::string_view of_traits = "std::char_traits<T>";

@@ -136,13 +136,14 @@ std::optional<SymbolAt> SymbolFinder::at(VirtualAddress address) {
   const elf::Segment* const segment = image_.find_segment(address);
   if (segment == nullptr && !is_debug_file_) return std::nullopt;
   const VirtualAddress lowest = is_debug_file_ ? VirtualAddress() : segment->address;
-  const auto after = std::ranges::upper_bound(entries_, address, {}, &SymbolList::Entry::address);
-  const auto behind = static_cast<std::size_t>(after - entries_.begin());
+  const auto following =
+      std::ranges::upper_bound(entries_, address, {}, &SymbolList::Entry::address);
+  const auto end = static_cast<std::size_t>(following - entries_.begin());
 
-  const std::size_t last = behind > max_examined ? behind - max_examined : 0;
+  const std::size_t last = end > max_examined ? end - max_examined : 0;
 
   ClosestSymbol covering;
-  for (std::size_t i = behind; i-- > last && max_ends_[i] > address.value;) {
+  for (std::size_t i = end; i-- > last && max_ends_[i] > address.value;) {
     if (entries_[i].address < lowest) break;
     if (covering.best() && entries_[i].address < covering.best()->address) break;
     const elf::Symbol symbol = read(entries_[i]);
@@ -151,10 +152,10 @@ std::optional<SymbolAt> SymbolFinder::at(VirtualAddress address) {
   std::optional<elf::Symbol> best = covering.best();
   if (!best) best = stub_at(address);
   // A label extends up to the next symbol of any kind.
-  const VirtualAddress begin = behind > 0 ? entries_[behind - 1].address : VirtualAddress();
-  if (!best && behind > 0 && begin >= lowest && begin.value >= max_ends_[behind - 1]) {
+  const VirtualAddress begin = end > 0 ? entries_[end - 1].address : VirtualAddress();
+  if (!best && end > 0 && begin >= lowest && begin.value >= max_ends_[end - 1]) {
     ClosestSymbol unsized;
-    for (std::size_t i = behind; i-- > last && entries_[i].address == begin;)
+    for (std::size_t i = end; i-- > last && entries_[i].address == begin;)
       if (const elf::Symbol symbol = read(entries_[i]); symbol.size == 0)
         unsized.offer_previous(symbol);
     best = unsized.best();

@@ -42,7 +42,7 @@ std::string with_replaced_names(std::string_view type, const TypedefMap& typedef
     }
     type.remove_prefix(path.size());
     const auto known = typedefs.find(path);
-    // What follows a function or an array would belong inside of its declarator.
+    // The text after a function or an array type would belong inside its declarator.
     const bool is_alone = result.empty() && type.empty();
     if (known == typedefs.end() ||
         (!is_alone && known->second.find_first_of("([") != std::string::npos)) {

@@ -62,7 +62,7 @@ void CountRows::record_stacks(output::Output& output) const {
 void CountRows::report(const events::GroupSpec& groups, const AggregateSpec& spec,
                        const CountedTime& time, output::Output& output,
                        const ProcessNameLookup& find_name) const {
-  // By what they are sorted; rows with equal counts stay in the order of their keys.
+  // The rows by their counts; rows with equal counts stay in the order of their keys.
   std::multimap<std::pair<record_u64, record_u64>, const CountRow*, std::greater<>> order;
   for (const auto& [key, row] : rows_)
     order.emplace(std::pair(row.are_open ? row.sums.sum : 0, row.sums.count), &row);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rows of counts and histograms: of what the kernel counts, and of events that are counted as
-// they come, or from a saved run.
+// Rows of counts and histograms. Either the kernel counts the hits, or user space counts the events
+// of the run or of a saved run.
 #pragma once
 
 #include "output/output.hpp"
@@ -12,26 +12,26 @@
 
 namespace uprobectl::trace {
 
-// When what a row shows was counted: CLOCK_MONOTONIC.
+// The time in which the hits of a row were counted: CLOCK_MONOTONIC.
 struct CountedTime {
   std::uint64_t since_ns = 0;
   std::uint64_t until_ns = 0;
 };
 
-// What the hits of a row have in common, and their sums. Borrows the point.
+// One row of a report: the values that its hits have in common, and their sums. Borrows the point.
 struct CountRow {
   const resolve::ProbePoint* point = nullptr; // null for records of a user's program
   std::string map = {};                       // that sent these records
   std::size_t probe = 0;                      // its number in the run
   bool on_return = false;
   std::optional<std::uint32_t> pid = {};          // if processes are counted separately
-  std::string comm = {};                          // of pid, unless its name is known
+  std::string comm = {};                          // name of pid, used if ProcessNameLookup has none
   std::vector<events::ArgumentValue> values = {}; // as group_values() returns them
   std::shared_ptr<const KeptStack> stack = {};    // if counted by it; null: none
   output::StackCompleteness completeness = output::StackCompleteness::complete;
   group_sums sums = {};
-  std::string span = {}; // the spans of this name
-  bool are_open = false; // which have not ended
+  std::string span = {}; // name of the counted spans; empty: hits are counted
+  bool are_open = false; // the spans have not ended
 };
 
 class CountRows {
@@ -44,15 +44,15 @@ public:
   // Adds the sums to those of a row that shows the same. If there are too many rows, report() says
   // how many hits were left out.
   void add(CountRow row);
-  // Gives the stacks of all rows to the recorders, which have not got them with the hits.
+  // Gives the stacks of all rows to the recorders, which did not get them with the hits.
   void record_stacks(output::Output& output) const;
-  // Writes a record for each row: the highest count, or of open spans the largest sum, first, as
-  // far as --top asks for it.
+  // Writes a record for each row, or for as many as --top says. The rows with the highest counts
+  // come first, those of open spans with the largest sums.
   void report(const events::GroupSpec& groups, const AggregateSpec& spec, const CountedTime& time,
               output::Output& output, const ProcessNameLookup& find_name = {}) const;
 
 private:
-  // Equal for rows that show the same, in the order in which rows of equal counts are shown.
+  // Rows that show the same have equal keys. Rows of equal counts are shown in this order.
   struct Key {
     std::string map;
     std::size_t probe;
@@ -71,8 +71,8 @@ private:
   std::uint64_t left_out_ = 0; // hits
 };
 
-// Writes the records, those with the most hits first as far as --top asks for it; otherwise in
-// their order. Sets their times.
+// Sets the times of the records and writes them in their order. With --top, writes the given number
+// of records, those with the most hits first.
 void write_histograms(std::vector<output::HistogramRecord> records, const AggregateSpec& spec,
                       const CountedTime& time, output::Output& output);
 

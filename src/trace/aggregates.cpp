@@ -116,7 +116,7 @@ void KernelAggregates::add_groups(CountRows& rows) {
   }
 }
 
-// Of stacks that are named when they are reported. Warns once if later ones may lack names.
+// Closes files whose symbols name stacks in reports. Warns once if later stacks may lack names.
 void KernelAggregates::close_unused_files() {
   const std::uint64_t before = processes_.forgotten_files();
   processes_.forget_past();

@@ -18,7 +18,7 @@ namespace uprobectl::trace {
 // Warns during a run, once, if hits are counted whose stacks the kernel could not store.
 void warn_without_stack(std::uint64_t hits, output::Output& output);
 
-// What the built-in program counts and measures.
+// Reads and reports the counts and measurements of the built-in program.
 class KernelAggregates final : public RunPart {
 public:
   // Decodes the key of a group (--by).
@@ -58,8 +58,8 @@ private:
   Decode decode_;
   events::EventValues values_;
   std::uint64_t since_ns_;
-  // What was counted until the last report, by probe number, by probe and pid, by probe, pid and
-  // addresses, and by the key of a group.
+  // The counts at the last report: by probe number, by probe and pid, by probe, pid and addresses,
+  // and by the key of a group.
   struct Reported {
     bpf::ProbeCounts counts;
     bpf::Histogram histogram;

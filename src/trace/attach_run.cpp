@@ -74,7 +74,7 @@ probe::MechanismNeeds mechanism_needs(const AttachRequest& request, std::span<co
           .kind = program.info().kind};
 }
 
-// Records the name of each process before its first event, for the recorders of the output. Is
+// Records the name of each process before its first event, for the recorders of the output. It is
 // itself a recorder of the RunLoop.
 class ProcessNameRecorder final : public output::Recorder {
 public:
@@ -108,8 +108,8 @@ private:
   std::map<std::uint32_t, bool> known_; // whether a name was found
 };
 
-// A run. The caller starts the command suspended, and its pid is then the only one in the filter.
-// run_and_report() releases and ends it.
+// One run of attach. If it has a command, the caller has started it suspended, and its pid is the
+// only one in the filter. run_and_report() releases and ends the command.
 class AttachRun {
 public:
   AttachRun(AttachRequest& request, const ProcessFilter& filter, ProgramSource& program,
@@ -191,7 +191,7 @@ private:
       request_.capture.pair_calls = false;
     skip_unprobeable(resolved_, output_);
     if (!request_.makes_plan && !request_.program)
-      move_behind_prologues(request_.capture, binaries_, resolved_, output_);
+      move_after_prologues(request_.capture, binaries_, resolved_, output_);
     compare_with_processes(options.pids);
     // Several programs may ask for one function.
     std::set<std::pair<std::string_view, std::string_view>> functions;
@@ -335,7 +335,7 @@ private:
     return filters_by_pid() || request_.probes.return_at == ReturnAt::callee;
   }
 
-  // Asks the kernel once: it takes loading programs.
+  // Asks the kernel only once, because this loads BPF programs.
   const Result<bpf::KernelFeatures>& kernel_features() {
     if (!features_) features_ = bpf::probe_kernel_features();
     return *features_;
@@ -423,7 +423,7 @@ private:
     return attached;
   }
 
-  // Rejects Java code: session programs use the kernel's return probes.
+  // Rejects Java code, because session programs use uretprobes.
   Result<void> check_session() {
     for (const Probe& probe : resolved_.probes) {
       const resolve::ProbePoint& point = probe.point;
@@ -444,8 +444,8 @@ private:
             .find_name = [this](pid_t pid) { return history_->find_name(pid); }};
   }
 
-  // Attaches the probes again if the kernel's filter has lost a process: it selects the memory of
-  // the task that the pid was when the links were made (see
+  // Attaches the probes again if the kernel's filter has lost a process: the filter selects the
+  // memory of the task that had the pid when the links were made (see
   // FilteredProcesses::filter_in_program()).
   void follow_processes(FilteredProcesses& processes, AttachedProbes& attached,
                         SignalWatch& signals) {
@@ -733,7 +733,7 @@ Result<AttachOutcome> run_attach(const AttachRequest& requested, output::Output&
   AttachRequest request = requested; // AttachRun decides what pairs_known_calls leaves open
   if (request.makes_plan) {
     request.dry_run = true;
-    request.pairs_known_calls = false; // for the run to decide
+    request.pairs_known_calls = false; // the run that uses the plan decides
   }
   BinaryCache binaries(request.probes.target_options.debug_paths);
   auto exports = output::Exports::open(

@@ -96,8 +96,8 @@ void add_known_calls(std::span<events::CapturePoint> points, const events::Captu
                                    each.known->function));
 }
 
-void move_behind_prologues(events::CaptureSpec& capture, BinaryCache& binaries,
-                           ResolvedProbes& resolved, output::Output& output) {
+void move_after_prologues(events::CaptureSpec& capture, BinaryCache& binaries,
+                          ResolvedProbes& resolved, output::Output& output) {
   if (!capture.uses_values()) return;
   auto types = std::make_shared<TypedProbes>(binaries, capture);
   std::vector<events::CapturePoint> points = points_of(resolved.probes, false, binaries);

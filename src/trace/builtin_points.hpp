@@ -23,10 +23,10 @@ void find_return_addresses(std::span<events::CapturePoint> points,
 void add_known_calls(std::span<events::CapturePoint> points, const events::CaptureSpec& capture,
                      BinaryCache& binaries, events::KernelLayouts& layouts, output::Output& output);
 
-// Moves probes from the first instruction of their functions behind the prologue, if parameters can
+// Moves probes from the first instruction of their functions past the prologue, if parameters can
 // be read only there. Names of CaptureSpec::groups that all functions have for a variable are
 // values from then on. Sets ResolvedProbes::types.
-void move_behind_prologues(events::CaptureSpec& capture, BinaryCache& binaries,
-                           ResolvedProbes& resolved, output::Output& output);
+void move_after_prologues(events::CaptureSpec& capture, BinaryCache& binaries,
+                          ResolvedProbes& resolved, output::Output& output);
 
 } // namespace uprobectl::trace

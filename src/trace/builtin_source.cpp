@@ -193,7 +193,7 @@ public:
     if (request_.stacks.forced_frame_pointers)
       output_.warn(
           "stacks of spans follow frame pointers, as --stack=fp: code without them may end "
-          "a stack or lack frames behind the caller");
+          "a stack or lack frames beyond the caller");
   }
 
   Result<void> start(const HitProcesses& processes) override {

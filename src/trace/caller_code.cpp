@@ -63,7 +63,7 @@ std::vector<elf::AddressRange> function_code(const resolve::Target& target,
 } // namespace
 
 std::optional<caller_map> make_caller_map(std::span<const CallerMapping> mappings) {
-  // Where bits begin and end.
+  // An address at which some of the bits begin or end.
   struct Edge {
     std::uint64_t address;
     std::uint8_t bits;

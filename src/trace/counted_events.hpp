@@ -8,12 +8,13 @@
 
 namespace uprobectl::trace {
 
-// What is counted of hits by their stacks. The kernel measures.
+// Returns the counts of hits by their stacks. Their measurements are made in the kernel.
 TotalsSpec stack_totals(const AttachRequest& request);
 // Whether spans are counted and measured by their values: otherwise the kernel does it.
 bool counts_spans(const AttachRequest& request);
 TotalsSpec span_totals(const AttachRequest& request);
-// What is counted and measured of records. --count --stack counts them by their stacks.
+// Returns the counts and measurements of records of a user's program. --count --stack counts them
+// by their stacks.
 TotalsSpec record_totals(const AttachRequest& request);
 
 class CountedEvents final : public RunPart {

@@ -75,7 +75,7 @@ std::string explain_other_inode(const process::MappingSurvey& survey, const Unhi
 }
 
 std::string explain_unmapped(const process::MappingSurvey& survey, std::span<const pid_t> pids) {
-  // Only what was recorded can be said about processes that have ended.
+  // If the processes have ended, only their recorded mappings are known.
   if (!pids.empty() &&
       std::ranges::none_of(pids, [](pid_t pid) { return process::read_comm(pid).has_value(); }))
     return pids.size() == 1
@@ -154,7 +154,7 @@ constexpr std::chrono::seconds report_interval{10};
 // A report reads the mappings of all processes. It may take at most this share of the time.
 constexpr int max_share = 100; // a hundredth
 
-// At most this many probes are reported.
+// The maximum number of reported probes.
 constexpr std::size_t max_reported = 20;
 
 } // namespace

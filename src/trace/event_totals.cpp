@@ -139,7 +139,7 @@ bool EventTotals::is_counted_elsewhere(const events::Event& event) {
 
 std::vector<events::ArgumentValue> EventTotals::find_group(const events::Event& event) {
   const events::GroupSpec& groups = spec_.groups;
-  // As in the run: an argument comes before the built-in variable of this name.
+  // An argument comes before the built-in variable of its name, as in the run.
   std::vector<events::ArgumentValue> values = group_values(groups, event, values_);
   auto value = values.begin();
   for (const events::GroupValue& asked : groups.by) {
@@ -275,7 +275,7 @@ Result<void> EventTotals::finish(std::uint64_t end_ns, output::Output& output) {
   if (!spec_.aggregates.interval) return end_interval(end_ns, output);
   if (auto checked = check_missing(); !checked) return checked;
   write_until(interval_number(end_ns), output);
-  // Since the last whole interval.
+  // The interval since the last whole one is written even if it has no events.
   intervals_.try_emplace(next_);
   for (const auto& [number, interval] : intervals_) {
     const std::uint64_t since_ns = time_of(number).since_ns;

@@ -13,7 +13,7 @@
 
 namespace uprobectl::trace {
 
-// What is counted.
+// Says what user space counts and measures, and by which values.
 struct TotalsSpec {
   AggregateSpec aggregates = {};
   bool by_process = false;                          // counts each process separately
@@ -50,7 +50,7 @@ public:
   // of the stack of the event.
   void add(const events::Event& event,
            output::StackCompleteness completeness = output::StackCompleteness::complete);
-  // For calls that were nested: one call, by its entry or exit; how long a call took.
+  // Count a nested call by its entry or exit, and measure how long a call took.
   void count_call(const events::Event& event) { count(event, false); }
   void measure_call(const events::OpenCall& call, std::uint64_t end_ns);
   // A value of an event, or its latency.

@@ -16,7 +16,7 @@ std::size_t bytes_of(const values::ValueMember& member) {
   return sizeof(member) + member.name.size() + bytes_of(member.value);
 }
 
-// What a value has on the heap, about.
+// Returns about how many bytes a value has on the heap.
 std::size_t bytes_of(const values::Value& value) {
   const auto sum = [](const auto& parts) {
     std::size_t bytes = 0;

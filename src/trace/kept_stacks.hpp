@@ -17,8 +17,8 @@ struct KeptStack {
   std::string text = {}; // equal for stacks that show the same
 };
 
-// Of a stack at an exit of the probed function: the innermost frame is the function as a whole, so
-// that stacks which differ only in the instruction that leaves it are equal.
+// Makes the innermost frame of a stack at an exit the function as a whole, so that stacks which
+// differ only in the instruction that leaves it are equal.
 void fold_exit(unwind::Stack& stack, const resolve::ProbePoint& point);
 // Symbolizes the stack of a hit, which the kernel walked. `at_exits`: the probe is also hit there,
 // and such stacks are folded.

@@ -22,10 +22,10 @@ bool is_plain_function(const events::CapturePoint& probed) {
 }
 
 // The distance of the thread pointer from what thread_layout has. The layout of struct pthread,
-// which it may point behind, is described to debuggers by glibc 2.34 and later
+// which it may point past, is described to debuggers by glibc 2.34 and later
 // (nptl_db/structs.def).
 std::optional<std::int64_t> thread_pointer_offset(const elf::Image& libc) {
-  if (!host_arch_info().thread_pointer_behind_thread) return 0;
+  if (!host_arch_info().thread_pointer_after_thread) return 0;
   const auto size = libc.exported_words("_thread_db_sizeof_pthread");
   const auto tid = libc.exported_words("_thread_db_pthread_tid"); // bits, count, offset
   if (size.size() != 1 || tid.size() != 3 || tid[0] != 32 || tid[1] != 1 || tid[2] >= size[0])
@@ -33,7 +33,7 @@ std::optional<std::int64_t> thread_pointer_offset(const elf::Image& libc) {
   return std::int64_t{size[0]} - tid[2];
 }
 
-// Not with --args none.
+// Whether prototypes are used. --args none turns them off.
 bool uses_prototypes(const events::CaptureSpec& capture) {
   return capture.typed || !capture.arguments.empty();
 }

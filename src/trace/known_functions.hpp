@@ -13,7 +13,7 @@
 
 namespace uprobectl::trace {
 
-// Adds the embedded tables that describe libraries among the probed files, behind those of the
+// Adds the embedded tables that describe libraries among the probed files, after those of the
 // user. Does nothing if the run shows no arguments. Fails if an embedded table is invalid.
 Result<void> add_embedded_prototypes(events::CaptureSpec& capture, std::span<const Probe> probes);
 

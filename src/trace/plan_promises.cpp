@@ -183,7 +183,7 @@ Result<std::vector<PromisedFile>> find_promised(const AttachPlan& plan,
     std::string& target = files.back().target;
     const auto found = find_targets(target, where);
     if (!found || !found->several) continue;
-    // Only the machine tells which of the files it is.
+    // Only the machine of a file tells which of the files is meant.
     std::vector<std::string> same_machine;
     const auto visited = visit_targets(*found, where, [&](const resolve::Target& each) {
       if (each.image() != nullptr &&

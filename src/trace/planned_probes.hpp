@@ -13,7 +13,7 @@ Result<plans::AttachPlan> make_plan(const AttachRequest& request, const Resolved
 
 // The points of a TARGET's FUNCTIONs, as a plan has them.
 struct PlannedPoints {
-  // By the index of the FUNCTION. Empty: no file here has a point of it.
+  // The points by the index of the FUNCTION. Empty: no file here has a point of it.
   std::vector<std::vector<resolve::ProbePoint>> points;
   std::vector<std::optional<Error>> errors; // the first of each FUNCTION
   std::vector<std::string> warnings;

@@ -11,9 +11,9 @@ using dwarf::Type;
 using dwarf::TypeDescription;
 using dwarf::TypeKind;
 
-// Of one file: types, members, enumerators, template arguments.
+// Limits the types, members, enumerators and template arguments of one file.
 constexpr std::size_t max_parts = 100000;
-// Of one type, which is parsed at once.
+// Limits the parts of one type, which is parsed at once.
 constexpr std::size_t max_type_parts = 8000;
 
 std::size_t parts_of(const TypeDescription& type) {
@@ -65,7 +65,7 @@ void PlannedTypes::add(const Type& type, int left) {
   waiting_[static_cast<std::size_t>(left)].push_back(&type);
 }
 
-// What a pointer or a reference leads to, or a template has as an argument.
+// Adds the target of a pointer or reference, or the argument of a template.
 void PlannedTypes::add_target(const Type& target, int left) {
   const bool is_complete = !target.is_declared() && target.is_scalar() &&
                            target.kind() != TypeKind::pointer &&

@@ -12,7 +12,7 @@ namespace uprobectl::trace {
 // Copies the types to which the values of one file lead. Borrows the types of debug information.
 class PlannedTypes {
 public:
-  // Pointers and references are followed `depth` times. Of types behind that, and of those beyond a
+  // Pointers and references are followed `depth` times. Of types beyond that, and of those beyond a
   // limit, the plan has the name and size only.
   explicit PlannedTypes(int depth) : depth_(depth), waiting_(static_cast<std::size_t>(depth) + 1) {}
 

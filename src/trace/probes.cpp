@@ -200,7 +200,8 @@ public:
   ResolvedProbes take_result() && { return std::move(resolved_); }
 
 private:
-  // What the TARGET of the last request is: the programs of an object have a request each.
+  // The files of the last TARGET. They are kept because each program of an object has a request of
+  // its own for the same TARGET.
   struct FoundTargets {
     FoundTargets(resolve::Targets&& found, bool is_for_static_probes)
         : targets(std::move(found)), for_static_probes(is_for_static_probes) {}
@@ -426,7 +427,7 @@ private:
     for (resolve::ProbePoint& point : points) {
       point.shows_file = shows_files_;
       if (point.uprobe_distance > 0)
-        output_.detail(fmt::format("'{}' is probed {} bytes later, behind a nop that this kernel "
+        output_.detail(fmt::format("'{}' is probed {} bytes later, after a nop that this kernel "
                                    "replaces by a call",
                                    display_name(point), point.uprobe_distance));
       const auto [known, is_new] =
@@ -444,7 +445,7 @@ private:
           add_site(probe, {.program = probe_request.program,
                            .on_return = on_return,
                            .by_uretprobe = on_return && probe_request.by_uretprobe});
-      // As in other probes the entry comes first.
+      // The site of the entry comes first, as in other probes.
       if (probe.triggers != 0 || !probe.roles.empty())
         std::ranges::partition(probe.sites,
                                [](const PlannedSite& site) { return !site.on_return; });

@@ -24,7 +24,7 @@ struct SiteCode {
   explicit SiteCode(std::span<const Probe> all);
   void add(const resolve::ProbePoint& point, FileOffset offset, std::size_t probe);
 
-  // By site. The points are borrowed.
+  // The files by site. The points are borrowed.
   std::vector<process::ProbedFile> files;
   std::vector<process::ProbedCode> code;
   std::vector<std::size_t> probes; // numbers

@@ -145,7 +145,7 @@ private:
                                 of.program->name, of.program->section, reason);
     if (is_named) return fail(std::move(error));
     located_.skipped.push_back(describe_skipped(of, reason));
-    // What no option can change says less.
+    // An error with a hint is more useful than one that no option avoids.
     if (!problem_ || (problem_->hints.empty() && !error.hints.empty())) problem_ = std::move(error);
     return {};
   }

@@ -33,7 +33,7 @@ private:
   const UserPrograms& programs_;
   std::vector<std::set<std::size_t>> probes_; // by program: the numbers of its probes
   bpf::ProgramRunCounter counting_;
-  // By the program and the index of its copy.
+  // The numbers before the run, by the program and the index of its copy.
   std::map<std::pair<std::size_t, std::size_t>, std::optional<std::uint64_t>> before_;
 };
 

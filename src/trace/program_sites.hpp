@@ -14,7 +14,7 @@ bpf::ProbeRole site_role(const PlannedSite& site);
 // The index of the exit's rule in the map `exits`; 0 without one.
 std::uint32_t site_rule(const PlannedSite& site);
 
-// Those of all sites, each once.
+// Returns the roles and exits of all sites, each once.
 std::set<bpf::ProbeRole> collect_roles(std::span<const Probe> probes);
 std::vector<bpf::ProbeExit> collect_exits(std::span<const Probe> probes);
 

@@ -21,7 +21,7 @@ struct ProgramFilter {
   int cgroup = -1;
 };
 
-// What a run needs to know of its programs.
+// Describes the programs of a run.
 struct ProgramInfo {
   struct Program {
     std::string name;
@@ -44,14 +44,14 @@ struct ProgramInfo {
   }
 };
 
-// What the programs are loaded for.
+// Says how the programs are attached and what they filter.
 struct LoadRequest {
   probe::Mechanism mechanism = probe::Mechanism::multi;
   ProgramFilter filter = {};    // a user's programs ignore it
   std::vector<pid_t> pids = {}; // pids of the process filter, and of processes that its names match
 };
 
-// Whose cost is measured.
+// Says whose cost is measured.
 enum class CostOf {
   call, // of the first function, before the run begins, with a copy of the loaded program
   hit   // of all probes, after the last report of anything else
@@ -96,7 +96,7 @@ protected:
   ProgramInfo info_;
 };
 
-// What the built-in program is to probe.
+// Returns the requests for the probes of the built-in program.
 std::vector<ProbeRequest> builtin_probe_requests(const AttachRequest& request);
 
 // Borrows the arguments.

@@ -70,9 +70,9 @@ describe_prologue(const dwarf::DebugInfo& debug, unwind::UnwindData* frames,
   if (!found) return std::unexpected(std::string(found.error()));
   plans::PlannedPrologue prologue{.size = found->end.value - point.address.value,
                                   .code_size = found->code.size};
-  dwarf::CodePoint behind = make_code_point(point, frames, prologue.size);
-  behind.with_declaration = behind.with_result = false;
-  auto function = dwarf::describe_function(debug, behind);
+  dwarf::CodePoint moved = make_code_point(point, frames, prologue.size);
+  moved.with_declaration = moved.with_result = false;
+  auto function = dwarf::describe_function(debug, moved);
   if (!function) return std::unexpected("its debug information ends in its prologue");
   keep_parameters(*function);
   auto& after = function->variables;
@@ -84,8 +84,8 @@ describe_prologue(const dwarf::DebugInfo& debug, unwind::UnwindData* frames,
   return prologue;
 }
 
-dwarf::FunctionInfo behind_prologue(dwarf::FunctionInfo at_entry,
-                                    const plans::PlannedPrologue& prologue) {
+dwarf::FunctionInfo after_prologue(dwarf::FunctionInfo at_entry,
+                                   const plans::PlannedPrologue& prologue) {
   const std::size_t known = std::min(at_entry.variables.size(), prologue.parameters.size());
   for (std::size_t i = 0; i < known; ++i)
     at_entry.variables[i].location = prologue.parameters[i].location;
@@ -102,7 +102,7 @@ check_prologue(const elf::Image& image, unwind::UnwindData* frames,
   if (size > max_prologue || size >= prologue.code_size || prologue.code_size > max_function)
     return std::unexpected("it is too large");
   const auto& before = at_entry.variables;
-  dwarf::FunctionInfo function = behind_prologue(at_entry, prologue);
+  dwarf::FunctionInfo function = after_prologue(at_entry, prologue);
   const auto& after = function.variables;
   if (before.size() != after.size() || before.size() != prologue.parameters.size())
     return std::unexpected("it has other parameters there");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parameters that can be read behind the prologue of a function but not at its first instruction:
+// Parameters that can be read after the prologue of a function but not at its first instruction:
 // code that is not optimized has all of them on its stack frame there.
 #pragma once
 
@@ -12,7 +12,7 @@
 
 namespace uprobectl::trace {
 
-// An instruction behind a prologue that each call of the function passes once.
+// An instruction after a prologue that each call of the function passes once.
 struct PrologueEnd {
   std::uint64_t size = 0;       // of the prologue, bytes: from the first instruction to this one
   insn::ProbeEffect effect;     // of a probe there: safe
@@ -22,21 +22,21 @@ struct PrologueEnd {
 // Whether some bytes of the parameter cannot be read.
 bool lacks_bytes(const dwarf::Variable& parameter);
 
-// What debug information tells about the end of the prologue of the function at the point. Returns
+// Describes the end of the prologue of the function at the point, by debug information. Returns
 // nullopt if all parameters can be read at the entry, or the reason why its end cannot be used.
 std::expected<std::optional<plans::PlannedPrologue>, std::string>
 describe_prologue(const dwarf::DebugInfo& debug, unwind::UnwindData* frames,
                   const resolve::ProbePoint& point, const dwarf::FunctionInfo& at_entry);
-// The function behind the prologue, without variables that are not parameters.
-dwarf::FunctionInfo behind_prologue(dwarf::FunctionInfo at_entry,
-                                    const plans::PlannedPrologue& prologue);
+// The function after the prologue, without variables that are not parameters.
+dwarf::FunctionInfo after_prologue(dwarf::FunctionInfo at_entry,
+                                   const plans::PlannedPrologue& prologue);
 // Returns its end if the code is as the description says, and more parameters can be read there.
 std::expected<std::optional<PrologueEnd>, std::string>
 check_prologue(const elf::Image& image, unwind::UnwindData* frames,
                const resolve::ProbePoint& point, const dwarf::FunctionInfo& at_entry,
                const plans::PlannedPrologue& prologue);
 
-// Both: looks for more readable parameters behind the prologue of the function at the point.
+// Both: looks for more readable parameters after the prologue of the function at the point.
 // `at_entry` describes it at its first instruction. Returns nullopt if nothing can be gained there,
 // or the reason why that address cannot be used. `frames`: of the image; null if it has no call
 // frame information.

@@ -36,7 +36,7 @@ void show_instructions(std::span<const Probe> probes, output::Output& output);
 // Returns the functions whose calls were left without a return, with the numbers: "f (3), g (1)".
 std::string list_unreturned(std::span<const Probe> probes);
 
-// What the reports at the end of a run need.
+// The data that the reports at the end of a run use.
 struct RunEnd {
   std::span<Probe> probes;            // with their hits
   std::span<const pid_t> pids;        // of the target processes

@@ -150,13 +150,13 @@ public:
 
   // The number of functions where a user's program also runs at tail calls.
   std::size_t tail_call_functions() const { return tail_call_functions_; }
-  // The number of functions that store to memory behind the jump where a return is probed.
+  // The number of functions that store to memory after the jump where a return is probed.
   std::size_t storing_functions() const { return storing_functions_; }
   // The number of functions that are left by a jump that is followed, and of the exits of others
   // that are probed for it.
   std::size_t followed_functions() const { return followed_functions_; }
   std::size_t callee_exits() const { return callee_exits_; }
-  // Of the last point: Probe::callees.
+  // Returns Probe::callees of the last point.
   const std::vector<VirtualAddress>& reached() const { return reached_; }
   // Why calls end at a jump.
   const std::vector<std::string>& details() const { return details_; }

@@ -42,7 +42,7 @@ bool can_plan_exits(BinaryCache& binaries, const ResolvedProbes& resolved);
 std::optional<std::string> trampoline_notice(const ResolvedProbes& resolved,
                                              probe::Mechanism mechanism, bool sees_entries);
 
-// What an exit has to do with tail calls that are followed.
+// Says whether an exit belongs to a tail call that is followed, and how.
 struct FollowedExit {
   exit_role role = EXIT_ENDS_CALL;
   std::optional<VirtualAddress> callee = {}; // where the jump leads
@@ -60,7 +60,7 @@ public:
   }
 
   static constexpr std::uint32_t return_rule = 0;
-  // That of a return instruction of a function that is jumped to.
+  // Returns the rule for a return instruction of a function that a tail call jumps to.
   std::uint32_t callee_return_rule();
   // Returns the index of the rule for the call, or nullopt if the function has more than
   // MAX_CODE_RANGES code ranges.

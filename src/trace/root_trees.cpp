@@ -18,7 +18,7 @@ constexpr std::size_t changes_at_once = 256; // that are passed on
 
 using Length = std::uint32_t;
 
-// Appends a message behind its length.
+// Appends the length of a message and the message.
 void append(std::string& block, const auto& message) {
   const std::size_t begin = block.size();
   block.resize(begin + sizeof(Length));
@@ -28,7 +28,7 @@ void append(std::string& block, const auto& message) {
   std::memcpy(block.data() + begin, &length, sizeof(length));
 }
 
-// Reads the message that append() wrote at `at`, and moves behind it.
+// Reads the message that append() wrote at `at`, and moves past it.
 void read_message(Bytes block, std::size_t& at, auto& message, saved::KeptTexts& names) {
   Length length = 0;
   std::memcpy(&length, block.data() + at, sizeof(length));
@@ -79,7 +79,7 @@ void RootTrees::closed(const events::OpenCall& call, events::CallEnd end, std::u
   Tree& tree = found->second;
   --tree.open;
   if (exit != nullptr) tree.last_ns = std::max(tree.last_ns, end_ns);
-  // What differs from the opening is kept.
+  // A waiting tree keeps only what has changed since the call was opened.
   const bool waits = tree.state == State::waits;
   events::OpenCall kept{.id = call.id,
                         .children_ns = call.children_ns,

@@ -14,7 +14,7 @@
 
 namespace uprobectl::trace {
 
-// What a run has made of the trees of calls, by their roots.
+// Counts the trees of calls that a run has shown and dropped, by their roots (--root-if).
 struct RootTotals {
   std::uint64_t shown = 0;     // fulfil the condition
   std::uint64_t dropped = 0;   // do not

@@ -323,7 +323,7 @@ RunLoop::Ending RunLoop::run(Time start, const std::function<void(Time)>& meanwh
 void RunLoop::warn_of_unsubmitted() {
   if (source_.state().unsubmitted > 0)
     output_.warn_once("a record in the ring buffer is reserved and not written: its program was "
-                      "stopped in the middle, and the buffer fills up behind it");
+                      "stopped in the middle, and the buffer fills up after it");
 }
 
 // A program writes no more records once no probe is attached.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The interface to the parts of a run: what one feature adds to its event source, such as stacks,
-// counts or spans. The source makes those that the request asks for, and calls them in their order.
+// The interface to the parts of a run. A part is what one feature adds to the event source: stacks,
+// counts, spans and others. The source makes the parts that the request needs, and calls them in
+// their order.
 #pragma once
 
 #include "trace/event_source.hpp"
@@ -51,7 +52,7 @@ public:
   // Warns of what the user should know while the run goes on. Called after records were read, until
   // stop().
   virtual void warn() {}
-  // Adds its losses since the start, as EventSource::losses().
+  // Adds the losses of this part since the start, as in EventSource::losses().
   virtual void add_losses(std::vector<Loss>& /*losses*/) const {}
   // Reports what was counted since the last call.
   virtual void report(Time /*now*/) {}

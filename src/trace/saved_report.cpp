@@ -285,7 +285,7 @@ private:
     output_.fail(record.error, record.target, record.request);
   }
   void take(const output::MessageRecord& message) {
-    // Of all events: it contradicts what is shown.
+    // The status says how many events the run had. With a filter the report shows fewer.
     if (message.kind == output::MessageRecord::Kind::status &&
         std::exchange(result_follows_, false))
       return;
@@ -340,7 +340,8 @@ private:
     return fail(std::move(error).hint("save the run with this version of uprobectl"));
   }
 
-  // What names mean in the records of a user's program: members, as `latency` does.
+  // Checks the names of the request against the types of the records of a user's program. `latency`
+  // is a member of a record here.
   Result<void> check_records() {
     counted_ = asked_totals(request_, true);
     begin_totals();
@@ -362,7 +363,7 @@ private:
     return check_record_sum("--weight", *request_.weight, known);
   }
 
-  // What names mean, when all points are known.
+  // Checks the names of the request when all points are known.
   Result<void> check_names() {
     if (filter_ && !has_points_) return without_types();
     if (filter_) {
@@ -455,7 +456,7 @@ private:
     if (selection_ && !std::exchange(has_reported_unknown_, true)) selection_->report_unknown();
   }
 
-  // As the run does, which counts them as lost.
+  // Reports events whose condition could not be decided as lost, as the run does.
   void report_undecided(std::uint64_t now_ns) {
     if (undecided_ == 0 || std::exchange(has_reported_undecided_, true)) return;
     const output::LostRecord lost{.count = undecided_,
@@ -578,7 +579,8 @@ private:
     if (!std::exchange(has_begun_exports_, true)) exports_->begin(exported_);
   }
 
-  // Of calls that were nested, the graph leaves out those that are not shown.
+  // Returns whether events are left out one by one. The graph of nested calls leaves out its calls
+  // itself.
   bool is_filtered() const {
     return (request_.min_latency || filter_ || selection_) && !graph_spec_;
   }

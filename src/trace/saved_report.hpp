@@ -16,7 +16,7 @@ struct ReportRequest {
   std::optional<std::chrono::nanoseconds> min_latency = {}; // leave out the events with less
   events::Filter filter = {}; // leave out the events for which it does not hold
   TotalsSpec totals = {};     // computed from the events, instead of showing them
-  // What `totals` measure or sum up; "latency" is that of calls, or a member of records.
+  // The value that `totals` measure or sum up; "latency" is that of calls, or a member of records.
   std::optional<events::SummedValue> measured = {};
   std::optional<events::SummedValue> weight =
       {}; // the value that stacks weigh; nullopt: as in the run

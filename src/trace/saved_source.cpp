@@ -56,8 +56,9 @@ void SavedSource::stay(const std::function<bool()>& meanwhile) {
   }
 }
 
-// As ctrl-c does: the parent ends the run. Returns false if it is not the writer: then the end of
-// this process closes the pipe, and another program, such as a script, must get no signal.
+// Ends the run by sending SIGINT to the parent, as ctrl-c does. Returns false if the parent is not
+// the writer. The end of this process closes the pipe then, and another program, such as a script,
+// must get no signal.
 bool SavedSource::ask_for_end() {
   if (!is_of_parent_) return false;
   if (!std::exchange(has_asked_, true)) ::kill(::getppid(), SIGINT);

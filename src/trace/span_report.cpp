@@ -84,8 +84,8 @@ SpanReport::SpanReport(const AttachRequest& request, const bpf::BuiltinProgram& 
                        HitStacks* stacks, output::Output& output)
     : request_(request), program_(program), plan_(plan), probes_(probes), stacks_(stacks),
       output_(output), since_ns_(clock_ns(CLOCK_MONOTONIC)), counts_(request.spans.size()),
-      histograms_(request.spans.size()), in_table_(request.spans.size()),
-      of_ended_(request.spans.size()) {}
+      histograms_(request.spans.size()), open_at_end_(request.spans.size()),
+      open_of_ended_(request.spans.size()) {}
 
 std::vector<std::uint64_t> SpanReport::find_frames(Bytes hit) {
   const span_part part = plan_.read_span_part(hit);
@@ -119,7 +119,7 @@ void SpanReport::add_losses(std::vector<Loss>& losses) const {
   losses.push_back({loss_reasons::span_keys, sum_of(counts, SPANS_NO_KEY)});
 }
 
-// A point that begins the span; there is one.
+// Returns a point that begins the span; null for a ready span that TARGET does not have.
 const resolve::ProbePoint* SpanReport::first_point(std::size_t span) const {
   const auto begins = [&](const events::SpanRole& role) { return role.span == span && !role.ends; };
   for (const Probe& probe : probes_)
@@ -165,7 +165,7 @@ bool SpanReport::may_see_several_processes() const {
   return !has_one || filter.follow;
 }
 
-// This reads the whole table. It is urgent while the table is full.
+// Reads the whole table now and then, and sooner while it is full.
 void SpanReport::update(Time now) {
   if (!may_see_several_processes() || !look_.is_due(now, true)) return;
   const std::uint64_t without_room = sum_of(program_.counts_of_spans(), SPANS_FULL);
@@ -178,8 +178,8 @@ void SpanReport::update(Time now) {
     return known->second;
   });
   for (std::vector<std::byte>& begin : taken) {
-    if (const span_part part = plan_.read_span_part(begin); part.span < of_ended_.size())
-      ++of_ended_[part.span];
+    if (const span_part part = plan_.read_span_part(begin); part.span < open_of_ended_.size())
+      ++open_of_ended_[part.span];
     if (request_.open_spans && open_.size() < max_kept_spans)
       open_.push_back(std::move(begin));
     else
@@ -190,8 +190,8 @@ void SpanReport::update(Time now) {
 
 void SpanReport::finish(ProgramResults& results) {
   for (std::vector<std::byte>& begin : program_.take_open_spans([](auto) { return true; })) {
-    if (const span_part part = plan_.read_span_part(begin); part.span < in_table_.size())
-      ++in_table_[part.span];
+    if (const span_part part = plan_.read_span_part(begin); part.span < open_at_end_.size())
+      ++open_at_end_[part.span];
     open_.push_back(std::move(begin));
   }
   if (request_.open_spans && not_kept_ > 0)
@@ -223,7 +223,7 @@ std::optional<std::uint64_t> SpanReport::find_weight(const events::Event& event,
                              : values_.find_weight(*weight, event);
 }
 
-// The oldest come first.
+// Writes the open spans, the oldest first.
 void SpanReport::list(std::uint64_t now_ns) {
   std::size_t left = request_.open_spans->top.value_or(open_.size());
   for (const std::vector<std::byte>& begin : open_) {
@@ -237,8 +237,8 @@ void SpanReport::list(std::uint64_t now_ns) {
   output_.flush_rows();
 }
 
-// The largest sums come first. By values the spans of a name are one, otherwise those that begin at
-// one point.
+// Writes sums of the open spans, the largest first. They are of the spans that begin at one point.
+// With --by, unless it has the stack, they are of all spans of a name.
 void SpanReport::sum(std::uint64_t now_ns) {
   events::GroupSpec groups = request_.capture.groups;
   groups.measured_time = find_time(request_.stacks.weight);
@@ -273,8 +273,8 @@ void SpanReport::summarise() const {
     const output::SpanSummaryRecord record{.name = request_.capture.spans[i],
                                            .begun = counters[SPANS_BEGUN],
                                            .ended = counters[SPANS_ENDED],
-                                           .open = in_table_[i] + of_ended_[i],
-                                           .open_of_ended = of_ended_[i],
+                                           .open = open_at_end_[i] + open_of_ended_[i],
+                                           .open_of_ended = open_of_ended_[i],
                                            .begun_again = counters[SPANS_REPLACED],
                                            .without_room = counters[SPANS_FULL],
                                            .not_begun = counters[SPANS_NO_BEGIN],

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The spans of a run: counts and histograms of them; at the end those that are open, one by one or
-// summed by the stack of their beginning or by values, and the counts of all.
+// Reports the spans of a run: their counts and histograms, and at the end the open spans, one by
+// one or summed by the stack of their beginning or by values, and the totals of each span.
 #pragma once
 
 #include "trace/aggregates.hpp"
@@ -11,15 +11,15 @@
 
 namespace uprobectl::trace {
 
-// Fails if nothing begins or ends one of the spans: of the functions of a ready name, such as heap,
-// TARGET may have none.
+// Fails if no probe begins or no probe ends one of the spans. A ready span, such as heap, may have
+// no functions in TARGET if another span has.
 Result<void> check_span_points(std::span<const events::SpanSpec> spans,
                                std::span<const Probe> probes);
 
 // Returns what is probed for the spans: one request for each point, in their order.
 std::vector<ProbeRequest> span_requests(std::span<const events::SpanSpec> spans);
 
-// Reports what the run has asked for.
+// Reports the spans that the request asks for.
 class SpanReport final : public RunPart {
 public:
   // Borrows the arguments. `stacks`: null without stacks. Counting begins now.
@@ -34,7 +34,7 @@ public:
   void update(Time now) override;
   void warn() override { warn_without_stack(without_stack_, output_); }
   void add_losses(std::vector<Loss>& losses) const override;
-  // The requested counts and histograms.
+  // Reports the requested counts and histograms.
   void report(Time now) override;
   // Reports the open spans, if they were requested, and the counts of all.
   void finish(ProgramResults& results) override;
@@ -62,10 +62,10 @@ private:
   std::vector<std::uint64_t> counts_; // at the last report, by span
   std::vector<bpf::Histogram> histograms_;
   std::vector<std::vector<std::byte>> open_; // the hits that began them
-  std::vector<std::uint64_t> in_table_;      // how many are open at the end, by span
-  std::vector<std::uint64_t> of_ended_;      // those of processes that ended before, by span
+  std::vector<std::uint64_t> open_at_end_;   // how many are open at the end, by span
+  std::vector<std::uint64_t> open_of_ended_; // those of processes that ended before, by span
   std::uint64_t not_kept_ = 0;               // among these, those that open_ does not have
-  std::uint64_t without_room_ = 0;           // spans that did not begin until the last look
+  std::uint64_t without_room_ = 0;           // spans that did not fit the table until the last look
   PacedLook look_;
   std::uint64_t without_stack_ = 0; // hits whose stack the kernel could not store
 };

@@ -32,8 +32,8 @@ std::optional<std::uint64_t> find_distance(pid_t pid, const resolve::ProbedBinar
 
 } // namespace
 
-// What an IFUNC resolver has chosen is the same in all processes, unless their environment tells
-// the C library to choose otherwise. The program compares it at each hit.
+// Returns the function that an IFUNC resolver has chosen. It is the same in all processes, unless
+// their environment tells the C library to choose another one. The program compares it at each hit.
 std::optional<VirtualAddress>
 TailCallFollower::read_slot(const resolve::ProbePoint& point,
                             const resolve::FunctionReturns::TailCall& call) {
@@ -70,7 +70,7 @@ TailCallFollower::find_target(const resolve::ProbePoint& point,
   if (const auto target = (*reader)->definition_for_slot(*call.slot)) return *target;
   if ((*reader)->is_import_slot(*call.slot))
     return fail(unsupported("its target is in another file"));
-  // Not a PLT entry, and without a symbol: a variable with a function pointer.
+  // A slot without a PLT entry and without a symbol is a variable with a function pointer.
   if (!call.callee) return fail(unsupported("it is an indirect jump"));
   if (const auto target = read_slot(point, call)) return *target;
   return fail(unsupported(

@@ -83,7 +83,7 @@ struct ProbeSelection {
   std::vector<resolve::TargetedFunction> stop_on = {};
   // Functions of --until: each hit is a trigger (KeepSpec). They are probed in addition.
   std::vector<resolve::TargetedFunction> until = {};
-  // Has the points of all FUNCTIONs; null: they are resolved.
+  // An attach plan with the points of all FUNCTIONs; null: they are resolved.
   std::shared_ptr<const plans::AttachPlan> plan = {};
 };
 
@@ -111,12 +111,12 @@ struct AggregateSpec {
       {}; // between reports; nullopt: at the end only
 };
 
-// What happens to the stacks that CaptureSpec::stack requests.
+// Says what happens to the stacks that CaptureSpec::stack requests.
 struct StackOutputs {
   std::optional<std::string> save_dir; // directory for stacks that are truncated or incomplete
   bool hides_events = false;           // events are counted but not written
   output::FlameView view = output::FlameView::callees; // of flame graphs
-  // What a stack weighs: also `latency`; nullopt: 1, or the latency of paired calls.
+  // The weight of a stack: also `latency`; nullopt: 1, or the latency of paired calls.
   std::optional<events::SummedValue> weight = {};
   // The kernel walks the stacks of spans by frame pointers, although unwinding was requested.
   bool forced_frame_pointers = false;
@@ -150,14 +150,14 @@ struct OpenSpans {
   std::optional<std::size_t> top = {}; // only the oldest, or the largest sums
 };
 
-// What else the Perfetto files of the run have (trace/system_trace.hpp).
+// Says which data of the system the Perfetto files of the run have, too (trace/system_trace.hpp).
 struct SystemTraceSpec {
   std::vector<std::string> categories = {}; // those of atrace, and frames_category
 };
 // The times of frames, as SurfaceFlinger has them (Android 12).
 inline constexpr std::string_view frames_category = "frames";
 
-// What ends a run, or makes it fail.
+// Says when a run ends, and when it fails.
 struct RunLimits {
   std::optional<std::chrono::nanoseconds> duration = {}; // nullopt: no limit
   std::optional<std::uint64_t> max_events = {};

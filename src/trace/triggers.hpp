@@ -45,7 +45,7 @@ public:
   static Result<RecordTriggers> make(const KeepSpec& spec,
                                      std::span<const values::ValueType> types);
 
-  // As EventTriggers::take(). The record is as it was sent.
+  // Marks a record that is a trigger, as EventTriggers::take() does. The record is as it was sent.
   void mark(events::Event& event);
 
 private:

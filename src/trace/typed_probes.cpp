@@ -37,7 +37,7 @@ std::optional<dwarf::Formula> find_cfa(unwind::UnwindData& frames, VirtualAddres
 }
 
 // The name of the function in the source. Lambdas have none: the demangled name says where one is,
-// "main::'lambda'(int)::operator()". Clones have their suffix behind it.
+// "main::'lambda'(int)::operator()". Clones have their suffix after it.
 std::string source_name(const resolve::ProbePoint& point, const dwarf::FunctionInfo& function) {
   const std::string suffix = point.clone_of && symbols::is_clone(*point.symbol)
                                  ? point.symbol->substr(point.clone_of->size())
@@ -71,7 +71,7 @@ bool has_variable(const dwarf::FunctionInfo& function, std::string_view name) {
                              [&](const dwarf::Variable& each) { return each.name == name; });
 }
 
-// In a program the own storage is always the right one.
+// Returns no variables for a program: its own storage is always the right one.
 SharedVariables find_shared_variables(const elf::Image& image) {
   SharedVariables found;
   const auto symbols = image.dynamic_symbols();
@@ -201,7 +201,7 @@ TypedProbes::describe(File& file, const resolve::ProbePoint& point, bool with_re
   const bool is_moved = found != file.prologues.end() && found->second == point.uprobe_distance;
   const std::uint64_t prologue_size = is_moved ? found->second : 0;
   if (const plans::PlannedValues* const planned = planned_values(file, point))
-    return is_moved && planned->prologue ? behind_prologue(planned->function, *planned->prologue)
+    return is_moved && planned->prologue ? after_prologue(planned->function, *planned->prologue)
                                          : planned->function;
   if (!file.debug) return std::nullopt;
   dwarf::CodePoint code = make_code_point(point, file.binary->frames(), prologue_size);
@@ -216,7 +216,7 @@ TypedProbes::describe(File& file, const resolve::ProbePoint& point, bool with_re
   return function;
 }
 
-// Of the file itself all is known.
+// Returns the values of the plan. A file with debug information needs none.
 const plans::PlannedValues* TypedProbes::planned_values(const File& file,
                                                         const resolve::ProbePoint& point) {
   return file.debug != nullptr ? nullptr : file.binary->values(point);
@@ -247,7 +247,7 @@ bool TypedProbes::lacks_named(const dwarf::FunctionInfo& function,
   });
 }
 
-// Whether the run reads nothing at an entry but its parameters, which are the same behind its
+// Whether the run reads nothing at an entry but its parameters, which are the same after its
 // prologue. Stacks and registers are not.
 bool TypedProbes::needs_only_parameters(const dwarf::FunctionInfo& function,
                                         const events::ArgumentList* list) const {

@@ -19,7 +19,7 @@ namespace uprobectl::trace {
 
 // Returns what dwarf::describe_function() needs to know about a probe point. `frames`: of the
 // image; null if it has no call frame information.
-// `prologue_size`: bytes behind the point, if it is probed behind its prologue.
+// `prologue_size`: bytes from the point to the probe, if it is probed after its prologue.
 dwarf::CodePoint make_code_point(const resolve::ProbePoint& point, unwind::UnwindData* frames,
                                  std::uint64_t prologue_size = 0);
 
@@ -27,7 +27,7 @@ dwarf::CodePoint make_code_point(const resolve::ProbePoint& point, unwind::Unwin
 // GOT entry through which code of this file finds them, nullopt if there is none.
 using SharedVariables = std::map<VirtualAddress, std::optional<VirtualAddress>>;
 
-// What debug information tells about the probes of a run.
+// Describes the functions and values of a run's probes by their debug information.
 class TypedProbes final : public events::TypeSource {
 public:
   // Borrows both.
@@ -60,7 +60,7 @@ public:
 
   // For make_plan(), which may be for another architecture. As describe(), of the returns as well.
   Result<const events::TypedPoint*> describe_for_plan(const resolve::ProbePoint& point);
-  // Of the point that was described last.
+  // Returns the prologue of the point that was described last.
   std::optional<plans::PlannedPrologue> prologue_for_plan(const resolve::ProbePoint& point);
 
   // Returns the first of the names that a parameter or variable has at the point; null if none has.
@@ -76,12 +76,13 @@ private:
     const elf::Image* image = nullptr;
     const dwarf::DebugInfo* debug = nullptr;
     std::optional<Error> problem; // why `image` or `debug` is null
-    // Those that were asked for; nullopt if there is none. Finding one reads all units.
+    // The requested global variables; nullopt if there is none of the name. Finding one reads all
+    // units.
     std::map<std::string, std::optional<dwarf::Variable>> globals;
     std::optional<dwarf::GoTypes> go_types; // read when a value of Go needs it
     std::optional<SharedVariables> shared_variables;
     std::set<std::string> warned_of; // variables
-    // Of the functions that are probed behind it, bytes: see choose_prologue().
+    // The sizes of the prologues after which functions are probed, bytes: see choose_prologue().
     std::map<VirtualAddress, std::uint64_t> prologues;
   };
   using Files = std::map<std::shared_ptr<const resolve::ProbedBinary>, File>;
@@ -112,7 +113,7 @@ private:
   std::shared_ptr<Files> files_ = std::make_shared<Files>();
   std::vector<std::string> warnings_;
   TakeValues take_values_;
-  // What describe() returns.
+  // The function and the point that describe() returned last.
   std::optional<dwarf::FunctionInfo> function_;
   events::TypedPoint typed_point_;
 };

@@ -64,7 +64,7 @@ select_maps(std::span<const std::string> named, std::vector<bpf::UserMap> known,
     if (name.find('/') != std::string::npos) {
       auto map = bpf::open_pinned_map(name);
       if (!map) return fail(std::move(map).error());
-      // What is known of the program's own maps is more than the kernel keeps.
+      // The object file says more about the program's own maps than the kernel does.
       const auto own = std::ranges::find(known, map->id, &bpf::UserMap::id);
       add(own == known.end() ? std::move(*map) : *own, {});
       continue;

@@ -97,7 +97,7 @@ void UserMapPrinter::print(const bpf::UserMap& map, const MapPrinting& how) {
   if (map.use == bpf::MapUse::bloom || map.use == bpf::MapUse::other)
     return output_.warn_once(explain_unlisted(map));
   const bool is_queue = map.use == bpf::MapUse::queue;
-  // What an interval takes out of a queue, the program cannot take any more.
+  // Reading a queue removes its values, so that the program cannot read them any more.
   const bool takes = how.clears || !how.is_interval;
   const auto table = is_queue ? take_queue(map, max_entries_shown, map.is_of_run && takes)
                               : read_table(map, max_entries_shown);

@@ -200,7 +200,8 @@ Result<void> UserPrograms::prepare(const bpf::KernelFeatures& features) {
   }
   for (Selected& each : selected_) {
     const bpf::ObjectProgram& program = find(each);
-    // By its section, which a name of Android's loader does not tell exactly.
+    // The kind by the section of the program, which a name of Android's loader does not tell
+    // exactly.
     std::optional<bpf::ProgramKind> kept;
     if (files_[each.object]) kept = program_kind_for(program.kind);
     const auto known = query_pinned_program(program.loaded.fd, program.pin, features, kept);

@@ -57,7 +57,7 @@ public:
   bpf::LoadedProgram program(std::size_t index, std::size_t location = 0) const;
   bool is_session(std::size_t index) const;
   std::size_t count() const { return selected_.size(); }
-  // As in messages and records; those of several objects may be equal.
+  // Returns the name in messages and records. Programs of several objects may have the same name.
   std::string_view program_name(std::size_t index) const { return selected_[index].name; }
 
   // Says which programs are not attached, and which are attached by libbpf.
@@ -114,7 +114,7 @@ private:
   std::string name_;
   std::optional<MappedFile> kernel_types_;
   std::vector<bpf::BpfObject> objects_;
-  // By object: its path, for messages, and its file, unless only its pins are known.
+  // The path of each object, for messages, and its file, unless only its pins are known.
   std::vector<std::string> paths_;
   std::vector<std::optional<MappedFile>> files_;
   std::vector<std::vector<bpf::OpenedPin>> pinned_maps_; // of objects without a file

@@ -42,7 +42,7 @@ UserValues::UserValues(std::span<const values::ShownAsRule> rules,
     clock_.append_time(text, time_ns);
     return text;
   };
-  context_.no_ip = [this](std::string_view path) {
+  context_.report_no_ip = [this](std::string_view path) {
     output_.warn_once(
         fmt::format("{} is not shown as an IP address: it does not have 4 or 16 bytes",
                     path.empty() ? "a value" : fmt::format("'{}'", path)));

@@ -10,7 +10,7 @@
 
 namespace uprobectl::trace {
 
-// What the source of a program says of a value.
+// The rules and the type by which a value of a program is shown.
 struct ValueSource {
   std::span<const values::ShownAsRule> tags = {};
   const values::ValueType* type = nullptr; // null: not known
@@ -32,7 +32,7 @@ public:
   // the record; 0: unknown, then the process is that of a member named tgid or pid.
   bool show_record(events::UserRecord& record, std::span<const values::ShownAsRule> tags,
                    pid_t sender);
-  // The same for an entry of a map, whose process is that of its key or value.
+  // Changes an entry of a map in the same way. Its process is that of its key or value.
   void show_entry(output::MapEntryRecord& entry, const ValueSource& key, const ValueSource& value);
   // Returns the frames of a stack of the only process, else its addresses.
   values::Value show_stack(std::span<const std::uint64_t> addresses);

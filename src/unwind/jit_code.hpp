@@ -11,8 +11,8 @@
 
 namespace uprobectl::unwind {
 
-// What was read of a perf map. Some are only appended to; others, such as those of the JVM, are
-// written anew each time.
+// Remembers how far a perf map was read. Some maps are only appended to; others, such as those of
+// the JVM, are written anew each time.
 struct ReadPerfMap {
   FileIdentity identity;
   std::uint64_t size = 0;

@@ -129,7 +129,7 @@ struct LiveProcesses::State {
   std::uint64_t next_room_ns = 0;        // CLOCK_MONOTONIC
   std::uint64_t next_urgent_room_ns = 0; // if descriptors are lacking
   bool has_lacked_descriptors = false;
-  // By pid: one entry for each program that the process has run, by time.
+  // One entry for each program that a process has run, by pid and time.
   std::unordered_map<pid_t, std::vector<std::unique_ptr<LiveProcess>>> processes;
   std::deque<pid_t> ended;                      // the oldest first; repeated if the pid was reused
   std::size_t programs_added = 0;               // programs, since the last sweep

@@ -143,8 +143,8 @@ Result<MappedObject> LiveFiles::open(const process::Mapping& mapping) {
   // The file at a path may have been replaced, so each is compared. The mapping itself is preferred
   // over a file that is only similar.
   auto ways = path_candidates(pid_, mapping, shares_mounts_);
-  // The same path in our mount namespace comes first: it can be opened after the end of the
-  // process, with the files beside it.
+  // The path in our mount namespace comes first: it can be opened after the end of the process,
+  // with the files beside it.
   const auto here = std::ranges::find(ways, mapping.path, &process::PathCandidate::path);
   std::rotate(ways.begin(), here, here + 1);
   const auto vague =

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The mappings of one process while it runs one program, and the files behind them.
+// The mappings of one process while it runs one program, and the mapped files.
 #pragma once
 
 #include "unwind/jit_code.hpp"

@@ -13,7 +13,7 @@ namespace uprobectl::unwind {
 // All lists are sorted by address, and without overlaps.
 struct PastMappings {
   std::vector<process::Mapping> mappings; // at the time of the stack
-  // Of them, executable ones that the process does not have any more.
+  // The executable ones among them that the process does not have any more.
   std::vector<process::Mapping> gone;
   // Executable mappings that the process has now, and that replaced others. They are not among
   // `mappings`, nor are the others: it is not known which of them the process had.

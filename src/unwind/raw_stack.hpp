@@ -52,8 +52,8 @@ struct KeptParts {
   std::uint64_t size = 0;   // of the file in bytes, always the same
   std::uint64_t begin = 0;  // of the image in the file
   std::uint64_t length = 0; // bytes of all parts
-  // Of all parts in their order: offset in the image and size, 8 bytes each, little-endian, and the
-  // bytes. Lower-case hex.
+  // The hash of all parts in their order: offset in the image and size, 8 bytes each,
+  // little-endian, and the bytes. Lower-case hex.
   std::string sha256 = {};
   bool is_kept = false; // otherwise FileParts with the parts follow, and nothing in between
 };

@@ -190,7 +190,7 @@ void StackParts::add_words(LiveProcess& process, const Sample& sample, const Par
                            RawStackSink& sink) {
   constexpr std::uint64_t word_size = sizeof(std::uint64_t);
   const std::uint64_t size = sample.stack.size();
-  // From the first word that the part has bytes of.
+  // The loop begins with the first word that the part has bytes of.
   const std::uint64_t odd = (0 - sample.stack_address) % word_size;
   std::uint64_t at = part.offset < odd ? odd : part.offset - (part.offset - odd) % word_size;
   for (; at < part.offset + part.bytes.size() && at + word_size <= size; at += word_size) {

@@ -79,7 +79,7 @@ private:
   std::vector<std::uint64_t> revisions_; // of the mappings that were given, by number
   std::uint32_t next_number_ = 0;
   std::uint64_t total_ = 0; // bytes that were given
-  // Of the process of the present stack.
+  // The members below are about the process of the present stack.
   std::uint64_t revision_ = 0;
   std::uint32_t number_ = 0;
   std::uint64_t code_mask_ = 0;

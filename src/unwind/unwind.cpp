@@ -240,7 +240,7 @@ private:
     if (interrupted_ && stack_.frames.size() > 1) {
       if (!space_.find(pc, code)) return false;
       UnwindData* const data = code->module ? find_unwind_data(*code->module, arch()) : nullptr;
-      if (data == nullptr || !data->is_behind_system_call(code->address)) return true;
+      if (data == nullptr || !data->is_after_system_call(code->address)) return true;
       moved_back_ = info().call_address_offset;
     }
     if (space_.find(pc - moved_back_, code)) return true;

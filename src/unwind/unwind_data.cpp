@@ -131,7 +131,7 @@ bool UnwindData::has_code(VirtualAddress at, std::string_view code) const {
   return bytes && as_text(*bytes) == code;
 }
 
-bool UnwindData::is_behind_system_call(VirtualAddress pc) const {
+bool UnwindData::is_after_system_call(VirtualAddress pc) const {
   const std::string_view code = unwind_.system_call;
   return has_code({pc.value - code.size()}, code);
 }

@@ -53,7 +53,7 @@ public:
   bool has_return_address(VirtualAddress pc);
 
   // Whether the instruction before `pc` is the system call instruction.
-  bool is_behind_system_call(VirtualAddress pc) const;
+  bool is_after_system_call(VirtualAddress pc) const;
 
 private:
   struct Source {

@@ -19,7 +19,7 @@ namespace uprobectl::uprobestats {
 namespace {
 
 // The ArtMethod and `this`: UprobeStats' kJavaArgumentRegisterOffset.
-constexpr std::size_t behind_this = 2;
+constexpr std::size_t after_this = 2;
 
 std::span<const std::uint32_t> registers_in_order() {
   return calling_convention(events::CodeKind::native)->argument_registers;
@@ -81,10 +81,10 @@ StatsdArgument locate_argument(const LoggedMethod& method, std::int32_t position
   if (!method.is_64bit)
     return {.problem = "the method is 32-bit code, whose registers the record does not contain"};
   if (method.java && *method.java) return parameter_of(**method.java, position);
-  const std::size_t index = static_cast<std::size_t>(position) + behind_this;
+  const std::size_t index = static_cast<std::size_t>(position) + after_this;
   if (index >= registers_in_order().size())
     return {.problem = fmt::format("it is not in one of the {} argument registers",
-                                   registers_in_order().size() - behind_this)};
+                                   registers_in_order().size() - after_this)};
   return {.register_index = index};
 }
 
@@ -257,7 +257,7 @@ Result<resolve::ProbePoint> TaskProbeFinder::resolve_in(const std::string& path,
     return target->resolve(*function, how);
   };
   auto points = ask(probe.method);
-  // As in UprobeStats, a name without parameters means the method without parameters.
+  // A name without parameters means the method without parameters, as in UprobeStats.
   if (!points && points.error().kind == ErrorKind::ambiguous && !probe.has_parameters &&
       target->java_methods() != nullptr)
     if (auto exact = ask(probe.method + "()")) points = std::move(exact);

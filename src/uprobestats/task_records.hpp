@@ -64,7 +64,7 @@ std::vector<pid_t> find_map_holders(std::uint32_t map_id);
 // the map cannot be opened.
 std::optional<Error> find_other_reader(const std::string& path);
 
-// What a task logs for the records of its maps.
+// The atoms that a task logs for the records of its maps.
 struct TaskAtoms {
   std::optional<StatsdAtom> logging; // statsd_logging_config
   BinderFilters filters;             // of all its probes; empty: all transactions are reported

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parsers for the operands of x86, arm64 and 32-bit ARM. Each takes the text behind the '@' of a
+// Parsers for the operands of x86, arm64 and 32-bit ARM. Each takes the text after the '@' of a
 // static probe's argument, as GNU as and clang write it.
 #include "usdt/operands.hpp"
 

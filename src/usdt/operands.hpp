@@ -94,8 +94,8 @@ void parse_x86_operand(std::string_view text, SymbolAddresses& symbols, StaticAr
 void parse_arm64_operand(std::string_view text, SymbolAddresses& symbols, StaticArgument& argument);
 void parse_arm_operand(std::string_view text, SymbolAddresses& symbols, StaticArgument& argument);
 
-// As parse_static_arguments() of the public header, for the notes of one image: its symbol tables
-// are read once for all of them.
+// Parses as parse_static_arguments() of the public header does, for all notes of one image: its
+// symbol tables are read once.
 std::vector<StaticArgument> parse_static_arguments(std::string_view text, SymbolAddresses& symbols);
 
 } // namespace uprobectl::usdt

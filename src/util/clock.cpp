@@ -31,7 +31,7 @@ std::string own_offsets() {
   return {};
 }
 
-// What the time namespace of this process adds to the clock.
+// Returns what the time namespace of this process adds to the clock.
 std::int64_t own_offset(clockid_t clock) {
   // The time namespace of a process changes in execve() only, or in setns() of a single thread.
   static const std::string offsets = own_offsets();

@@ -10,7 +10,7 @@ void handle_crashes();
 
 // `wanted` may only do what is async-signal-safe, and is called in any thread, once; null: nothing.
 void set_crash_hook(void (*wanted)());
-// For handlers that end the process themselves. Async-signal-safe.
+// Runs the hook in a handler that ends the process itself. Async-signal-safe.
 void run_crash_hook();
 
 } // namespace uprobectl

@@ -10,8 +10,9 @@
 
 namespace uprobectl {
 
-// What differs if a file was written to, or was deleted and made anew. Two files that are made
-// within one tick of the kernel's clock may be equal. Times are in nanoseconds since 1970.
+// Differs between two states of a file if it was written to, or was deleted and made anew. Two
+// files that are made within one tick of the kernel's clock may be equal. Times are in nanoseconds
+// since 1970.
 struct FileVersion {
   std::uint64_t size = 0; // bytes
   std::int64_t modified_ns = 0;

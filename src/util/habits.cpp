@@ -42,7 +42,7 @@ std::optional<std::string> function_habit(std::string_view function) {
            shell_word(function.substr(usdt.size()));
   if (function.starts_with("*0x") && parse_number<std::uint64_t>(function.substr(3), 16))
     return "write an address as vaddr:" + std::string(function.substr(1));
-  // perf probe takes the values behind the name. Names with blanks have brackets as well: those of
+  // perf probe takes the values after the name. Names with blanks have brackets as well: those of
   // C++, and "-[Shop add:to:]".
   if (const auto blank = function.find(' ');
       blank != std::string_view::npos && function.find_first_of("(<[") == std::string_view::npos &&

@@ -9,7 +9,8 @@ namespace uprobectl {
 // A reader that went away is seen as EPIPE, a file beyond `ulimit -f` as EFBIG.
 inline constexpr int ignored_signals[] = {SIGPIPE, SIGXFSZ};
 
-// For children: ignored signals stay ignored across exec.
+// Returns signals that children must not inherit as ignored: ignored signals stay ignored across
+// exec.
 inline sigset_t ignored_signal_set() {
   sigset_t set;
   ::sigemptyset(&set);

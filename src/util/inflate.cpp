@@ -31,7 +31,7 @@ public:
   bool ok() const { return ok_; }
   bool done() const { return done_; }
 
-  // The number of bytes behind those that were read.
+  // The number of bytes after those that were read.
   std::size_t unread() const { return stream_.avail_in + input_.size(); }
 
   // Returns the number of bytes written: less than the size of the output only at the end of the
@@ -94,7 +94,7 @@ std::uint32_t adler32_of(Bytes data) {
       }
     sums += std::uint64_t{rows} * columns * sum;
     for (std::size_t i = 0; i < columns; ++i) {
-      // A byte counts once for itself and each byte behind it.
+      // A byte counts once for itself and each byte after it.
       sums += std::uint64_t{columns} * (before[i] + column[i]) - std::uint64_t{i} * column[i];
       sum += column[i];
     }

@@ -10,8 +10,8 @@ namespace uprobectl {
 // data is corrupt or truncated.
 bool inflate_into(std::span<std::byte> output, Bytes data);
 
-// Same, from zlib data (RFC 1950), as in debug sections. Returns false also if the checksum is
-// wrong or the data is longer than the output.
+// Fills the output from zlib data (RFC 1950), as in debug sections. Returns false also if the
+// checksum is wrong or the data is longer than the output.
 bool inflate_zlib_into(std::span<std::byte> output, Bytes data);
 
 // Decompresses a gzip file of one or more members. unsupported if the result is larger than

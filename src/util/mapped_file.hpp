@@ -19,7 +19,8 @@ void tolerate_shrinking(const MappedFile& file);
 void tolerate_all_shrinking();
 // Whether some bytes of the file have been replaced by zeros. Cheap as long as no file has shrunk.
 bool has_shrunk(const MappedFile& file);
-// The same for a part of a mapped file. False for all other bytes.
+// Whether bytes of this part of a mapped file have been replaced. False for bytes that are not of a
+// mapped file.
 bool has_shrunk(Bytes part);
 // Returns a number for the mapped file that the bytes are a part of. No other mapping gets it, also
 // not a later one at the same address. Returns nullopt for all other bytes.

@@ -34,7 +34,7 @@ std::optional<Number> parse_number(std::string_view text, int base = 10) {
 }
 
 // Reads an unsigned LEB128 number (DWARF 5, 7.6; also in DEX files and protobuf) and moves `at`
-// behind it. `at` is at most bytes.size(). Returns nullopt if the number is truncated, is longer
+// after it. `at` is at most bytes.size(). Returns nullopt if the number is truncated, is longer
 // than max_bytes or does not fit into 64 bits.
 inline std::optional<std::uint64_t> take_uleb128(Bytes bytes, std::uint64_t& at,
                                                  unsigned max_bytes = 10) {
@@ -49,7 +49,7 @@ inline std::optional<std::uint64_t> take_uleb128(Bytes bytes, std::uint64_t& at,
   return std::nullopt;
 }
 
-// The same for a signed number.
+// Reads a signed number in the same way.
 inline std::optional<std::int64_t> take_sleb128(Bytes bytes, std::uint64_t& at) {
   std::uint64_t value = 0;
   for (unsigned shift = 0; shift < 64 && at < bytes.size(); shift += 7) {

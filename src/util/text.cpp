@@ -16,7 +16,7 @@ bool is_in(unsigned byte, unsigned low, unsigned high) { return byte >= low && b
 std::string shortened(std::string_view text, std::size_t most) {
   if (text.size() <= most) return std::string(text);
   std::size_t end = most;
-  // Not inside of a character; other bytes than UTF-8 are cut anywhere.
+  // UTF-8 is not cut inside of a character. Other bytes are cut anywhere.
   for (std::size_t begin = most; begin > 0 && most - begin < 4; --begin)
     if (const std::size_t length = utf8_length(text, begin - 1);
         length > 1 && begin - 1 + length > most)

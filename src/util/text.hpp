@@ -22,7 +22,7 @@ inline std::string lower_case(std::string_view text) {
   for (char& each : lower) each = lower_case(each);
   return lower;
 }
-// Of the identifiers of C.
+// Whether the character may be in an identifier of C.
 constexpr bool in_ascii_identifier(char c) { return is_ascii_letter_or_digit(c) || c == '_'; }
 // Whether the text has decimal digits and nothing else.
 constexpr bool has_only_digits(std::string_view text) {

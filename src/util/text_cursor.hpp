@@ -14,7 +14,7 @@ class TextCursor {
 protected:
   explicit TextCursor(std::string_view text) : text_(text) {}
 
-  // Moves behind the token if it is next.
+  // Moves past the token if it is next.
   bool accept(std::string_view token) {
     if (!text_.substr(at_).starts_with(token)) return false;
     at_ += token.size();

@@ -109,7 +109,8 @@ public:
   virtual bool is_remote() const { return false; }
   // Whether this path, as the user has typed it, or a path below it is a file of another machine.
   virtual bool has(const std::string& /*path*/) const { return false; }
-  // As open(2). What another machine has is a copy in memory, or a pipe for writing.
+  // Opens a path as open(2) does. A file of another machine is a copy in memory, or a pipe for
+  // writing.
   virtual UniqueFd open(const std::string& path, int flags, mode_t mode = 0);
   virtual bool make_folder(const std::string& path, mode_t mode);
   virtual bool exists(const std::string& path);

@@ -69,8 +69,9 @@ public:
            (type.tail && size >= *type.tail && (type.has_flexible_array || size < type.size));
   }
 
-  // Whether a record of this size is likely of the type, if only the size is known. The record must
-  // have a part of the tail. The tail must not be a thread name, which programs send whole.
+  // Whether a record of this size is likely a value of the type, if only the size is known. The
+  // record must have a part of the tail. The tail must not be a thread name, which programs send
+  // whole.
   static bool is_likely_size(const Type& type, std::size_t size) {
     constexpr std::size_t thread_name = 16; // TASK_COMM_LEN
     if (size == type.size) return true;
@@ -96,7 +97,7 @@ private:
     void operator()(btf* types) const;
   };
   explicit BtfTypes(btf* types) : types_(types) {} // takes ownership
-  // The types of BTF once debug information was added: types_ then extends them and is freed first.
+  // The BTF that types_ extends after debug information was added. It is freed after types_.
   // types_ is never extended again: libbpf 1.1 finds wrong names in split BTF of split BTF.
   std::unique_ptr<btf, Free> base_;
   std::set<std::uint32_t> variables_;            // ids of Type::has_variable

@@ -36,7 +36,8 @@ private:
     return ids_[&type] = std::max(id, 0);
   }
 
-  // As convert(), but returns an array of bytes for a type of known size that BTF cannot describe.
+  // Does what convert() does, but returns an array of bytes for a type of known size that BTF
+  // cannot describe.
   int convert_member(const dwarf::Type& type, int depth) {
     const int id = convert(type, depth);
     return id > 0 || type.size() == 0 ? id : add_bytes(type.size());

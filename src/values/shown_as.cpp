@@ -91,8 +91,8 @@ public:
     if (const auto as = find(path)) {
       if (auto shown = convert(*as, value, type))
         replace(value, std::move(*shown));
-      else if (*as == ShownAs::ip && context_.no_ip)
-        context_.no_ip(path);
+      else if (*as == ShownAs::ip && context_.report_no_ip)
+        context_.report_no_ip(path);
       return;
     }
     if (auto* const members = std::get_if<Value::Struct>(&value.value)) {

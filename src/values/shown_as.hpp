@@ -37,7 +37,7 @@ struct ShownAsContext {
   std::function<Value(std::span<const std::uint64_t> addresses)> frames = {};
   std::function<std::string(std::uint64_t time_ns)> time = {};
   // Called for a member that is to be an IP address, but does not have the size of one.
-  std::function<void(std::string_view path)> no_ip = {};
+  std::function<void(std::string_view path)> report_no_ip = {};
 };
 
 // The value that rules are matched with.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What was read at a hit, or why it could not be read. Every source of types ends here: --args,
-// prototypes, static probes, Java, debug information, and the BTF of users' records.
+// A value that was read at a hit, or the reason why it could not be read. All sources of types
+// produce it: --args, prototypes, static probes, Java, debug information, and the BTF of users'
+// records.
 #pragma once
 
 #include "uprobectl/util.hpp"

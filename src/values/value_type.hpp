@@ -47,7 +47,7 @@ struct ValueType {
 
 // A value that the events of a probed point have.
 struct PointValue {
-  std::string name; // as in events, or the path that was asked for
+  std::string name; // as in events, or the requested path
   ValueType type;
   bool at_return = false; // otherwise at the entry
   std::string source{};   // where the whole value comes from: "arg1", "rax"; may be empty

@@ -73,7 +73,7 @@ std::string code_at(const resolve::ProbePoint& point) {
   const Bytes bytes = file->image().bytes();
   if (point.image_offset.value >= bytes.size()) return {};
   std::uint64_t size = std::min<std::uint64_t>(code_size, bytes.size() - point.image_offset.value);
-  // What follows a short function is not its code.
+  // The bytes after a short function are not its code.
   const std::uint64_t end = point.size.value_or(0);
   if (end > point.symbol_offset) size = std::min(size, end - point.symbol_offset);
   std::string text;

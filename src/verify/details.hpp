@@ -12,8 +12,8 @@
 
 namespace uprobectl::verify {
 
-// Makes details of the types of functions. Functions share the structures: a large library has
-// many functions with the same ones, and each unit of debug information has its own types.
+// Describes the types of functions as details. Functions share the structures: many functions of a
+// large library have the same ones, and each unit of debug information has its own types.
 class TypeDetails {
 public:
   // Sets the parameters, the result and the structures. The types must outlive this object.
@@ -55,7 +55,7 @@ private:
   std::map<std::shared_ptr<const resolve::ProbedBinary>, File> files_;
 };
 
-// What differs between recorded and current details.
+// A difference between recorded and current details.
 struct DetailChange {
   output::Change change;
   std::string member = {}; // "shop::Item.size", a parameter, or "return"

@@ -21,7 +21,7 @@ struct Build {
   std::string target;
   bool is_archive = false;
   std::map<std::string, resolve::ArchiveLibrary> libraries; // of an archive, by library_key()
-  // Of an archive: rules of page sizes that an entry breaks.
+  // The rules of page sizes that entries of an archive break.
   std::map<std::string, std::map<resolve::PageRule, resolve::PageProblem>> page_problems;
 };
 
@@ -50,7 +50,7 @@ Result<Build> read_build(const std::string& target, const resolve::TargetOptions
   return build;
 }
 
-// What a library has, in the order of their names.
+// The points of a library, in the order of their names, and its properties.
 struct LibraryPoints {
   std::vector<resolve::ProbePoint> points;
   std::optional<std::string> build_id;

@@ -156,7 +156,7 @@ Result<void> RecordFileReader::read_line(std::string_view line) {
 void RecordFileReader::add_short(RecordedMatch& point) {
   libraries_of_points_.emplace_back(matches_.size() - 1, library_of(point.target, point.entry));
   point.target = target_in_folder(point.target, folder_);
-  // As in `match` records, a TARGET that names the entry has it, too.
+  // A TARGET that names the entry has it as `entry`, too, as in `match` records.
   if (!point.entry)
     for (const BinaryPath& path : parse_candidates(point.target))
       if (path.entry && !point.entry) point.entry = path.entry;
@@ -221,7 +221,8 @@ RecordedMatch record_of(const resolve::ProbePoint& point) {
 
 std::string write_record(std::span<const resolve::ProbePoint> points,
                          const std::optional<std::string>& folder) {
-  // By the name of the request, so that a moved function changes one line and moves none.
+  // Points are sorted by the name of the request, so that a moved function changes one line and
+  // moves none.
   using Key = std::tuple<std::string, std::string, std::string, std::string, std::uint64_t>;
   std::set<std::pair<Key, std::string>> lines;
   std::map<std::string, std::string> builds;
@@ -233,7 +234,8 @@ std::string write_record(std::span<const resolve::ProbePoint> points,
     RecordedMatch match = record_of(point);
     match.target = known->second;
     match.entry = matched_entry(point);
-    // Only "*", all files of a process, does not say which one it is.
+    // The file is recorded only for "*", which stands for all files of a process and does not say
+    // which one it is.
     if (binary.path.entry || match.target != "*") match.file.reset();
     if (binary.build_id) {
       const BuildLine build{match.target, match.entry, *binary.build_id};

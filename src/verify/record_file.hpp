@@ -50,7 +50,7 @@ std::string write_record(std::span<const resolve::ProbePoint> points,
 // Returns TARGET with the path of its file relative to the folder, if the file exists: "./app.so".
 // A name that is searched stays as it is.
 std::string relative_target(const std::string& target, const std::optional<std::string>& folder);
-// Reverses it.
+// Reverses relative_target().
 std::string target_in_folder(const std::string& target, const std::optional<std::string>& folder);
 
 } // namespace uprobectl::verify

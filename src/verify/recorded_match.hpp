@@ -8,7 +8,8 @@
 
 namespace uprobectl::verify {
 
-// What verify compares, of a line of a record (verify/record_file.hpp) or of a plan.
+// The part of a record's line (verify/record_file.hpp), or of a plan's point, that `verify`
+// compares.
 struct RecordedMatch {
   std::string target;
   std::string request;
@@ -17,7 +18,8 @@ struct RecordedMatch {
   std::optional<std::string> file;
   std::optional<FileOffset> offset;
   ImageOffset image_offset = {};
-  // Of a plan, which has no offsets: they are compared by address.
+  // The address of a point of a plan. Plans have no offsets, so their points are compared by
+  // address.
   std::optional<VirtualAddress> address = {};
   std::optional<std::string> symbol; // "PROVIDER:NAME" of a static probe
   output::Hex symbol_offset = {};
@@ -36,7 +38,7 @@ struct RecordedMatch {
   bool is_static_probe() const { return raw_arguments.has_value(); }
 };
 
-// What a record of the point says.
+// Returns the record of a resolved point.
 RecordedMatch record_of(const resolve::ProbePoint& point);
 
 } // namespace uprobectl::verify

@@ -20,7 +20,7 @@ enum class VerdictFormat : std::uint8_t { text, json, junit, github, markdown };
 // How a verdict is written.
 struct VerdictStyle {
   VerdictFormat format = VerdictFormat::text;
-  std::size_t max_rows = 20;                // of a library, and a count of the others; 0: all
+  std::size_t max_rows = 20;                // findings shown of a library; 0: all
   std::vector<output::Change> failing = {}; // changes that make the run fail
   std::optional<std::string> record = {};   // the file of the record, for annotations
 

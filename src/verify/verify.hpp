@@ -12,7 +12,7 @@
 namespace uprobectl::verify {
 
 // The files that are verified instead of recorded ones, by the normalized path of the recorded
-// target. One without a path replaces all.
+// target. A file under an empty path replaces all.
 using TargetReplacements = std::map<std::string, std::string>;
 // Makes the matches refer to the files that replace theirs. In the archive that replaces another
 // one, they refer to the same libraries.
@@ -75,7 +75,8 @@ void drop_other_names(std::span<const RecordedMatch> recorded,
 std::vector<output::Finding> compare_matches(std::span<const RecordedMatch> recorded,
                                              std::span<const resolve::ProbePoint> current,
                                              const std::string& target, Pairing pairing);
-// Adds them to the verdict, and the matches that have none. `first`: index of the first match.
+// Adds the differences to the verdict, and the matches without differences. `first`: index of the
+// first match.
 void add_comparison(std::span<const RecordedMatch> recorded,
                     std::span<const resolve::ProbePoint> current, const std::string& target,
                     Pairing pairing, std::size_t first, output::Verdict& verdict,

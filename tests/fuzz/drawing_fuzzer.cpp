@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Names of frames come from untrusted files, and are written to files that a browser reads. A line
-// of the input is a stack: its weight (a byte), then names and modules in turn, with a tab behind
+// of the input is a stack: its weight (a byte), then names and modules in turn, with a tab after
 // each.
 #include "output/flame_graph.hpp"
 #include "require.hpp"

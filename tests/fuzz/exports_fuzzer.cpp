@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Timelines of events with untrusted names and texts. A line of the input is an event: its kind and
 // its time (a byte each), then the function's name, the thread's name and an argument, with a tab
-// behind each.
+// after each.
 #include "output/exports.hpp"
 #include "output/output.hpp"
 #include "require.hpp"

@@ -54,8 +54,8 @@ void require_flow(Arch arch, Bytes function, VirtualAddress address, std::uint64
   static_cast<void>(flow->has_vectors(std::span(&region, 1)));
 }
 
-// What the bytes alone show agrees with the decoder. A far target is behind its jump by what can
-// stand in 32 bits.
+// What the bytes alone show agrees with the decoder. The distance of a far target from the end of
+// its jump has 32 bits.
 void require_forms(Arch arch, Bytes function, VirtualAddress address) {
   const auto exits = insn::function_exits(arch, function, address);
   if (insn::return_register_at(arch, function))

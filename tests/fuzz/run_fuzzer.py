@@ -8,7 +8,7 @@
   run_fuzzer.py --list   the names of the targets beside this file, in the order of the modules they need
 
 Saved inputs are the files in corpus/NAME/; an input that once crashed a target is added there. The
-seeds are files made by the build, where a search starts too: as they are, or behind each of the
+seeds are files made by the build, where a search starts too: as they are, or after each of the
 lines. An optional corpus/NAME.dict holds words of the format. What the search finds is thrown away,
 unless it crashes: then the input is printed (base64), so that it can be had from the log of another
 machine.

@@ -15,7 +15,7 @@ int fuzz_static_probes(const std::uint8_t* data, std::size_t size) {
   if (found->skipped_notes != 0 && found->warnings.empty()) std::abort();
   for (const usdt::StaticProbe& probe : found->probes) {
     if (probe.name.empty() || probe.offset.value >= size) std::abort();
-    // It may lie behind the file's bytes, in the rest of their last page.
+    // It may lie after the file's bytes, in the rest of their last page.
     const std::uint64_t pages = (size + 4095) / 4096 * 4096;
     if (probe.semaphore_offset && (!probe.semaphore || probe.semaphore_offset->value >= pages))
       std::abort();

@@ -16,7 +16,7 @@ filter_scenarios() {
   fi
   scenario 'filters of calls are decided at the entry or at the return' filters_calls
   scenario 'a value that cannot be read decides nothing and is counted' filters_unreadable
-  scenario 'a string is compared if the memory behind its NUL cannot be read, before its limit' compares_last_string
+  scenario 'a string is compared if the memory after its NUL cannot be read, before its limit' compares_last_string
   scenario 'a filter with 32 comparisons and many texts is accepted by the kernel' filters_much
   scenario 'filters of callers select the calls of functions and modules' filters_callers
   scenario 'filters of callers find the caller of a return' filters_callers_of_returns

@@ -40,8 +40,8 @@ watch_values() { # FUNCTION… OPTION…
   expect_equal 'lost in the summary' 0 "$(records summary | field lost)"
 }
 
-# The values of each event as JSON has them, one line an event; behind those that could not be read
-# the error, behind those that were cut "...".
+# The values of each event as JSON has them, one line an event; after those that could not be read
+# the error, after those that were cut "...".
 values_of() { # SYMBOL [KEY=VALUE]
   records event "symbol=$1" | { [ $# -eq 1 ] && cat || grep "\"${2%%=*}\": *\"${2#*=}\""; } |
     while IFS= read -r line; do

@@ -4,7 +4,7 @@
 # Probes on nops that the kernel replaces by calls into a mapping which children do not have.
 # fixtures/workload/nops.c has the functions, makes the children and says what the kernel is like.
 
-# Probe points: at entries, behind a landing pad, inside functions.
+# Probe points: at entries, after a landing pad, inside functions.
 nop_points='nops_entry nops_landing+4 nops_frame nops_displaced nops_word nops_prefixed nops_lea nops_jump
 nops_two nops_long nops_leaf+7 nops_long_leaf+7'
 
@@ -21,10 +21,10 @@ nop_scenarios() {
       spares_children "$mechanism"
   done
   scenario 'probed nops and --follow' spares_children '' --follow
-  scenario 'probed nops: each call that begins behind one returns' pairs_calls_behind_nops
-  scenario 'probed nops: stacks begin in the function and go on in its caller' walks_from_behind_nops
+  scenario 'probed nops: each call that begins after one returns' pairs_calls_after_nops
+  scenario 'probed nops: stacks begin in the function and go on in its caller' walks_from_after_nops
   scenario 'a static probe on a nop: its arguments, and its children' reads_static_probe_on_nop
-  scenario 'a nop is refused if a jump leads behind it, on kernels that replace it' refuses_jumped_nops
+  scenario 'a nop is refused if a jump leads to the code after it, on kernels that replace it' refuses_jumped_nops
   scenario 'a tail call that the kernel takes for a nop' refuses_nop_as_exit
 }
 
@@ -101,7 +101,7 @@ hits_at() { # SYMBOL
   records count "symbol=$1" | field count
 }
 
-pairs_calls_behind_nops() {
+pairs_calls_after_nops() {
   start_nops
   start_attach -j -d 120 -p "$started_pid" --entry --return --count "$FIXTURES/nops" \
     nops_entry nops_frame nops_two nops_long
@@ -119,7 +119,7 @@ pairs_calls_behind_nops() {
   done
 }
 
-walks_from_behind_nops() {
+walks_from_after_nops() {
   start_nops
   start_attach -j -d 120 -p "$started_pid" --stack --entry --max-events 1 "$FIXTURES/nops" nops_frame
   let_it_call target "$started_pid"

@@ -166,9 +166,9 @@ loses_truncated() {
     >out 2>err || fail "attach fails: $(cat err)"
   expect_equal 'events' 10 "$(grep -c '^    #0 ' out)"
   expect_equal 'frames before' 5 "$(grep -c ' shrink_first+' out)"
-  expect_equal 'frames behind what is lost' 0 "$(grep -c ' shrink_second+' out)"
+  expect_equal 'frames after what is lost' 0 "$(grep -c ' shrink_second+' out)"
   if [ "$(uname -m)" = aarch64 ]; then # frame pointers lead beyond the lost file
-    file_says out ' main+0x[0-9a-f]* (shrinks.*) by frame pointer' || fail 'no stack goes on behind it'
+    file_says out ' main+0x[0-9a-f]* (shrinks.*) by frame pointer' || fail 'no stack goes on after it'
     return
   fi
   expect_match 'the reason' 'copy cannot be read: it changed size' "$(cat out err)"

@@ -53,7 +53,7 @@ counts_ways() { # MECHANISM [OPTION…]
 100 ways_leaf<ways_right<ways_both<main' "$(grep ways_leaf out | functions_of_ways | sort)"
 }
 
-# Behind a call, where the top of the stack and the link register are not those of the entry.
+# After a call, where the top of the stack and the link register are not those of the entry.
 counts_ways_to_inside() {
   case $(uname -m) in
     x86_64) inside=ways_left+9 ;;

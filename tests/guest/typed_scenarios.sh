@@ -26,9 +26,9 @@ typed_scenarios() {
   scenario 'types of the standard library with other members are shown by these' shows_other_layouts
   scenario 'classes without members have a value' shows_empty_classes
   scenario 'variables of inline and anonymous namespaces are those of the outer one' finds_visible_variables
-  scenario 'parameters that cannot be read at the entry are read behind the prologue' reads_behind_prologues \
+  scenario 'parameters that cannot be read at the entry are read after the prologue' reads_after_prologues \
     types-prologues
-  scenario 'parameters of clang are read behind the prologue' reads_behind_prologues types-prologues-clang
+  scenario 'parameters of clang are read after the prologue' reads_after_prologues types-prologues-clang
   scenario 'what needs the entry keeps it' stays_at_entries
   scenario 'types of Rust' shows_rust_types
   scenario 'types of optimized Rust' shows_optimized_rust_types
@@ -131,7 +131,7 @@ shows_parameters() {
   expect_match 'rows of arrays' \
     '^shop::grids\(a=\{cells=\[\[1, 2, 3\], \[4, 5, 6\]\], names=\["north", "south"\]\}, b=0x[0-9a-f]+\)$' \
     "$(shown shop::grids)"
-  expect_equal 'floating-point numbers, behind the prologue' \
+  expect_equal 'floating-point numbers, after the prologue' \
     'shop::floats(a=1, b=2.5, c={a=3.5, b=4.5}, d=5, e=6.5)' "$(shown shop::floats)"
 }
 
@@ -195,7 +195,7 @@ refuses_unknown_names() {
   expect_match 'error' "shop::Store::add has no parameter or variable 'itme'" "$(cat err)"
   expect_match 'hint' "did you mean 'item'" "$(cat err)"
   ! "$UPROBECTL" attach -d 60 --args 'a.cells[2]' "$FIXTURES/types/types" shop::grids -- "$FIXTURES/types/types" >out 2>err ||
-    fail 'a row behind the end is accepted'
+    fail 'a row past the end is accepted'
   expect_match 'error' "int\[2\]\[3\] has 2 elements" "$(cat err)"
   refuses_condition 'shop::nowhere == 1' ", at character 1, before 'shop::nowhere" ''
   "$UPROBECTL" attach --count -d 60 --by item.id --measure item.id "$FIXTURES/types/types" _start shop::Store::add \
@@ -329,7 +329,7 @@ shows_variables_of_lines() {
   attach_types --args 'a, b' "$FIXTURES/types/types" shop.cpp:108
   expect_match '128 bits on the stack' 'a=1, b=-92233720368547758080$' "$(cat out)"
   attach_types --args 'number, factor' "$FIXTURES/types/types" shop.cpp:35
-  expect_match 'parameters behind the prologue' 'number=-6, factor=-3$' "$(cat out)"
+  expect_match 'parameters after the prologue' 'number=-6, factor=-3$' "$(cat out)"
 }
 
 shows_library_types() { # PROGRAM
@@ -370,11 +370,11 @@ shows_library_types() { # PROGRAM
   expect_equal 'a string by value in conditions' 1 "$(count_records event)"
   attach_to "$1" -j --if 'copy == "copied!"' "$program" library::strings
   expect_equal 'another string by value' 0 "$(count_records event)"
-  # Behind the view the text goes on: "left and right".
+  # After the view the text goes on: "left and right".
   attach_to "$1" -j --if 'part == "left" && part $= "ft" && empty == "" && !(part *= "a")' "$program" library::views
   expect_equal 'string views in conditions' 1 "$(count_records event)"
   attach_to "$1" -j --if 'part ^= "left a"' "$program" library::views
-  expect_equal 'text behind a string view' 0 "$(count_records event)"
+  expect_equal 'text after a string view' 0 "$(count_records event)"
 }
 
 shows_other_layouts() {
@@ -424,7 +424,7 @@ attach_to_rust() { # PROGRAM FUNCTION…
 values::shapes(empty=Empty, circle=Empty, rectangle=Empty, color=Color::Red)' "$(shown values::shapes)"
   expect_equal 'a structure behind a reference' 'values::move_by(point={x=3, y=4}, by=10)' "$(shown values::move_by)"
   expect_equal 'text' 'values::first_word(text="left right")' "$(shown values::first_word)"
-  expect_equal 'a parameter behind one without bytes' 'values::after_nothing(nothing={}, number=7)' \
+  expect_equal 'a parameter after one without bytes' 'values::after_nothing(nothing={}, number=7)' \
     "$(shown values::after_nothing)"
   expect_equal 'types without bytes, and a character beyond ASCII' \
     'values::marked(mark={id=5, kind={}, unit={}}, letter="é")' "$(shown values::marked)"
@@ -432,7 +432,7 @@ values::shapes(empty=Empty, circle=Empty, rectangle=Empty, color=Color::Red)' "$
 }
 
 # Each call is one event, with the values that main passes.
-reads_behind_prologues() { # PROGRAM
+reads_after_prologues() { # PROGRAM
   program=$FIXTURES/types/$1
   [ -e "$program" ] || skip "no compiler for $1 was there when the fixtures were built"
   attach_to "$1" "$program" prologues_floats prologues_mixed prologues_recursive prologues_with_switch
@@ -472,7 +472,7 @@ stays_at_entries() {
 }
 
 shows_rust_types() {
-  # Its location lists begin behind the prologue.
+  # Its location lists begin after the prologue.
   [ "$(uname -m)" != aarch64 ] || skip 'on arm64 rustc 1.63 locates few parameters at the first instruction'
   attach_to_rust types-rust-unoptimized
   expect_equal 'texts' 'values::texts(borrowed="borrowed", owned="owned", empty="")' "$(shown values::texts)"
@@ -492,7 +492,7 @@ shows_rust_types() {
   expect_equal 'a vector as the result' '= [1, 2, 3]' "$(result_of values::count_to)"
   expect_equal 'a string as the result' '= "LOUD"' "$(result_of values::shout)"
   attach_to types-rust-unoptimized "$program" values::packed
-  expect_equal 'all parameters behind the prologue' \
+  expect_equal 'all parameters after the prologue' \
     'values::packed(bytes=[1, 2, 3], either={Ok=4}, point={x=5, y=6}, last=7)' "$(shown values::packed)"
   attach_to types-rust-unoptimized --args 'numbers[1], names[1]' "$program" values::vectors
   expect_match 'elements' 'numbers\[1\]=5, names\[1\]="two"$' "$(cat out)"

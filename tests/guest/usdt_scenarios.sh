@@ -316,7 +316,7 @@ tells_silence_once() {
   expect_equal 'silent' 2 "$(records summary | field probes_silent)"
 }
 
-# id, price, name and error of each record; what lies behind an index only newer usdt.bpf.h can say.
+# id, price, name and error of each record; an element at an index only newer usdt.bpf.h can say.
 reported_orders() {
   records event | sed -n 's/.*"record": *{"id":\([^,]*\),"price":\([^,]*\),"name":"\([^"]*\)","cookie":\([^,]*\),"count":\([^,]*\),"first_error":\([^,}]*\).*/\1 \2 \3 \4 \5 \6/p'
 }

@@ -30,8 +30,8 @@ CASES = [
     ("an option of every command, before the command", "uprobectl --col", ["--color"]),
     ("no option of another command", "uprobectl resolve --dry", ["resolve", "--dry"]),
     ("an option's value", "uprobectl resolve --color al", ["resolve", "--color", "always"]),
-    ("an option's value behind =", "uprobectl resolve --color=al", ["resolve", "--color=always"]),
-    ("the command behind an option with a value", "uprobectl --color always list-p",
+    ("an option's value after =", "uprobectl resolve --color=al", ["resolve", "--color=always"]),
+    ("the command after an option with a value", "uprobectl --color always list-p",
      ["--color", "always", "list-probes"]),
     ("one more of a list of values", "uprobectl list-symbols --kind plt,func",
      ["list-symbols", "--kind", "plt,function"]),
@@ -40,7 +40,7 @@ CASES = [
      ["resolve", "with blank:colon"]),
     ("an option's file", "uprobectl resolve --verify a-fi", ["resolve", "--verify", "a-file"]),
     ("a library of the system", "uprobectl resolve libc.so.", ["resolve", "libc.so.6"]),
-    ("an archive, which may have an entry behind it", "uprobectl resolve gre",
+    ("an archive, which may have an entry after it", "uprobectl resolve gre",
      ["resolve", "greet.apk"]),
     ("the entry of an archive", rf"uprobectl resolve greet.apk\!/{FOLDER}/libg",
      ["resolve", LIBRARY]),
@@ -54,7 +54,7 @@ CASES = [
      ["resolve", LIBRARY, "greet_add"]),
     ("a second symbol", f"uprobectl resolve {TYPED} greet_scale greet_ad",
      ["resolve", LIBRARY, "greet_scale", "greet_add"]),
-    ("a symbol behind options and their values",
+    ("a symbol after options and their values",
      f"uprobectl attach -d 1s --entry --mechanism multi {TYPED} greet_ad",
      ["attach", "-d", "1s", "--entry", "--mechanism", "multi", LIBRARY, "greet_add"]),
     ("a C++ name", f"uprobectl resolve {TYPED} greet::Coun",
@@ -70,9 +70,9 @@ CASES = [
     ("a default version", "uprobectl resolve ./versions.so ns::Foo::bar\\(int\\)@@V",
      ["resolve", "./versions.so", "ns::Foo::bar(int)@@V1"]),
     ("a PLT entry", "uprobectl resolve ./plt.so plt:pu", ["resolve", "./plt.so", "plt:puts"]),
-    ("the command behind --", "uprobectl attach a-file work -- a-comm",
+    ("the command after --", "uprobectl attach a-file work -- a-comm",
      ["attach", "a-file", "work", "--", "a-command"]),
-    ("the arguments of the command behind --", "uprobectl attach a-file work -- ls a-fi",
+    ("the arguments of the command after --", "uprobectl attach a-file work -- ls a-fi",
      ["attach", "a-file", "work", "--", "ls", "a-file"]),
     ("a command of two words", "uprobectl usdt li", ["usdt", "list"]),
     ("an option of a command of two words", "uprobectl usdt list --extr",
@@ -162,7 +162,7 @@ def drive(tap, name, shell):
     shell.end()
 
 
-# As bash calls the function for a line, with the cursor behind it: all that is offered.
+# As bash calls the function for a line, with the cursor after it: all that is offered.
 OFFER = """
 source "$1"
 COMP_LINE=$2 COMP_POINT=${#2} COMP_TYPE=63

@@ -52,7 +52,7 @@ def encode(text):
 
 
 def make_library(folder):
-    """Its path, build id, and addresses: of the functions, of the instruction behind the call in outer."""
+    """Its path, build id, and addresses: of the functions, of the instruction after the call in outer."""
     (folder / "shop.c").write_text(SOURCE)
     subprocess.run(["gcc", "-g", "-O1", "-shared", "-fPIC", "-nostdlib", "-Wl,--build-id=sha1", "shop.c", "-o",
                     "libshop.so"], cwd=folder, check=True)
@@ -64,8 +64,8 @@ def make_library(folder):
         re.M)}
     listing = subprocess.run(["objdump", "-d", "--no-show-raw-insn", library], capture_output=True, text=True,
                              check=True).stdout
-    behind_call = int(re.search(r"call +[0-9a-f]+ <leaf(?:@plt)?>\n +([0-9a-f]+):", listing)[1], 16)
-    return library, build_id, begins["leaf"], begins["outer"], behind_call
+    after_call = int(re.search(r"call +[0-9a-f]+ <leaf(?:@plt)?>\n +([0-9a-f]+):", listing)[1], 16)
+    return library, build_id, begins["leaf"], begins["outer"], after_call
 
 
 def frame(address, path, build_id="", function="", offset=0, begin=0):
@@ -297,17 +297,17 @@ Build fingerprint: '{FINGERPRINT}'
 
 
 def test_texts(folder, library, build_id, leaf, outer, call):
-    in_leaf, behind = leaf + 4, call - outer
+    in_leaf, after = leaf + 4, call - outer
     minidump = f"""Crash reason:  SIGSEGV /SEGV_MAPERR
 Thread 0 (crashed)
  0  libshop.so + {leaf:#x}
     rax = 0x0000000000000001   rdx = 0x0000000000000002
- 1  libshop.so!outer + {behind:#x}
+ 1  libshop.so!outer + {after:#x}
  2  libshop.so + {call:#x}
  3  libshop.so!missing + 0x4
  4  libshop.so!outer [shop.c : 7 + 0x4]
 10  0x7f0012345678
-  * frame #1: 0x00007f0000001234 libshop.so`outer + {behind}
+  * frame #1: 0x00007f0000001234 libshop.so`outer + {after}
     frame #2: 0x00007f0000001234 libshop.so`outer(x=1) at shop.c:7:13
 """
     found = [(each["report_line"], each["index"], each["pc"], each["symbol"], each["line"])
@@ -318,7 +318,7 @@ Thread 0 (crashed)
     status, out, errors = run("--symbols", library, "-", stdin=minidump.encode())
     expect_equal("their text is copied, and names are below", plain(out).splitlines()[2:6], [
         f" 0  libshop.so + {leaf:#x}", "     leaf at shop.c:3",
-        "    rax = 0x0000000000000001   rdx = 0x0000000000000002", f" 1  libshop.so!outer + {behind:#x}"])
+        "    rax = 0x0000000000000001   rdx = 0x0000000000000002", f" 1  libshop.so!outer + {after:#x}"])
     expect_equal("what is not sure is said", errors.splitlines(), [
         f"uprobectl: warning: libshop.so: {library} has no function 'missing', or several",
         f"uprobectl: warning: libshop.so: the report has no build id, {library} may be of another build"])

@@ -4,7 +4,7 @@
 -O0, where calling conventions decide, in passing.cpp: where uprobectl says
 that a value is at a function's first instruction, the bytes must be those that gdb shows for the
 parameter; where gdb says that it was optimized out, uprobectl must say so, too. At -O0 gdb reads the
-parameters behind the prologue of the same call. Results are compared at the return with what gdb's
+parameters after the prologue of the same call. Results are compared at the return with what gdb's
 `finish` shows. With --arm64 the programs are those of cross compilers, and gdb-multiarch stops them in
 QEMU's user emulation.
 
@@ -271,7 +271,7 @@ def events_of(output):
 # gdb 13 fails with an internal error when these return (amd64_return_value).
 GDB_FAILS = ("return_long_double_or_int",)
 
-# Its location list for arm64 begins behind the prologue (rustc 1.63, opt-level=0).
+# Its location list for arm64 begins after the prologue (rustc 1.63, opt-level=0).
 LATE_LIST = ("values::shout", "text")
 
 # The functions in the order in which main calls them.

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs in gdb, for debug_info_agreement.py, which sets PLAN and ROWS. For each function of the plan: stops at
-the first instruction and reads the locations that `list-args` has, then, at -O0 behind the prologue, compares
+the first instruction and reads the locations that `list-args` has, then, at -O0 after the prologue, compares
 with the bytes of gdb's value. If the plan has values that `attach` has captured in another run of the
 program, they are compared with gdb's, too (captured_in_gdb.py)."""
 
@@ -24,7 +24,7 @@ def register(name):
     return int(gdb.parse_and_eval("(unsigned long)$" + name))
 
 def number(text):
-    """The value of NAME+N, [EXPRESSION]+N or a constant, each with >>BITS and &MASK behind it."""
+    """The value of NAME+N, [EXPRESSION]+N or a constant, each with >>BITS and &MASK after it."""
     bits = re.fullmatch(r"(.*?)(?:>>(\d+))?(?:&(0x[0-9a-f]+))?", text)
     if bits[2] or bits[3]:
         return number(bits[1]) >> int(bits[2] or 0) & int(bits[3] or "0xffffffffffffffff", 16)

@@ -81,7 +81,7 @@ def check_perfetto(tap, maker, folder):
 
 
 def packet_end(data, least):
-    """The first end of a packet at or behind a position. A packet is field 1 of the trace."""
+    """The first end of a packet at or after a position. A packet is field 1 of the trace."""
     at = 0
     while at < least:
         assert data[at] == 0x0A

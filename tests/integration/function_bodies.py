@@ -351,7 +351,7 @@ def compiled_clones():
         TAP.check(title, problems + differ("chirp", resolve("chirp", "chirp"), bodies))
     else:
         TAP.skip(title, "no clang-19")
-    title = "an entry of a jump table of CFI is the function behind it"
+    title = "an entry of a jump table of CFI is the function that it leads to"
     if has("clang-19", "ld.lld-19"):
         build("cfi", "clang-19", "-g", "-O1", "-flto", "-fuse-ld=lld-19", "-fvisibility=hidden",
               "-fsanitize=cfi-icall", cfi_c=JUMP_TABLE)
@@ -626,8 +626,8 @@ def sanitized_frames():
 
 
 def prologues():
-    """gdb stops behind the prologue, and list-args says where that is, unless the code is optimized."""
-    title = "the address behind a prologue is that of gdb's breakpoint"
+    """gdb stops after the prologue, and list-args says where that is, unless the code is optimized."""
+    title = "the address after a prologue is that of gdb's breakpoint"
     if not has("gcc", "gdb"):
         TAP.skip(title, "no gcc or gdb")
         return
@@ -642,8 +642,8 @@ def prologues():
             problems += differ(options, said, None)
             continue
         stop = run("gdb", "-batch", "-ex", "info address add", "-ex", "break add", "prologue").stdout
-        begin, behind = (int(each, 16) for each in re.findall(r"at (?:address )?(0x[0-9a-f]+)", stop)[:2])
-        problems += differ(options, said and int(said[1], 16), behind - begin)
+        begin, after = (int(each, 16) for each in re.findall(r"at (?:address )?(0x[0-9a-f]+)", stop)[:2])
+        problems += differ(options, said and int(said[1], 16), after - begin)
     TAP.check(title, problems)
 
 

@@ -22,7 +22,7 @@ from tap import Tap
 
 UPROBECTL = sys.argv[1]
 PAGE = 16384
-# Pointers in RELRO, and data and zeros behind it.
+# Pointers in RELRO, and data and zeros after it.
 SOURCE = """extern int imported;
 int data = 1, zeros[3000];
 int *const pointers[700] = {&data, &imported, zeros};

@@ -356,7 +356,7 @@ class Comparison:
                 problems.append(f"{theirs['name']} at {address}: list-args does not have it")
                 continue
             names = [parameter["name"] for parameter in record["parameters"] if parameter["name"]]  # gdb has no others
-            if self.program.language == "go":  # gdb has the results behind the parameters, and no lines
+            if self.program.language == "go":  # gdb has the results after the parameters, and no lines
                 theirs["parameters"], theirs["line"] = theirs["parameters"][:len(names)], record["source_line"]
             if names != theirs["parameters"] or record["source_line"] != theirs["line"]:
                 problems.append(f"{theirs['name']}: {names} {record['source_line']}, gdb: {theirs['parameters']} {theirs['line']}")

@@ -67,7 +67,7 @@ def line_rows():
 
 
 class Entry(gdb.Breakpoint):
-    """The first instruction of a function. Where the program is not optimized, parameters are read behind the
+    """The first instruction of a function. Where the program is not optimized, parameters are read after the
     prologue of the same call, which a loop may reach again."""
 
     def __init__(self, address, base, captured):
@@ -96,7 +96,7 @@ class Entry(gdb.Breakpoint):
         self.is_done = self.calls == len(self.captured)
 
 
-class Behind(gdb.Breakpoint):
+class After(gdb.Breakpoint):
     def __init__(self, entry):
         function = entry.block.function
         source = {} if plan["language"] == "rust" else {"source": function.symtab.fullname()}
@@ -147,7 +147,7 @@ if plan["captured"]:
     for entry in entries:
         breakpoints.append((entry, entry))
         if plan["prologue"]:
-            breakpoints.append((Behind(entry), entry))
+            breakpoints.append((After(entry), entry))
     while gdb.selected_inferior().pid != 0:
         gdb.execute("continue", to_string=True)
         for breakpoint, entry in breakpoints:

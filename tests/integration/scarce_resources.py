@@ -300,7 +300,7 @@ def check_objects(tap, uprobectl, fixtures, rounds):
                 file.write_bytes(mutated(data, chances))
                 found += problems_of(command, f"mutation {number}", limit=enough)
             tap.check(f"{name}: {rounds} damaged copies", found[:5])
-            # The headers of sections lie behind all else, so each copy lacks some.
+            # The headers of sections lie after all else, so each copy lacks some.
             ends = {each for begin, size in sections_of(data).values() for each in (begin, begin + size)}
             ends |= {len(data) * i // 40 for i in range(40)} | {len(data) - 1}
             found = []

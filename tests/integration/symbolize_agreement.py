@@ -209,7 +209,7 @@ def check_reports(tap, uprobectl, folder):
 
 
 def check_callers(tap, uprobectl, folder):
-    """The address behind each call, as perf prints it after the kernel's walk (as it is) and after its
+    """The address after each call, as perf prints it after the kernel's walk (as it is) and after its
     own (less 1), and as Android prints it (less 1 on x86-64, less 4 on arm64)."""
     machines = {"x86-64": (["g++"], "call", 1),
                 "arm64": (["clang++-19", "--target=aarch64-linux-gnu", "-fuse-ld=lld"], "bl", 4)}
@@ -321,7 +321,7 @@ def check_streams(tap, uprobectl, folder):
     expect(tap, "a line of 300 MiB needs less memory than its size", process.wait() == 0)
     done = subprocess.run([uprobectl, "symbolize", "--symbols", library, "-"], capture_output=True, text=True,
                           input="y" * 70000 + "\n" + line)
-    expect(tap, "the line behind a long one is read", done.stdout.count(" at ") >= 1)
+    expect(tap, "the line after a long one is read", done.stdout.count(" at ") >= 1)
 
 
 def main():

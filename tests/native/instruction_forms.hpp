@@ -52,7 +52,7 @@ extern const uprobectl::Arch arch;
 // machine takes too long for all.
 std::vector<Form> all(std::size_t every);
 
-// The form as it is to be at the address, and behind it the branches to the two endings.
+// The form as it is to be at the address, and after it the branches to the two endings.
 Code slot(const Form& form, std::uint64_t address);
 
 // Whether the kernel has put its breakpoint there.

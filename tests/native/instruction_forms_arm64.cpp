@@ -128,7 +128,7 @@ const uprobectl::Arch arch = uprobectl::Arch::arm64;
 namespace {
 
 constexpr std::uint32_t nop = 0xd503201f;
-constexpr std::uint64_t nops_behind = 12; // bytes
+constexpr std::uint64_t nops_after = 12; // bytes
 
 Code words(std::initializer_list<std::uint32_t> all) {
   Code code;
@@ -142,8 +142,8 @@ std::uint32_t branch(std::uint64_t from, const char* label) {
 }
 
 void add_branches(std::vector<Form>& found) {
-  // To the second ending: behind the word, adr and nops, and the branch to the first.
-  constexpr std::uint32_t ahead = 4 + 4 + nops_behind + 4;
+  // To the second ending: after the word, adr and nops, and the branch to the first.
+  constexpr std::uint32_t ahead = 4 + 4 + nops_after + 4;
   const std::uint32_t imm19 = (ahead >> 2U) << 5U;
   const auto add = [&](std::uint32_t word) { found.push_back({.code = words({word})}); };
   add(0x14000000U | ahead >> 2U); // b
@@ -163,7 +163,7 @@ void add_branches(std::vector<Form>& found) {
   add(0xd65f0bff); // retaa
   for (const std::uint32_t base : {0x10000000U, 0x30000000U, 0x90000000U, 0xb0000000U})
     add(base | 0x40U | 2U); // adr, adrp
-  // Loads of the words behind the code.
+  // Loads of the words after the code.
   for (const std::uint32_t base :
        {0x18000000U, 0x58000000U, 0x98000000U, 0xd8000000U, 0x1c000000U, 0x5c000000U, 0x9c000000U})
     add(base | imm19 | 2U);
@@ -221,7 +221,7 @@ std::vector<Form> all(std::size_t every) {
   return found;
 }
 
-// Behind the form `adr x10, .` and nops: what goes on in a copy is seen.
+// After the form `adr x10, .` and nops: what goes on in a copy is seen.
 Code slot(const Form& form, std::uint64_t address) {
   Code code = form.code;
   const auto add = [&](std::uint32_t word) {
@@ -229,7 +229,7 @@ Code slot(const Form& form, std::uint64_t address) {
     code.insert(code.end(), more.begin(), more.end());
   };
   add(0x1000000a);
-  for (std::uint64_t i = 0; i < nops_behind; i += 4) add(nop);
+  for (std::uint64_t i = 0; i < nops_after; i += 4) add(nop);
   add(branch(address + code.size(), forms_ending_1));
   add(branch(address + code.size(), forms_ending_2));
   return code;

@@ -107,11 +107,11 @@ const uprobectl::Arch arch = uprobectl::Arch::x86_64;
 
 namespace {
 
-// Behind a form `lea 0(%rip),%r15` and nops, more than the kernel copies with it: what goes on in
+// After a form `lea 0(%rip),%r15` and nops, more than the kernel copies with it: what goes on in
 // the copy is seen, and does not come to the ending. Then `jmp *0(%rip)` and the address.
-constexpr std::uint8_t behind[] = {0x4c, 0x8d, 0x3d, 0,    0,    0,    0,    0x90,
-                                   0x90, 0x90, 0x90, 0x90, 0x90, 0x90, 0x90, 0x90};
-constexpr std::uint64_t way_to_ending = sizeof behind + 14;
+constexpr std::uint8_t after[] = {0x4c, 0x8d, 0x3d, 0,    0,    0,    0,    0x90,
+                                  0x90, 0x90, 0x90, 0x90, 0x90, 0x90, 0x90, 0x90};
+constexpr std::uint64_t way_to_ending = sizeof after + 14;
 constexpr std::uint64_t trap_flag = 0x100;
 constexpr std::uint64_t compared_flags = 0x40cd5 | trap_flag;
 
@@ -163,7 +163,7 @@ bool is_beyond_emulator(const Code& code) {
   if (byte(0) != 0x0f) return false;
   // bt, bts, btr and btc of a register
   if (has_lock && ((byte(1) & 0xe7U) == 0xa3 || byte(1) == 0xba)) return byte(2) >= 0xc0;
-  // shld and shrd by an immediate, relative to rip: from where the immediate is, not behind it.
+  // shld and shrd by an immediate, relative to rip: from where the immediate is, not after it.
   return (byte(1) == 0xa4 || byte(1) == 0xac) && (byte(2) & 0xc7U) == 5;
 }
 
@@ -382,7 +382,7 @@ Code slot(const Form& form, std::uint64_t address) {
     std::memcpy(code.data() + form.displacement, &way, sizeof way);
   }
   for (const char* const label : {forms_ending_1, forms_ending_2}) {
-    if (label == forms_ending_1) code.insert(code.end(), std::begin(behind), std::end(behind));
+    if (label == forms_ending_1) code.insert(code.end(), std::begin(after), std::end(after));
     code.insert(code.end(), {0xff, 0x25, 0, 0, 0, 0});
     append_word(code, address_of(label), 8);
   }
@@ -401,7 +401,7 @@ void prepare() {
   std::uint64_t edx = 0;
   std::memset(forms_vectors_in, 0, sizeof forms_vectors_in);
   asm volatile("xsave64 %0" : "+m"(forms_vectors_in) : "a"(eax), "d"(edx) : "memory");
-  // The legacy area has the low halves of 16 registers at 160, the areas behind the header the
+  // The legacy area has the low halves of 16 registers at 160, the areas after the header the
   // rest; what is there need not be a number that means anything.
   for (std::size_t i = 160; i < 416; ++i)
     forms_vectors_in[i] = static_cast<unsigned char>(i * 37 + (i >> 4U) * 11);

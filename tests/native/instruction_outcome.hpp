@@ -16,7 +16,7 @@ using Code = std::vector<std::uint8_t>;
 
 struct Outcome {
   static constexpr std::size_t registers = 40;
-  std::uint64_t ending = 0;  // 1: behind the code; 2: where its branch goes; 100 + a signal
+  std::uint64_t ending = 0;  // 1: after the code; 2: where its branch goes; 100 + a signal
   std::uint64_t address = 0; // of a signal
   std::uint64_t general[registers] = {};
   std::uint64_t flags = 0;
@@ -39,7 +39,7 @@ inline bool is_indirect_call(const Code& code) {
 // Clears the 8 bytes below the stack pointer if an indirect call has ended the program, before its
 // memory (which is at `address`) is hashed. If the target is not canonical, processors of Intel
 // fault at the call: the stack pointer is as before, but the return address may be stored below it.
-// With a probe that is the address behind the copy. Nobody reads it: a call overwrites it. Those of
+// With a probe that is the address after the copy. Nobody reads it: a call overwrites it. Those of
 // AMD fault at the target, so the return address is at the stack pointer, and stays in the hash.
 inline void clear_unread(const Code& code, const Outcome& outcome, std::uint64_t address,
                          std::span<std::uint8_t> memory) {

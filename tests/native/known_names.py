@@ -105,7 +105,7 @@ def check_names():
     TAP.check("--args with another name lists the parameters",
               [] if done.returncode == 1 and "its known arguments are: text, size, kind" in said else [said])
     done = run("attach", "-d", "20s", "--prototypes", "prototypes", "--args", "mode", "./put-app", "make", "--", "./put-app")
-    TAP.check("a parameter that is not always passed is listed behind what says so",
+    TAP.check("a parameter that is not always passed is listed after what says so",
               [] if done.returncode != 0 and "list both: flags,mode" in done.stderr else [done.stderr])
     done = run("attach", "-j", "-d", "20s", "--prototypes", "prototypes", "--args", "flags,mode", "./put-app", "make", "--",
                "./put-app")

@@ -41,7 +41,7 @@ def text(data):
 
 
 def unpack(layout, names, data):
-    """A structure without padding at its end, or with more bytes behind it."""
+    """A structure without padding at its end, or with more bytes after it."""
     values = struct.unpack_from("<" + layout, data)
     return {name: text(value) if isinstance(value, bytes) else value for name, value in zip(names.split(), values)}
 

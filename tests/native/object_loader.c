@@ -86,7 +86,7 @@ static void set_bytes(struct bpf_object* object, const char* text) {
   if (!value) fail("memory", text);
   memcpy(value, initial, size);
   for (unsigned byte; sscanf(hex, "%2x", &byte) == 1; hex += 2) {
-    if (offset >= size) fail("bytes behind the variables", text);
+    if (offset >= size) fail("bytes after the variables", text);
     value[offset++] = (char)byte;
   }
   if (bpf_map__set_initial_value(map, value, size) != 0) fail("initial value", text);

@@ -108,7 +108,7 @@ OPTIONS = {
     "an enumerator that is returned": (["--latency", "--if", "ret == busy"], ["change"], ["busy"], 2),
     "members of the object": (["--args", "this,why,sum"], ["Counter::add"], ["1003", "a.example"], 4),
     "a prologue": ([], ["scale"], ["1.5", "4.5"], 4),
-    "a parameter behind the prologue": (["--args", "by,n"], ["scale"], ["1.5", "6"], 4),
+    "a parameter after the prologue": (["--args", "by,n"], ["scale"], ["1.5", "6"], 4),
     "an inlined call": (["--inlined", "--args", "pieces,cents"], ["price"], ["250"], 4),
     "a source line": (["--args", "n"], ["SOURCE:LINE"], ["-1"], None),
     "many functions": (["--latency"], ["take", "change", "scale", "order"], ["busy"], 16),

@@ -342,7 +342,7 @@ def refusals(runs):
         "entry and return": (["take"], ["--entry", "--return"], ["--if", "n == 1 && ret == 2"], "which are two events"),
         "groups by values of the entry and of the return": (
             ["take"], ["--entry", "--return"], ["--count", "--by", "n,ret"], "two events", "--latency"),
-        "an element behind the last one": (["many"], [], ["--if", "m.numbers[4] == 1"], "short int[4] has 4 elements"),
+        "an element after the last one": (["many"], [], ["--if", "m.numbers[4] == 1"], "short int[4] has 4 elements"),
         "a vector as a number": (["many"], [], ["--if", "m.list == 3"], "only numbers can be compared or measured"),
         "a structure": (["take"], [], ["--if", "c.peer == 3"], "only numbers can be compared or measured",
                         "name one of its members: port"),

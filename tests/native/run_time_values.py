@@ -175,7 +175,7 @@ def refusal(program, function, *options):
 
 
 def in_gdb(program, function, *expressions):
-    """gdb's text of each expression, of each call: its breakpoint is behind the prologue."""
+    """gdb's text of each expression, of each call: its breakpoint is after the prologue."""
     script = ["set confirm off", "set print elements 8", f"break {function}", "commands", "silent"]
     for number, expression in enumerate(expressions):
         script += [f"printf \"<{number}> \"", f"output {expression}", "printf \"\\n\""]

@@ -50,7 +50,7 @@ class Console:
             self._in_command = not line.endswith(self._end)
             self._sink.write(line if self._in_command else line[: -len(self._end)])
             self._sink.flush()
-        elif self._begin in line:  # behind what the firmware left on that line
+        elif self._begin in line:  # after what the firmware left on that line
             self._in_command = True
             self.boot_seconds = float(line.partition(self._begin)[2])
         elif line.startswith(b"TEST_EXIT="):

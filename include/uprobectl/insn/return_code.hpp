@@ -9,8 +9,8 @@
 
 namespace uprobectl::insn {
 
-// What the code does before it returns. It may restore registers, and does not call, branch or
-// change registers that results are in.
+// Describes code that only returns: it may restore registers, and does not call, branch or change
+// registers that results are in.
 struct ReturnCode {
   std::uint64_t raises_stack = 0; // by these bytes, before the return instruction
   bool stores = false;            // to memory, but not to the stack

@@ -23,7 +23,7 @@ struct FunctionReturns {
   struct TailCall {
     FileOffset offset;
     VirtualAddress address;
-    // As display_name() writes it: "ns::f(int)", "malloc@plt", "g+0x10"; "vaddr:0x…" without a
+    // The text of display_name(): "ns::f(int)", "malloc@plt", "g+0x10"; "vaddr:0x…" without a
     // symbol. nullopt for a jump through a register or memory: usually a virtual call or one
     // through a function pointer, but an interpreter's jump to the next operation looks the same.
     std::optional<std::string> callee;

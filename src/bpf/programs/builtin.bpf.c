@@ -369,8 +369,8 @@ static __always_inline void end_call(struct registers* regs, const struct point_
   close_call(&key);
 }
 
-// What the filters say about the spans of a hit: whether the hit begins spans, and the decision
-// about the spans that it ends. A mode of WALK.
+// Makes a mode of WALK: whether the hit begins spans, and the decision about the spans that it
+// ends.
 #define SPAN_MODE(begins, ends) ((__u32)(begins) | ((ends) & 7) << 1)
 
 // Ends and begins the spans of a hit, whose values and time are in `record`. `how` is made by WALK,
@@ -657,7 +657,8 @@ static __always_inline void send_wait(void* context, struct thread_causes* threa
   if (error != 0) count_lost(LOST_BUFFER_FULL);
 }
 
-// As on_switch(), and also records why the thread waits. The thread that leaves is the running one.
+// Does what on_switch() does, and also records why the thread waits. The thread that leaves is the
+// running one.
 SEC("raw_tp/sched_switch")
 int on_caused_switch(struct bpf_raw_tracepoint_args* context) {
   stay_on_thread_stack();

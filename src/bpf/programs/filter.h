@@ -13,7 +13,7 @@ static __always_inline int filters_use(__u32 feature) {
   return (settings.filter_features & feature) != 0;
 }
 
-/* What is known about a term. */
+/* The result of a term. */
 enum decision {
   TERM_FALSE = 0,
   TERM_TRUE = 1,
@@ -23,12 +23,13 @@ enum decision {
   TERM_UNMAPPED = 5 /* the mappings of the process are not known */
 };
 
-/* What a walk does. */
+/* Selects the purpose of a walk. */
 enum walk_mode {
   WALK_DECIDES = 0,
   /* Evaluates the terms of the entry for walks with `known`. */
   WALK_COLLECTS = 1,
-  /* At an entry: terms of the return are taken for true or false, as makes the filter hold. */
+  /* Decides at an entry whether the filter can still hold: each term of the return gets the result
+   * with which it would hold. */
   WALK_FORESEES = 2
 };
 #define WALK(mode, phase, left_by) ((mode) | (phase) << 4 | (left_by) << 8)
@@ -103,7 +104,7 @@ static __always_inline int compare_number(const struct filter_term* term, __u64 
   }
 }
 
-/* Compares a return address, which is behind the call, with the code of the process. */
+/* Compares a return address, which is after the call, with the code of the process. */
 static __noinline __u32 compare_caller(const struct filter_term* term, __u64 address) {
   __u32 process = current_ids() >> 32;
   const struct caller_map* code = bpf_map_lookup_elem(&callers, &process);
@@ -149,7 +150,7 @@ static __always_inline __u64 advance(__u64 pattern, __u64 state, const char* chu
   return state;
 }
 
-/* Looks a chunk up among the texts of a set. Returns the new state. First sets the bytes behind the
+/* Looks a chunk up among the texts of a set. Returns the new state. First sets the bytes after the
  * NUL to 0: they are those of an earlier chunk, or of a former name of the task. A second chunk
  * would exceed the stack. */
 static __noinline __u64 find_text_chunk(__u64 state, struct text_chunk* text) {
@@ -197,7 +198,7 @@ static __always_inline long read_task_name(__u32 subject, char* chunk) {
   return error ? error : bpf_probe_read_kernel(chunk, 16, leader + settings.process_name.comm);
 }
 
-/* By a helper, so that the verifier has one idea of what the chunk may contain. */
+/* Clears the chunk by a helper, so that the verifier has one idea of what the chunk may contain. */
 static __always_inline void clear_chunk(const struct filter* filter, char* chunk) {
   bpf_probe_read_kernel(chunk, sizeof(filter->zeros), filter->zeros);
 }
@@ -216,7 +217,7 @@ static __always_inline __u32 match_chunk(const struct filter* filter,
     HIDE_VALUE(size);
     if (size > TEXT_CHUNK) return TERM_UNREAD; /* impossible */
     HIDE_VALUE(size);
-    /* The memory may end behind the NUL of a string, before its limit. */
+    /* The memory may end after the NUL of a string, before its limit. */
     if (read_user(chunk, size, match->address) != 0 &&
         (term->value.form != READ_STRING || read_resident_string(chunk, size, match->address) < 0))
       return TERM_UNREAD;
@@ -290,7 +291,7 @@ static __always_inline __u32 begin_text(const struct filter* filter, const struc
   return TERM_IN_TEXT;
 }
 
-/* Whether the first bytes of a text tell that it does not match: those of most do. Bytes behind the
+/* Whether the first bytes of a text tell that it does not match: those of most do. Bytes after the
  * text count as 0. If they cannot be read, the text is read in the usual way. */
 static __always_inline int differs_at_once(const struct filter_term* term,
                                            const struct text_match* match) {
@@ -471,7 +472,7 @@ static __always_inline int collect_terms(struct registers* regs, const struct po
       walk_filter(regs, filter, *known, 0, WALK(WALK_FORESEES, PHASE_ENTRY, LEFT_UNKNOWN)));
 }
 
-/* What a walk decides about the spans that a hit ends, with the values of this phase. */
+/* Decides about the spans that a hit ends, with the values of this phase. */
 static __always_inline __u32 decide_ends(struct registers* regs, const struct point_plan* plan,
                                          __u32 phase, __u32 left_by, __u64 known,
                                          const struct probe_record* record) {
@@ -481,7 +482,8 @@ static __always_inline __u32 decide_ends(struct registers* regs, const struct po
   return (__u32)walk_filter(regs, filter, known, record, WALK(WALK_DECIDES, phase, left_by));
 }
 
-/* As collect_terms(), of the conditions on the spans that the return ends. */
+/* Collects the terms of the conditions on the spans that the return ends, as collect_terms() does.
+ */
 static __always_inline __u64 collect_end_terms(struct registers* regs,
                                                const struct point_plan* plan) {
   if (!(settings.flags & SPAN_CONDITIONS) || !filters_use(FILTERS_CALLS)) return 0;

@@ -24,7 +24,8 @@ struct {
 #endif
 } records SEC(".maps");
 
-/* What is captured, by the number of the plan: a struct point_plan without its last readings. */
+/* The point plans, by their numbers. Each is a struct point_plan without its last, unused readings.
+ */
 struct {
   __uint(type, BPF_MAP_TYPE_ARRAY);
   __uint(max_entries, 1);
@@ -40,7 +41,7 @@ struct {
   __uint(value_size, sizeof(struct filter));
 } filters SEC(".maps");
 
-/* What filters look up: the values of all sets. */
+/* The values of all sets, in which filters look up theirs. */
 struct {
   __uint(type, BPF_MAP_TYPE_HASH);
   __uint(max_entries, 1);
@@ -56,7 +57,7 @@ struct {
   __type(value, __u32);
 } text_chunks SEC(".maps");
 
-/* By thread group id: where the code of callers lies. User space fills it. */
+/* The code in which callers lie, by thread group id. User space fills the map. */
 struct {
   __uint(type, BPF_MAP_TYPE_HASH);
   __uint(max_entries, 1);
@@ -64,7 +65,7 @@ struct {
   __type(value, struct caller_map);
 } callers SEC(".maps");
 
-/* By the number of the pattern: a pattern_state for each state. */
+/* The states of all patterns, by pattern number and state. */
 struct {
   __uint(type, BPF_MAP_TYPE_ARRAY);
   __uint(max_entries, 1);
@@ -80,7 +81,7 @@ struct {
   __type(value, __u32);
 } probe_plans SEC(".maps");
 
-/* By probe and CPU. */
+/* The counts of hits, by probe and CPU. */
 struct {
   __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
   __uint(max_entries, 1);
@@ -88,7 +89,7 @@ struct {
   __type(value, struct probe_counts);
 } counters SEC(".maps");
 
-/* By enum lost_reason and CPU. */
+/* The number of losses, by enum lost_reason and CPU. */
 struct {
   __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
   __uint(max_entries, LOST_REASONS);
@@ -96,7 +97,7 @@ struct {
   __type(value, __u64);
 } lost SEC(".maps");
 
-/* For shared cookies: PROBE_NUMBER_KEY of a probe -> its number. */
+/* The number of a probe, by its PROBE_NUMBER_KEY, for probes that share a cookie. */
 struct {
   __uint(type, BPF_MAP_TYPE_HASH);
   __uint(max_entries, 1);
@@ -104,7 +105,7 @@ struct {
   __type(value, __u32);
 } probe_numbers SEC(".maps");
 
-/* By the rule in EXIT_COOKIE. */
+/* The rules of exits, by the number in EXIT_COOKIE. */
 struct {
   __uint(type, BPF_MAP_TYPE_ARRAY);
   __uint(max_entries, 1);
@@ -173,7 +174,7 @@ struct {
   __uint(value_size, sizeof(struct probe_record));
 } spans SEC(".maps");
 
-/* By span and CPU. */
+/* The counts of spans, by span and CPU. */
 struct {
   __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
   __uint(max_entries, 1);
@@ -240,7 +241,7 @@ struct {
   __uint(value_size, sizeof(struct group_sums));
 } groups SEC(".maps");
 
-/* By probe and CPU. */
+/* The histograms, by probe and CPU. */
 struct {
   __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
   __uint(max_entries, 1);
@@ -248,7 +249,7 @@ struct {
   __type(value, struct histogram_counts);
 } histograms SEC(".maps");
 
-/* By probe. */
+/* The state of sampling and of the rate limit, by probe. */
 struct {
   __uint(type, BPF_MAP_TYPE_ARRAY);
   __uint(max_entries, 1);

@@ -30,7 +30,7 @@ static __always_inline __u64 find_ids(__u64 task) {
   if (leader) leader = read_pointer(leader + settings.ids.thread_pid);
   if (!thread || !leader) return 0;
   __u64 level = read_word(thread + settings.ids.level);
-  /* From the innermost namespace outwards: mostly the first one or the second. */
+  /* The innermost namespace comes first: it is mostly the first or the second one. */
 #pragma clang loop unroll(disable)
   for (__u32 i = 0; i < MAX_NAMESPACES; i++) {
     __u64 number = settings.ids.numbers + level * settings.ids.number_size;

@@ -2,7 +2,7 @@
 /* Why threads wait (TRACKS_CAUSES), and the longest wait of each call with its stack, or all of
  * them (sends_waits). A thread has a level for each of its open calls. Its own uprobe programs open
  * and close them; the program at sched_switch keeps the longest wait of the innermost one, which
- * passes to the level around it when it is closed. Waits lie in buffers behind the thread's entry,
+ * passes to the level around it when it is closed. Waits lie in buffers after the thread's entry,
  * and levels exchange their numbers. With sends_waits there is only the record of the wait under
  * way. */
 #pragma once
@@ -125,8 +125,8 @@ static __noinline int end_report(void) {
   return 0;
 }
 
-/* As end_waits(), with the causes and the longest wait. A function of its own, for the stack of its
- * callers. */
+/* Does what end_waits() does, with the causes and the longest wait. It is not inlined, because the
+ * stack of its callers has no space for it. */
 static __noinline int end_causes(struct probe_record* record, __u64 now) {
   struct call_waits* waits = waits_of(record);
   struct thread_causes* thread = (void*)find_thread_waits();

@@ -129,7 +129,8 @@ int on_fork(struct bpf_raw_tracepoint_args* arguments) {
   __u32 now = inherited & MEMBER_WHILE_NAMED;       // its arguments are the parent's as well
   if (matches_name(&name)) now |= MEMBER_BY_COMM;
   if (settings.follow && inherited) now |= MEMBER_UNTIL_EXIT;
-  // Not a member before, unless user space has added a process with this pid that had just ended.
+  // The process was not a member before, unless user space has added a process with this pid that
+  // had just ended.
   set_membership(tgid, membership(tgid), now);
   return 0;
 }

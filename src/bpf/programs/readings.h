@@ -28,7 +28,7 @@ static __always_inline __u64 thread_address(void) {
   const void* task = (void*)bpf_get_current_task();
   if (bpf_probe_read_kernel(&value, sizeof(value), task + settings.thread.address)) return 0;
 #ifdef TARGET_AARCH64
-  /* Not what clone() or set_tid_address() has from others than glibc. */
+  /* Another libc than glibc may have set this address by clone() or set_tid_address(). */
   __u64 robust_head = 0;
   if (bpf_probe_read_kernel(&robust_head, sizeof(robust_head), task + settings.thread.robust_list))
     return 0;
@@ -147,8 +147,8 @@ static __always_inline long find_libcxx_text(__u64 from, struct text_location* t
   return 0;
 }
 
-/* As find_libcxx_text(), for the alternate layout: bit 7 of the last byte is set if the characters
- * are not inside. */
+/* Finds the text in the alternate layout of libc++, in which bit 7 of the last byte is set if the
+ * characters are not inside. See find_libcxx_text(). */
 static __always_inline long find_alternate_libcxx_text(__u64 from, struct text_location* text) {
   __u64 parts[3];
   long error = read_user(parts, sizeof(parts), from);

@@ -7,7 +7,7 @@
  *   no hit of the same thread comes in between, and its entry of `calls` stays its own.
  * - Other threads may run the program on the same CPU meanwhile. So no state is in per-CPU memory
  *   between two instructions: counters are added to atomically, records are built in `calls`.
- * - A ring buffer holds back all records behind one that is reserved. So nothing faults while a
+ * - A ring buffer holds back all records after one that is reserved. So nothing faults while a
  *   record is reserved. */
 #pragma once
 
@@ -29,8 +29,8 @@
  * itself (MTE) is then read with it by the program that waits. */
 #define HAS_TAG(address) (((address) & ~ADDRESS_BITS) != 0)
 
-/* By shifts: a mask takes a register, so that the compiler would store a size on the stack before
- * it is compared with its limit (HIDE_VALUE). */
+/* Shifts are used, because a mask takes a register, so that the compiler would store a size on the
+ * stack before it is compared with its limit (HIDE_VALUE). */
 static __always_inline __u64 without_tag(__u64 address) {
 #ifdef TARGET_AARCH64
   asm("%0 <<= 8\n%0 >>= 8" : "+r"(address));
@@ -73,7 +73,7 @@ static __noinline long read_string_pages(void* into, __u64 capacity, __u64 from)
 #pragma clang loop unroll(disable)
   for (__u32 page = 0; page < MAX_STRING_PAGES; page++) {
 #ifdef SLEEPABLE
-    /* Loads the page. Pages behind the string's end are not touched. */
+    /* Loads the page. Pages past the string's end are not touched. */
     if (read_user(into, 1, from + readable) != 0) break;
     HIDE_VALUE(capacity);
     if (capacity > settings.max_capacity) return INVALID_ARGUMENT;

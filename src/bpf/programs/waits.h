@@ -5,8 +5,9 @@
 
 #include "maps.h"
 
-/* By task_struct: a struct thread_waits, or with TRACKS_CAUSES a struct thread_causes.
- * Preallocated, because it is written with the lock of a run queue held. */
+/* The waits of each thread, by its task_struct: a struct thread_waits, or with TRACKS_CAUSES a
+ * struct thread_causes. The map is preallocated, because it is written with the lock of a run queue
+ * held. */
 struct {
   __uint(type, BPF_MAP_TYPE_HASH);
   __uint(max_entries, 1);
@@ -14,7 +15,7 @@ struct {
   __type(value, struct thread_waits);
 } thread_waits SEC(".maps");
 
-/* With TRACKS_CAUSES: the initial value of an entry of `thread_waits`. */
+/* The initial value of an entry of `thread_waits`, with TRACKS_CAUSES. */
 struct {
   __uint(type, BPF_MAP_TYPE_ARRAY);
   __uint(max_entries, 1);
@@ -134,7 +135,7 @@ static __always_inline int find_time(__u32 which, __u64 latency, __u64 waited, _
   return 1;
 }
 
-/* As find_time(), for a call that has returned, also for the parts of TIME_WAITING. */
+/* Finds what find_time() does for a call that has returned, and also the parts of TIME_WAITING. */
 static __always_inline int find_call_time(__u32 which, const struct probe_record* record,
                                           __u64* time) {
   const struct call_waits* waits = (const void*)record + settings.waits_offset;

@@ -11,7 +11,7 @@ using namespace uprobectl::test;
 
 namespace {
 
-// The names of all entries, or the error's code behind those seen before it.
+// The names of all entries, or the error's code after those seen before it.
 std::vector<std::string> entry_names(const std::string& bytes) {
   std::vector<std::string> result;
   const auto archive = Archive::parse(as_bytes(bytes));

@@ -167,7 +167,7 @@ TEST_CASE("the verifier's log names the last instruction and its error") {
         "R7 max value is outside of the allowed memory range");
 }
 
-TEST_CASE("states of the program behind the error are left out") {
+TEST_CASE("states of the program after the error are left out") {
   CHECK(find_rejection(linux_6_12_loop) == "8: (85) call bpf_get_prandom_u32#7\n"
                                            "infinite loop detected at insn 9");
 }

@@ -112,7 +112,7 @@ TEST_CASE("records wait for one that is being written") {
   CHECK(ring.consumer == ring.producer);
 }
 
-TEST_CASE("a record that is never submitted is counted, and those behind it are read") {
+TEST_CASE("a record that is never submitted is counted, and those after it are read") {
   MadeRing ring;
   Reader reader(ring);
   ring.send("before");

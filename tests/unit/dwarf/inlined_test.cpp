@@ -121,7 +121,7 @@ TEST_CASE("every form of reference leads to the function") {
 
 TEST_CASE("every form of text gives the name") {
   const std::string_view strings("xx\0f\0", 5);
-  Data offsets; // a header of 8 bytes, two entries, and the base behind another header
+  Data offsets; // a header of 8 bytes, two entries, and the base after another header
   offsets.number(4, 12).number(2, 5).number(2, 0).number(4, 0).number(4, 3);
   struct Form {
     Form(std::uint64_t number, unsigned bytes, std::uint64_t content)

@@ -42,7 +42,7 @@ Found find_types(const Data& types, const std::vector<std::string>& names) {
 
 } // namespace
 
-TEST_CASE("a typedef stands for the type behind all typedefs, with its qualifiers") {
+TEST_CASE("a typedef stands for the type that all typedefs lead to, with its qualifiers") {
   Data entries;
   entries.leb(1).text("Text").number(4, first_type + 10);   // at first, 10 bytes
   entries.leb(4).number(4, first_type + 15);                // + 10

@@ -11,7 +11,7 @@ namespace uprobectl::events {
 namespace {
 
 // A record of bpf/record.h written out by hand: time, cookie, pid, tid, cpu, kind, comm, return
-// value, latency, six values, the registers (their number each), then what tests put behind them.
+// value, latency, six values, the registers (their number each), then what tests put after them.
 std::string record_of(std::uint32_t kind) {
   std::string bytes(64 + 6 * 8, '\0');
   bytes[28] = static_cast<char>(kind);

@@ -62,7 +62,7 @@ TEST_CASE("parameters of every type are typed, references have 32 bits") {
 TEST_CASE("stack parameters follow the slots of all earlier parameters") {
   const resolve::JavaMethod method{
       .return_type = "void", .parameters = {"int", "long", "int", "int", "int", "long", "int"}};
-  // Slots of 4 bytes: this 0, then 1, 2-3, 4, 5, 6, 7-8, 9, behind the 8 of the ArtMethod. On
+  // Slots of 4 bytes: this 0, then 1, 2-3, 4, 5, 6, 7-8, 9, after the 8 of the ArtMethod. On
   // x86-64 the return address lies before them.
 #if defined(__x86_64__)
   CHECK(placed(method) == "this:ptr@rsi arg0:s32@rdx arg1:s64@rcx arg2:s32@r8 arg3:s32@r9 "
@@ -81,7 +81,7 @@ TEST_CASE("floating-point parameters take no integer register, but a location on
 #else
   CHECK(placed(method) == "arg0:f32@unreadable arg1:s32@x1 arg2:f64@unreadable arg3:s32@x2");
 #endif
-  // The ninth is in memory, where it can be read: behind eight slots of 8 bytes.
+  // The ninth is in memory, where it can be read: after eight slots of 8 bytes.
   method.parameters = std::vector<std::string>(9, "double");
 #if defined(__x86_64__)
   CHECK(placed(method).ends_with(" arg8:f64@sp+80"));

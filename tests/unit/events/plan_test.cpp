@@ -57,7 +57,7 @@ TEST_CASE("a function's own arguments make a plan of their own, records have one
   REQUIRE(plan->plans().size() == 2);
   CHECK(plans_of(*plan, 3) == std::vector<std::uint32_t>{0, 1, 0});
   CHECK(plan->plans()[1].reading_count == 2);
-  CHECK(plan->plans()[1].readings[1].bytes_offset == 64 + 48); // behind the six values of others
+  CHECK(plan->plans()[1].readings[1].bytes_offset == 64 + 48); // after the six values of others
   CHECK(plan->settings().record_size == 64 + 48 + 104);
   CHECK(plan->settings().plan_count == 2);
   CHECK(plan->settings().plan_flags == SIX_ARGUMENTS);
@@ -78,7 +78,7 @@ TEST_CASE("a function's own list goes before the one for all") {
 TEST_CASE("an argument beyond the registers is read from the stack") {
 #if defined(__x86_64__)
   constexpr std::uint32_t stack_pointer = 19;
-  constexpr std::int64_t offset = 8 + 2 * 8; // behind the return address, the third there
+  constexpr std::int64_t offset = 8 + 2 * 8; // after the return address, the third there
 #else
   constexpr std::uint32_t stack_pointer = 31;
   constexpr std::int64_t offset = 0;
@@ -208,7 +208,7 @@ TEST_CASE("functions at which the same is read share a plan, whatever the values
   CHECK(plan->settings().reading_features == (1U << READ_INTEGER | 1U << READ_STRING));
 }
 
-TEST_CASE("the largest of a plan's buffers is last, so that none of another plan ends behind it") {
+TEST_CASE("the largest of a plan's buffers is last, so that none of another plan ends after it") {
   const auto plan = plan_of(typed({"f=a:buf[100],b:buf[8],c:buf[16]", "g=a:buf[64],b:buf[64]"}),
                             points_named({"f", "g"}));
   REQUIRE(plan);

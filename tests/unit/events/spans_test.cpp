@@ -17,7 +17,7 @@ std::string point_text(const SpanPoint& point) {
                      point.of_thread ? "+thread" : "");
 }
 
-// "NAME: FROM -> TO", or the message behind the value.
+// "NAME: FROM -> TO", or the message after the value.
 std::string span_text(std::string_view text) {
   std::vector<SpanSpec> spans;
   if (auto added = add_span(spans, text, "app"); !added) {
@@ -150,7 +150,7 @@ TEST_CASE("to.NAME is a value of the end of a span") {
 
 namespace {
 
-// "BEGINS | ENDS | MIN..MAX", or the message behind the condition.
+// "BEGINS | ENDS | MIN..MAX", or the message after the condition.
 std::string split_text(std::string_view text) {
   const auto filter = parse_filter(text);
   REQUIRE(filter);

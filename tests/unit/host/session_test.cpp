@@ -68,7 +68,7 @@ TEST_CASE("text of a device keeps letters of all languages, and the colours of o
   CHECK(marked(LineMark::none, "s", {"\x1b[8mhidden\x1b[0m"}) == "\\x1b[8mhidden\x1b[0m");
 }
 
-TEST_CASE("messages of a device may clear their own line, but not behind a mark") {
+TEST_CASE("messages of a device may clear their own line, but not after a mark") {
   const std::string text = "\rattaching: 1 of 2\x1b[K\r\x1b[Kdone\x1b[2K\n";
   CHECK(marked(LineMark::none, "s", {text}, StreamContent::messages) ==
         "\rattaching: 1 of 2\x1b[K\r\x1b[Kdone\\x1b[2K\n");

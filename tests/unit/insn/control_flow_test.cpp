@@ -33,7 +33,7 @@ bool is_marked(const ControlFlow& flow, std::vector<CodeRange> region,
 
 } // namespace
 
-TEST_CASE("code that a jump enters behind its mark is not marked") {
+TEST_CASE("code that a jump enters after its mark is not marked") {
   // test %edi,%edi; je 6; nop; nop; nop; ret
   const auto flow = flow_of({0x85, 0xff, 0x74, 0x02, 0x90, 0x90, 0x90, 0xc3}, {4});
   CHECK(is_marked(flow, {range(4, 6)}, {4}));

@@ -71,7 +71,7 @@ TEST_CASE("x86-64 jumps count where they leave the function, conditional ones to
   CHECK(x64({0x0f, 0x85, 0xfa, 0x00, 0x00, 0x00}) == "0x0 conditional jump to 0x1100");
   CHECK(x64({0xe3, 0x4e}) == "0x0 conditional jump to 0x1050"); // jrcxz
   CHECK(x64({0xeb, 0xf0}) == "0x0 jump to 0xff2");
-  CHECK(x64({0xeb, 0x00}) == "0x0 jump to 0x1002"); // the first byte behind the function
+  CHECK(x64({0xeb, 0x00}) == "0x0 jump to 0x1002"); // the first byte after the function
   CHECK(x64({0xeb, 0x80}, 0) == "0x0 jump to 0xffffffffffffff82");
   CHECK(x64({0xe8, 0xfb, 0x0f, 0x00, 0x00}).empty()); // call
 }
@@ -232,7 +232,7 @@ TEST_CASE("a function without a final exit falls through into the next") {
     return falls_through(Arch::x86_64, code(bytes));
   };
   CHECK(x64({0x85, 0xff}));                                           // test %edi, %edi
-  CHECK(x64({0xc3, 0x85, 0xff, 0x90}));                               // and a nop behind it
+  CHECK(x64({0xc3, 0x85, 0xff, 0x90}));                               // and a nop after it
   CHECK(x64({0x75, 0xfe}));                                           // jne
   CHECK_FALSE(x64({0xc3}));                                           // ret
   CHECK_FALSE(x64({0xc3, 0x66, 0x90, 0x0f, 0x1f, 0x40, 0x00}));       // nops of several lengths

@@ -152,7 +152,7 @@ TEST_CASE("emulated instructions are distinguished from single-stepped ones") {
   CHECK_FALSE(probe_effect(Arch::arm64, words({0xd503233f}), 0).emulated);
 }
 
-TEST_CASE("bytes that end too early are not read behind their end") {
+TEST_CASE("bytes that end too early are not read past their end") {
   for (const auto& bytes :
        {code({0xc5}), code({0xc4, 0xe2}), code({0x62, 0xf1, 0x7d}), code({0x66}), code({0x0f}),
         code({0x0f, 0x38}), code({0x8f}), code({0xd5})})

@@ -89,7 +89,7 @@ TEST_CASE("numbers are shown with the width of their types") {
     const std::vector<values::ShownAsRule> rules = {{.path = "a", .as = as}};
     std::vector<std::string> refused;
     values::ShownAsContext context = make_context();
-    context.no_ip = [&](std::string_view path) { refused.emplace_back(path); };
+    context.report_no_ip = [&](std::string_view path) { refused.emplace_back(path); };
     values::Value all = record("a", std::move(value));
     show_as(all, {.map = "events", .type = &type}, rules, {}, context);
     std::string text;

@@ -68,7 +68,7 @@ TEST_CASE("the frames of an address are the inlined functions and the function w
                                       "/src/engine.cpp:22:5 < outer /src/engine.cpp:33:7");
   CHECK(frames_text(image, 0x1020) == "outer /src/engine.cpp:0:0");
   CHECK(frames_text(image, 0x103f) == "outer /src/engine.cpp:35:0");
-  // In the unit, behind its last line; in no unit.
+  // In the unit, after its last line; in no unit.
   CHECK(frames_text(image, 0x1040).empty());
   CHECK(frames_text(image, 0x1084).empty());
 }

@@ -37,7 +37,7 @@ std::string after_nop(std::string_view rest) { return std::string(nop5) + std::s
 
 } // namespace
 
-TEST_CASE("a probe is placed behind a nop that the kernel replaces") {
+TEST_CASE("a probe is placed after a nop that the kernel replaces") {
   CHECK(probed({{0, after_nop("535bc3")}}) == "5"); // push %rbx; pop %rbx; ret
   CHECK(probed({{0, "f30f1efa" + after_nop("535bc3")}}, "f+4") == "5");
   CHECK(probed({{0, "f30f1efa" + after_nop("535bc3")}}) == "0");         // endbr64
@@ -54,9 +54,9 @@ TEST_CASE("a probe stays on a nop if the kernel keeps it") {
   CHECK(probed({{0, "662e0f1f840000000000535bc3"}}, "f", {}, {.ten_bytes = true}) == "10");
 }
 
-TEST_CASE("a nop is refused if a jump may lead behind it") {
+TEST_CASE("a nop is refused if a jump may lead to the code after it") {
   CHECK(probed({{0, after_nop("ffcf75fcc3")}}) == "jump");             // dec %edi; jne -4
-  CHECK(probed({{0, "85ff7405" + after_nop("c3")}}, "f+4") == "jump"); // test; je behind the nop
+  CHECK(probed({{0, "85ff7405" + after_nop("c3")}}, "f+4") == "jump"); // test; je after the nop
   CHECK(probed({{0, after_nop("ebfe")}}) == "unprobeable");            // jmp to itself
   CHECK(probed({{0, after_nop("f3aac3")}}) == "unprobeable");          // rep stos
   // jmp *0(,%rdi,8): any instruction that does not begin a frame
@@ -71,7 +71,7 @@ TEST_CASE("a nop is refused if a jump may lead behind it") {
   CHECK(probed({{0, after_nop(after_nop("c3"))}, {0x40, "e9c0ffffff"}}) == "jump");
 }
 
-TEST_CASE("a nop is refused if the code behind it is not known") {
+TEST_CASE("a nop is refused if the code after it is not known") {
   CHECK(probed({{0, "4889f8" + after_nop("")}}, "f+3") == "unknown"); // the function's last
   CHECK(probed({{0, after_nop("06c3")}}) == "unknown");               // not an instruction
   CHECK(probed({{0, "c3"}, {0x80, after_nop("c3")}}, "vaddr:0x10080") == "unknown");

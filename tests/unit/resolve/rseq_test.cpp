@@ -81,7 +81,7 @@ TEST_CASE("descriptors that the kernel rejects are left out") {
   CHECK(sequences(library(words({0, 0x10010, 0x20, 0x10018}))).empty());       // abort inside
   CHECK(sequences(library(words({0, 0x30010, 0x20, 0x10080}))).empty());       // not code
   CHECK(sequences(library(words({0, 0x10010, UINT64_MAX, 0x10080}))).empty()); // too long
-  CHECK(sequences(library(words({0, 0x100f0, 0x20, 0x10080}))).empty());       // behind the segment
+  CHECK(sequences(library(words({0, 0x100f0, 0x20, 0x10080}))).empty());       // after the segment
   CHECK(sequences(library(words({0, 0, 0, 0}))).empty());                      // padding
   CHECK(sequences(library(words({0x200000000, 0x10010, 0x20, 0x10080}))) ==
         "10010+20!10080 ");                                     // flags

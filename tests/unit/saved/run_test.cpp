@@ -415,7 +415,7 @@ TEST_CASE("a copied stack has only what differs from the last one of its thread"
   CHECK(reading.stacks[1] == called);
   CHECK_THAT(reading.stacks[2], Contains("(b.so+0x402f) by frame pointer"));
   CHECK(reading.stacks[3] == "(b.so+0x4010); 1 the stack ends here");
-  // A number of a thread that leaves one out, and bytes behind the end of the copy.
+  // A number of a thread that leaves one out, and bytes past the end of the copy.
   for (const std::string& damaged :
        {other, stack("\x10\x80\xe0\1\x08\x10\x0c\x0b\x08\x10\x0a\1\x30\0"s)})
     CHECK_THAT(read_saved(start + damaged).error.value().message,

@@ -58,7 +58,7 @@ TEST_CASE("a file may have blanks, colons and parentheses") {
   CHECK(frame->line == 46U);
 }
 
-TEST_CASE("modules and class loaders before the class, and archives behind it, are left out") {
+TEST_CASE("modules and class loaders before the class, and archives after it, are left out") {
   const auto frame = read_java_frame("\tat app//core@9.0/a.b.c(B.java:1) ~[core.jar:1.0]");
   REQUIRE(frame);
   CHECK(frame->function == "a.b.c");
@@ -74,7 +74,7 @@ TEST_CASE("other lines are not frames of Java") {
     CHECK_FALSE(read_java_frame(line));
 }
 
-TEST_CASE("an exception stands at the start, behind a colon or the name of a thread") {
+TEST_CASE("an exception stands at the start, after a colon or the name of a thread") {
   CHECK(names_of("a.b: no coins") == art::Texts{"a.b"});
   CHECK(names_of("a.b") == art::Texts{"a.b"});
   CHECK(names_of("Caused by: a.b: no coins: never") == art::Texts{"a.b"});

@@ -17,7 +17,7 @@ std::string name_at(SymbolFinder& finder, std::uint64_t address) {
   return found->offset == 0 ? name : name + "+" + std::to_string(found->offset);
 }
 
-// Names that lie over, in and behind each other.
+// Names that lie over, in and after each other.
 std::string overlapping() {
   return elf_from_yaml(R"(--- !ELF
 FileHeader: { Class: ELFCLASS64, Data: ELFDATA2LSB, Type: ET_DYN, Machine: EM_X86_64 }

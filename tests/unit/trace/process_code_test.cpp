@@ -96,7 +96,7 @@ TEST_CASE("segments that share pages of the file are distinguished from those th
 }
 
 TEST_CASE("other anonymous memory is not taken for code of a file") {
-  // Compiled code of another size than the gap, between different files, behind a gap; the
+  // Compiled code of another size than the gap, between different files, after a gap; the
   // kernel's.
   CHECK_FALSE(replaced("400000-401000 r--p 00000000 08:01 7      /bin/p\n"
                        "401000-403000 r-xp 00000000 00:00 0 \n"
@@ -136,7 +136,7 @@ TEST_CASE("the memory of a process is compared with the instruction of the file"
   CHECK(code.look(process::CodeState::intact).findings[0][0].state ==
         process::CodeState::breakpoint);
 
-  // A jump over the first byte, a change behind a breakpoint, one behind the instruction.
+  // A jump over the first byte, a change after a breakpoint, one after the instruction.
   code.write("\xe9");
   REQUIRE(code.look(process::CodeState::intact).findings[0].size() == 1);
   CHECK(code.look(process::CodeState::intact).findings[0][0].state == process::CodeState::changed);

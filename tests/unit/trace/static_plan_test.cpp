@@ -195,7 +195,7 @@ TEST_CASE("of several static probes not every one needs to have the argument tha
   CHECK(plan->plans()[1].reading_count == 0);
 }
 
-TEST_CASE("names in --args are all that is shown, memory behind an argument included") {
+TEST_CASE("names in --args are all that is shown, memory that an argument points to included") {
   const std::vector<resolve::ProbePoint> points = {
       point_with({in_register(1, 4, true), in_memory(2, 8)})};
   const auto plan = static_plan_of(asking_for("price:u32@arg1+12"), points);

@@ -121,7 +121,7 @@ TEST_CASE("a function that has called another and kept no return address ends th
 
 TEST_CASE("a function without return address is the outermost") {
   Process process;
-  // Behind a frame record no stack pointer is known, from which the outermost function counts.
+  // After a frame record no stack pointer is known, from which the outermost function counts.
   process.stack(stack_top, {0, outermost + 8});
   const Stack stack =
       process.unwind({{"pc", unknown_code + 8}, {"sp", stack_top}, {"x29", stack_top}});

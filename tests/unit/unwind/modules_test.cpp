@@ -46,7 +46,7 @@ TEST_CASE("addresses outside of all segments use the nearest executable one") {
   CHECK(address(0x1010) == 0x11010);
   CHECK(address(0x3010) == 0x23010);
   CHECK(address(0x0ff0) == 0x10ff0); // 0x10 before the first
-  CHECK(address(0x1110) == 0x11110); // 0x10 behind it
+  CHECK(address(0x1110) == 0x11110); // 0x10 after it
   CHECK(address(0x2ff0) == 0x22ff0); // 0x10 before the second
   CHECK(address(0x3110) == 0x23110);
 }

@@ -143,7 +143,7 @@ TEST_CASE("an invalid entry only affects its function") {
   CHECK(other.end == End::outermost);
 }
 
-TEST_CASE("behind a signal handler the stack continues at the interrupted pc") {
+TEST_CASE("after a signal handler the stack continues at the interrupted pc") {
   Process process;
   // struct siginfo, struct ucontext up to its registers (312 bytes), x0 to x30, sp, pc
   std::vector<std::uint64_t> frame(39 + 33, 0);

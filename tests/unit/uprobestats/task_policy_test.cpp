@@ -22,7 +22,7 @@ std::string policy_fault_of(std::string_view text) {
 
 } // namespace
 
-TEST_CASE("a prefix allows itself and what follows behind '.', '$' or '('") {
+TEST_CASE("a prefix allows itself and what follows '.', '$' or '('") {
   const Policy rules = policy("com.foo.Bar\ncom.foo.Baz.go\n");
   for (const char* const allowed :
        {"com.foo.Bar", "com.foo.Bar.x", "com.foo.Bar$Inner.x(int)", "com.foo.Baz.go",

@@ -43,7 +43,7 @@ TEST_CASE("a text's fields become those of the wire format") {
   CHECK(wire_of("tasks { bpf_maps: 'a' bpf_maps: 'b' }") == "\x0a\x06\x12\x01\x61\x12\x01\x62");
 }
 
-TEST_CASE("a message may have a colon, angle brackets, and separators behind its fields") {
+TEST_CASE("a message may have a colon, angle brackets, and separators after its fields") {
   const std::string expected = "\x0a\x05\x1a\x01\x61\x20\x05";
   for (const std::string_view text :
        {"tasks{target_process_name:\"a\"duration_seconds:5}",

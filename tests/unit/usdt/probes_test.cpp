@@ -63,7 +63,7 @@ private:
 };
 
 // Code at address 0x11000 and offset 0x1000, data at 0x23000 and offset 0x2000, 0x100 bytes each,
-// and 0x1100 bytes of .bss behind the data.
+// and 0x1100 bytes of .bss after the data.
 std::string image_with(const Shape& shape, const std::string& notes) {
   std::string hex;
   for (const char byte : notes) hex += fmt::format("{:02x}", static_cast<unsigned char>(byte));
