@@ -65,7 +65,7 @@ static __always_inline int has_return_address(const struct point_plan* plan, __u
 }
 
 #ifndef SLEEPABLE /* its kind of map is not for sleepable programs */
-/* FNV-1a over words, which is enough because a key is compared with few others. */
+/* Returns the key of a stack: FNV-1a over words, in 62 bits. A run stores at most 8192 of them. */
 static __always_inline __u64 collided_stack_key(const struct stack_frames* frames) {
   __u64 key = 0xcbf29ce484222325;
 #pragma clang loop unroll(disable)
@@ -81,12 +81,12 @@ static __noinline __s64 store_collided_stack(struct registers* regs) {
   __u64 thread = (__u32)current_ids();
   __u32 first = 0;
   void* empty = bpf_map_lookup_elem(&no_frames, &first);
-  if (!empty) return 0; /* impossible */
+  if (!empty) return -14; /* impossible */
   bpf_map_update_elem(&collided_stacks, &thread, empty, BPF_ANY);
   struct stack_frames* frames = bpf_map_lookup_elem(&collided_stacks, &thread);
   if (!frames) return -12; /* ENOMEM */
-  __s64 result = bpf_get_stack(regs, frames, sizeof(*frames), BPF_F_USER_STACK);
-  if (result > 0) {
+  __s64 result = -14; /* EFAULT */
+  if ((int)bpf_get_stack(regs, frames, sizeof(*frames), BPF_F_USER_STACK) > 0) {
     __u64 key = collided_stack_key(frames);
     int error = (int)bpf_map_update_elem(&collided_stacks, &key, frames, BPF_NOEXIST);
     result = error && error != -17 ? error : (__s64)key; /* EEXIST: it was here before */
@@ -95,14 +95,14 @@ static __noinline __s64 store_collided_stack(struct registers* regs) {
   return result;
 }
 
-/* Stores the user stack of the hit. Returns its number as in a stack_key. Not inlined, for the
- * stack of its callers. */
+/* Stores the user stack of the hit. Returns its number as in a stack_key. The function is not
+ * inlined, because the stack of its callers has no space for it. */
 static __noinline __s64 store_stack(struct registers* regs) {
   __s64 id = (int)bpf_get_stackid(regs, &stacks, BPF_F_USER_STACK);
   return id == -17 ? store_collided_stack(regs) : id; /* EEXIST: another stack with its hash */
 }
 
-/* Not inlined, for the stack of its callers. */
+/* The function is not inlined, because the stack of its callers has no space for it. */
 static __noinline int fill_stack_key(struct stack_key* key, struct registers* regs,
                                      const struct point_plan* plan, __u64 number, int has_caller) {
   key->process = current_ids() >> 32;
@@ -125,7 +125,8 @@ static __always_inline void count_stack(struct registers* regs, const struct poi
 #endif
 }
 
-/* Without branches: each doubles the ways through the program for the verifier of Linux 5.10. */
+/* The code has no branches: each would double the ways through the program for the verifier of
+ * Linux 5.10. */
 static __always_inline __u64 histogram_bucket(__u64 value) {
   if (value < 4) return value;
   __u64 power = 0;
