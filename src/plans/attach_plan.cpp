@@ -181,9 +181,9 @@ std::string write_plan(const AttachPlan& plan) {
   llvm::raw_string_ostream out(text);
   llvm::json::OStream json(out, 2);
   json.object([&] {
-    json.attribute("format", view(plan_format));
-    json.attribute("version", plan_version);
     PlanWriter keys(json);
+    describe_format(keys, plan_format);
+    describe_version(keys, plan_version);
     plans::describe(keys, plan);
   });
   text += '\n';
@@ -195,11 +195,9 @@ std::string write_plan_error(const Error& error) {
   llvm::raw_string_ostream out(text);
   llvm::json::OStream json(out);
   json.object([&] {
-    json.attribute("format", view(plan_error_format));
-    json.attribute("message", llvm::json::fixUTF8(view(error.message)));
-    json.attributeArray("hints", [&] {
-      for (const std::string& hint : error.hints) json.value(llvm::json::fixUTF8(view(hint)));
-    });
+    PlanWriter keys(json);
+    describe_format(keys, plan_error_format);
+    plans::describe(keys, error);
   });
   return text;
 }

@@ -246,6 +246,16 @@ void describe(auto& io, Described<dwarf::TypeDescription> auto& type) {
 
 // ---- the plan
 
+// The first keys of a plan, and of the error that is sent instead of one.
+void describe_format(auto& io, auto& format) { io("format", format); }
+void describe_version(auto& io, auto& version) { io("version", version); }
+
+// The error that is sent instead of a plan.
+void describe(auto& io, Described<Error> auto& error) {
+  io("message", error.message);
+  io("hints", error.hints);
+}
+
 void describe(auto& io, Described<PlannedProbe> auto& probe) {
   using enum symbols::SymbolKind;
   using elf::Table;

@@ -10,7 +10,6 @@ namespace uprobectl::plans {
 namespace {
 
 using llvm::json::Array;
-using llvm::json::Object;
 using llvm::json::Value;
 
 // Enough for "files" > "probes" > "values" > "globals" > "variable" > "location" > "length" >
@@ -206,14 +205,6 @@ private:
   std::set<std::string> asked_;
 };
 
-// The error of write_plan_error().
-Error read_error(Fields& fields) {
-  Error error{ErrorKind::not_found, {}};
-  fields("message", error.message);
-  fields("hints", error.hints);
-  return error;
-}
-
 } // namespace
 
 Result<AttachPlan> read_plan(std::string_view text) {
@@ -230,17 +221,17 @@ Result<AttachPlan> read_plan(std::string_view text) {
   Reading reading{.parts = parts->objects};
   const JsonProblem& problem = reading.problem;
   Fields fields(*parsed, "", reading);
-  const Object* const object = parsed->getAsObject();
-  const auto format = object == nullptr ? std::nullopt : object->getString("format");
-  if (format == llvm::StringRef(plan_error_format.data())) {
-    Error error = read_error(fields);
+  std::optional<std::string> format;
+  describe_format(fields, format);
+  if (format == plan_error_format) {
+    Error error{ErrorKind::not_found, {}};
+    plans::describe(fields, error);
     if (problem.text.empty()) return fail(std::move(error));
   }
-  if (format != llvm::StringRef(plan_format.data()))
+  if (format != plan_format)
     return fail(ErrorKind::corrupt,
                 fmt::format("not a valid plan: it has no \"format\": \"{}\"", plan_format));
-  fields.optional_text("format");
-  fields("version", reading.version);
+  describe_version(fields, reading.version);
   if (problem.text.empty() && (reading.version == 0 || reading.version > plan_version))
     return fail(Error{ErrorKind::unsupported, fmt::format("the plan has version {}, this program "
                                                           "reads versions 1 to {}",
