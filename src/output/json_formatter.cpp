@@ -3,10 +3,10 @@
 #include "output/function_arguments.hpp"
 #include "output/json_record.hpp"
 #include "output/output.hpp"
+#include "output/record_types.hpp"
 #include "output/report_frame.hpp"
 
 #include <array>
-#include <tuple>
 
 namespace uprobectl::output {
 
@@ -25,36 +25,6 @@ std::string_view to_string(wait_cause cause) {
 
 namespace {
 
-// The `type` of records that are described.
-template <typename T>
-struct Named {
-  std::string_view name;
-};
-constexpr std::tuple record_names = {Named<resolve::ProbePoint>{"match"},
-                                     Named<StaticProbeRecord>{"usdt"},
-                                     Named<SymbolRecord>{"symbol"},
-                                     Named<LibraryRecord>{"library"},
-                                     Named<SourceLineRecord>{"source_line"},
-                                     Named<Finding>{"drift"},
-                                     Named<Verdict>{"verify_summary"},
-                                     Named<inventory::InstalledProbe>{"installed_probe"},
-                                     Named<bpf::Pin>{"pinned"},
-                                     Named<doctor::Check>{"check"},
-                                     Named<CallSummaryRecord>{"call_summary"},
-                                     Named<CallEdgeRecord>{"call_edge"},
-                                     Named<GraphTreesRecord>{"graph_trees"},
-                                     Named<SpanSummaryRecord>{"span_summary"},
-                                     Named<CountRecord>{"count"},
-                                     Named<HistogramRecord>{"histogram"},
-                                     Named<ProbeRecord>{"probe"},
-                                     Named<MapEntryRecord>{"map_entry"},
-                                     Named<LostRecord>{"lost"},
-                                     Named<TriggerRecord>{"trigger"},
-                                     Named<SummaryRecord>{"summary"},
-                                     Named<ErrorRecord>{"error"},
-                                     Named<DeviceRecord>{"device"},
-                                     Named<DevicesSummaryRecord>{"devices_summary"}};
-
 class JsonFormatter final : public Recorder {
 public:
   explicit JsonFormatter(OutputBuffer& out) : out_(out), line_(out.draft()) {}
@@ -66,7 +36,7 @@ public:
 private:
   template <typename T>
   void take(const T& record) {
-    write_described(std::get<Named<T>>(record_names).name, record);
+    write_described(record_type<T>, record);
   }
   void take(const OnlyRecorded auto& /*record*/) {}
 

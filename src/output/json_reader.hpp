@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads records that a run has written as JSON.
+// Reads records of other runs, also of those on devices, from JSON.
 #pragma once
 
+#include "output/descriptions.hpp"
 #include "output/json_record.hpp"
+#include "output/record_types.hpp"
 #include "util/json_fields.hpp"
+#include "util/json_size.hpp"
 
 namespace uprobectl::output {
 
@@ -21,6 +24,7 @@ public:
     const llvm::json::Value* const found = find(key);
     if (found != nullptr || !MayBeMissing<T>) read_key(found, key, value);
   }
+  void operator()(unsigned /*number*/, llvm::StringRef name, auto& value) { key(name, value); }
   void key_if(bool /*is_there*/, llvm::StringRef key, auto& value) {
     if (has(key)) read_key(find(key), key, value);
   }
@@ -41,5 +45,25 @@ private:
     describe(keys, member);
   }
 };
+
+// Reads a line that JsonRecord has written of a record of this type. Returns nullopt if it is of
+// another type or has other values. Such a line may come from a device, so it is not trusted.
+template <typename T>
+std::optional<T> read_record(std::string_view line) {
+  static const std::string start = record_start(record_type<T>);
+  if (!line.starts_with(start) || !is_parsable_record(line)) return std::nullopt;
+  auto parsed = llvm::json::parse(llvm::StringRef(line.data(), line.size()));
+  if (!parsed) {
+    llvm::consumeError(parsed.takeError());
+    return std::nullopt;
+  }
+  const llvm::json::Object* const object = parsed->getAsObject();
+  if (object == nullptr) return std::nullopt;
+  JsonProblem problem;
+  JsonReader keys(*object, problem);
+  T record;
+  describe(keys, record);
+  return problem.text.empty() ? std::optional(std::move(record)) : std::nullopt;
+}
 
 } // namespace uprobectl::output

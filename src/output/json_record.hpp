@@ -20,6 +20,18 @@ concept MayBeMissing = !std::convertible_to<T, std::string_view> && requires(con
   *value;
 };
 
+// Appends the start of every record: {"type":"TYPE"
+inline void append_record_start(std::string& out, std::string_view type) {
+  out += "{\"type\":\"";
+  out += type;
+  out += '"';
+}
+inline std::string record_start(std::string_view type) {
+  std::string start;
+  append_record_start(start, type);
+  return start;
+}
+
 // Writes a JSON object. Values may be optional or pointers; those that are not there are null.
 // Other values are a function that returns the value, or one that appends its JSON to a text.
 //
@@ -28,9 +40,7 @@ class JsonRecord {
 public:
   // Begins a record of this type. end() completes the line.
   JsonRecord(std::string& out, std::string_view type) : out_(out) {
-    out_ += "{\"type\":\"";
-    out_ += type;
-    out_ += '"';
+    append_record_start(out_, type);
   }
   // Continues an object that has a key already. The caller writes its end.
   explicit JsonRecord(std::string& out) : out_(out) {}

@@ -28,7 +28,11 @@ std::optional<std::string> matched_entry(const resolve::ProbePoint& point) {
   return entry && !point.binary->target.ends_with("!/" + *entry) ? entry : std::nullopt;
 }
 
-// The lines of the file.
+// The lines of the file, by their `type`.
+constexpr std::string_view record_line = "record";
+constexpr std::string_view build_line = "build";
+constexpr std::string_view point_line = "point";
+
 struct RecordLine {
   std::uint64_t version = 0;
 };
@@ -65,6 +69,10 @@ void describe(auto& io, output::Described<RecordedMatch> auto& match) {
   io.key_if(match.details != nullptr, "details", match.details);
 }
 
+// Records of listings that are read as points.
+constexpr std::string_view match_type = output::record_type<resolve::ProbePoint>;
+constexpr std::string_view static_probe_type = output::record_type<output::StaticProbeRecord>;
+
 std::string line_of(std::string_view type, const auto& described) {
   std::string line;
   output::JsonRecord record(line, type);
@@ -73,7 +81,13 @@ std::string line_of(std::string_view type, const auto& described) {
   return line;
 }
 
-Result<Object> parse_record(std::string_view line) {
+// A line of the file, or a record of a listing.
+struct ParsedLine {
+  std::string type;
+  Object object;
+};
+
+Result<ParsedLine> parse_record(std::string_view line) {
   if (!is_parsable_record(line))
     return fail(ErrorKind::corrupt, "record of too many values, or nested too deeply");
   auto parsed = llvm::json::parse(llvm::StringRef(line.data(), line.size()));
@@ -82,14 +96,14 @@ Result<Object> parse_record(std::string_view line) {
     return fail(ErrorKind::corrupt, "invalid JSON");
   }
   Object* const object = parsed->getAsObject();
-  if (object == nullptr || !object->getString("type"))
-    return fail(ErrorKind::corrupt, "record without a type");
-  return std::move(*object);
+  const auto type = object == nullptr ? std::nullopt : object->getString("type");
+  if (!type) return fail(ErrorKind::corrupt, "record without a type");
+  return ParsedLine{type->str(), std::move(*object)};
 }
 
 // Reads a point; also of a `match` or `usdt` record, most of whose keys are the same.
-RecordedMatch read_point(Object& object, JsonProblem& problem) {
-  const bool is_short = object.getString("type") == "point";
+RecordedMatch read_point(const std::string& type, Object& object, JsonProblem& problem) {
+  const bool is_short = type == point_line;
   // The function that is inlined at a source line, in those records.
   if (!is_short) object["inlined"] = object.getObject("inlined_into") != nullptr;
   output::JsonReader keys(object, problem);
@@ -111,7 +125,7 @@ RecordedMatch read_point(Object& object, JsonProblem& problem) {
   std::optional<std::string> container;
   keys.key("container", container);
   if (match.entry && container) match.entry = *container + "!/" + *match.entry;
-  if (object.getString("type") == "match") return match;
+  if (type == match_type) return match;
   std::string provider;
   std::string name;
   keys.key("provider", provider);
@@ -126,12 +140,12 @@ RecordedMatch read_point(Object& object, JsonProblem& problem) {
 Result<void> RecordFileReader::read_line(std::string_view line) {
   ++lines_;
   if (line.find_first_not_of(" \t\r") == std::string_view::npos) return {};
-  auto object = parse_record(line);
-  if (!object) return fail(object.error());
-  const llvm::StringRef type = *object->getString("type");
+  auto parsed = parse_record(line);
+  if (!parsed) return fail(parsed.error());
+  const std::string& type = parsed->type;
   JsonProblem problem;
-  output::JsonReader keys(*object, problem);
-  if (type == "record") {
+  output::JsonReader keys(parsed->object, problem);
+  if (type == record_line) {
     RecordLine record;
     describe(keys, record);
     if (record.version > record_version)
@@ -139,15 +153,14 @@ Result<void> RecordFileReader::read_line(std::string_view line) {
                   fmt::format("version {} of records is not supported, only {}", record.version,
                               record_version));
     is_short_ = true;
-  } else if (type == "build") {
+  } else if (type == build_line) {
     BuildLine build;
     describe(keys, build);
     builds_.insert_or_assign(library_of(build.target, build.entry), build.build_id);
-  } else if (type == "point" || type == "match" || type == "usdt") {
-    const bool is_short = type == "point";
-    RecordedMatch& match = matches_.emplace_back(read_point(*object, problem));
+  } else if (type == point_line || type == match_type || type == static_probe_type) {
+    RecordedMatch& match = matches_.emplace_back(read_point(type, parsed->object, problem));
     match.line = lines_;
-    if (is_short) add_short(match);
+    if (type == point_line) add_short(match);
   }
   if (!problem.text.empty()) return fail(ErrorKind::corrupt, problem.text);
   return {};
@@ -239,13 +252,13 @@ std::string write_record(std::span<const resolve::ProbePoint> points,
     if (binary.path.entry || match.target != "*") match.file.reset();
     if (binary.build_id) {
       const BuildLine build{match.target, match.entry, *binary.build_id};
-      builds.insert_or_assign(library_of(match.target, match.entry), line_of("build", build));
+      builds.insert_or_assign(library_of(match.target, match.entry), line_of(build_line, build));
     }
     lines.emplace(Key{match.target, match.entry.value_or(""), match.request,
                       match.symbol.value_or(""), match.image_offset.value},
-                  line_of("point", match));
+                  line_of(point_line, match));
   }
-  std::string text = line_of("record", RecordLine{record_version});
+  std::string text = line_of(record_line, RecordLine{record_version});
   for (const auto& [library, line] : builds) text += line;
   for (const auto& [key, line] : lines) text += line;
   return text;

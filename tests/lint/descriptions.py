@@ -227,8 +227,8 @@ def main():
     root = Path(words[0] if words else ".")
     schema_file, page_file = root / "share/uprobectl/records.schema.json", root / "docs/json-output.md"
     descriptions = Descriptions(code_of(root / "src/output/descriptions.hpp"))
-    records = {name: described_keys(descriptions, ways) for name, ways in
-               written_records((root / "src/output/json_formatter.cpp").read_text()).items()}
+    formatter = "".join((root / "src/output" / name).read_text() for name in ("record_types.hpp", "json_formatter.cpp"))
+    records = {name: described_keys(descriptions, ways) for name, ways in written_records(formatter).items()}
     if "--write" in sys.argv:
         headers = "".join(file.read_text() for folder in ("src", "include")
                           for file in sorted((root / folder).rglob("*.hpp")))
