@@ -33,7 +33,7 @@ public:
           .ok = false,
           .reason = problem.reason,
           .fix = problem.fix.empty() ? std::nullopt : std::optional(problem.fix),
-          .rule = to_string(problem.rule),
+          .rule = std::string(to_string(problem.rule)),
       });
     }
   }

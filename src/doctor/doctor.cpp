@@ -367,23 +367,24 @@ private:
     add("resolve", true, "needs nothing but the file");
     add("list-symbols", true, "needs nothing but the file");
     if (!features_) {
-      add("attach", false, explain(features_.error()), suggest_fix(features_.error()));
+      add(attach_check, false, explain(features_.error()), suggest_fix(features_.error()));
       return;
     }
     const auto mechanism = probe::choose_mechanism(std::nullopt, *features_, {});
     const auto buffer = choose_buffer(std::nullopt, *features_);
     if (!facts_.has_proc)
-      add("attach", false, "/proc is not mounted", "mount -t proc proc /proc");
+      add(attach_check, false, "/proc is not mounted", "mount -t proc proc /proc");
     else if (!facts_.has_possible_cpus)
-      add("attach", false, bpf::unknown_cpu_count().message, suggest_fix(bpf::unknown_cpu_count()));
+      add(attach_check, false, bpf::unknown_cpu_count().message,
+          suggest_fix(bpf::unknown_cpu_count()));
     else if (facts_.memlock_limit && *facts_.memlock_limit < least_memory)
-      add("attach", false, "BPF memory is limited by RLIMIT_MEMLOCK", raise_memlock);
+      add(attach_check, false, "BPF memory is limited by RLIMIT_MEMLOCK", raise_memlock);
     else if (!mechanism)
-      add("attach", false, mechanism.error().message, suggest_fix(mechanism.error()));
+      add(attach_check, false, mechanism.error().message, suggest_fix(mechanism.error()));
     else if (!buffer)
-      add("attach", false, buffer.error().message, suggest_fix(buffer.error()));
+      add(attach_check, false, buffer.error().message, suggest_fix(buffer.error()));
     else
-      add("attach", true,
+      add(attach_check, true,
           fmt::format("through {}, events through a {} buffer", to_string(*mechanism),
                       to_string(*buffer)));
   }

@@ -45,13 +45,16 @@ struct SystemFacts {
 // properties with /system/bin/getprop.
 SystemFacts read_system_facts(const std::string& root = "");
 
+// The name of the check whether probes can be attached.
+constexpr std::string_view attach_check = "attach";
+
 // The result of one check, also of those of list-symbols --check.
 struct Check {
   std::string name;
   bool ok = false;
-  std::string reason;             // the fact that decided
-  std::optional<std::string> fix; // an instruction or a command; set only if the check failed
-  std::optional<std::string_view> rule = {}; // list-symbols: what a file breaks, if it failed
+  std::string reason;                   // the fact that decided
+  std::optional<std::string> fix;       // an instruction or a command; set only if the check failed
+  std::optional<std::string> rule = {}; // list-symbols: what a file breaks, if it failed
 };
 
 // Checks one after the other, then whether each subcommand works.

@@ -3,7 +3,7 @@
 
 #include "host/agent_run.hpp"
 #include "host/local_report.hpp"
-#include "util/json_size.hpp"
+#include "output/json_reader.hpp"
 #include "util/text.hpp"
 
 #include <algorithm>
@@ -12,7 +12,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <llvm/Support/JSON.h>
 #include <sys/mman.h>
 #include <sys/utsname.h>
 #include <thread>
@@ -335,8 +334,8 @@ std::optional<std::string> known(const std::string& text) {
   return text.empty() ? std::nullopt : std::optional(text);
 }
 
-Result<Verdict> ask_doctor(Device& device, DevicePrograms& programs,
-                           std::string_view program_version) {
+Result<doctor::Check> ask_doctor(Device& device, DevicePrograms& programs,
+                                 std::string_view program_version) {
   if (auto installed = device.install(programs); !installed)
     return fail(std::move(installed).error());
   constexpr Sink::InMemory limit{1 << 20};
@@ -421,20 +420,10 @@ Result<std::vector<output::DeviceRecord>> describe_devices(const DeviceOptions& 
   return records;
 }
 
-std::optional<Verdict> parse_verdict(std::string_view records) {
+std::optional<doctor::Check> parse_verdict(std::string_view records) {
   while (!records.empty()) {
-    const std::string_view line = take_line(records);
-    if (!is_parsable_record(line)) continue;
-    auto record = llvm::json::parse(llvm::StringRef(line.data(), line.size()));
-    if (!record) {
-      llvm::consumeError(record.takeError());
-      continue;
-    }
-    const auto* const object = record->getAsObject();
-    if (object == nullptr || object->getString("name") != llvm::StringRef("attach")) continue;
-    const auto ok = object->getBoolean("ok");
-    const auto reason = object->getString("reason");
-    if (ok && reason) return Verdict{*ok, reason->str()};
+    auto check = output::read_record<doctor::Check>(take_line(records));
+    if (check && check->name == doctor::attach_check) return check;
   }
   return std::nullopt;
 }

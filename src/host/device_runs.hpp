@@ -2,6 +2,7 @@
 // Runs a command on the selected devices, side by side.
 #pragma once
 
+#include "doctor/doctor.hpp"
 #include "host/cache.hpp"
 #include "host/device.hpp"
 #include "host/host_files.hpp"
@@ -54,11 +55,7 @@ Result<int> run_on_devices(const DeviceOptions& options, const DeviceRun& run,
 Result<std::vector<output::DeviceRecord>> describe_devices(const DeviceOptions& options,
                                                            std::string_view program_version);
 
-// Reads the verdict of `doctor --json`: its record `attach`.
-struct Verdict {
-  bool ok = false;
-  std::string reason;
-};
-std::optional<Verdict> parse_verdict(std::string_view records);
+// Finds the verdict in what `doctor --json` has written: whether probes can be attached.
+std::optional<doctor::Check> parse_verdict(std::string_view records);
 
 } // namespace uprobectl::host

@@ -3,13 +3,11 @@
 
 #include "host/adb.hpp"
 #include "output/format.hpp"
-#include "output/json_record.hpp"
-#include "util/json_size.hpp"
+#include "output/json_reader.hpp"
 
 #include <algorithm>
 #include <cerrno>
 #include <fmt/format.h>
-#include <llvm/Support/JSON.h>
 #include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -194,17 +192,11 @@ void MarkedLines::add_line(std::string& out, std::string_view line) {
     out.append(line) += '\n';
     return;
   }
-  if (line.starts_with(R"({"type":"summary")") && is_parsable_record(line)) {
-    auto record = llvm::json::parse(llvm::StringRef(line.data(), line.size()));
-    if (!record) {
-      llvm::consumeError(record.takeError());
-    } else if (const auto* const object = record->getAsObject()) {
-      totals_.any = true;
-      totals_.events += static_cast<std::uint64_t>(object->getInteger("events").value_or(0));
-      const auto lost = object->getInteger("lost");
-      totals_.lost += static_cast<std::uint64_t>(lost.value_or(0));
-      totals_.is_lost_known &= lost.has_value();
-    }
+  if (const auto summary = output::read_record<output::SummaryRecord>(line)) {
+    totals_.any = true;
+    totals_.events += summary->events;
+    totals_.lost += summary->lost.value_or(0);
+    totals_.is_lost_known &= summary->lost.has_value();
   }
   out.append(line.substr(0, line.size() - 1)).append(label_) += "}\n";
 }

@@ -310,15 +310,24 @@ TEST_CASE("an output of several devices has the serial number in its name") {
   CHECK(with_suffix(".hidden", "x/../y") == ".hidden.x_.._y");
 }
 
-TEST_CASE("a summary of a device that is nested too deeply for the parser is not counted") {
+TEST_CASE("the summaries of a device are added, but not those that cannot be read") {
   const UniqueFd file(::open("/dev/null", O_WRONLY | O_CLOEXEC));
   Sink sink(file.get());
   MarkedLines lines(sink, LineMark::device, "s", StreamContent::json);
   REQUIRE(lines.add(R"({"type":"summary","events":7,"x":)" + std::string(1 << 20, '[') + "}\n"));
   CHECK_FALSE(lines.totals().any);
+  const std::string rest =
+      R"(,"duration_ns":1,"probes_hit":1,"probes_silent":0,"detached_cleanly":true,"stacks":null})";
+  REQUIRE(lines.add(R"({"type":"summary","events":-7,"lost":2)" + rest + "\n"));
   REQUIRE(lines.add("{\"type\":\"summary\",\"events\":7,\"lost\":2}\n"));
+  CHECK_FALSE(lines.totals().any);
+  REQUIRE(lines.add(R"({"type":"summary","events":7,"lost":2)" + rest + "\n"));
   CHECK(lines.totals().events == 7);
   CHECK(lines.totals().lost == 2);
+  CHECK(lines.totals().is_lost_known);
+  REQUIRE(lines.add(R"({"type":"summary","events":1,"lost":null)" + rest + "\n"));
+  CHECK(lines.totals().events == 8);
+  CHECK_FALSE(lines.totals().is_lost_known);
 }
 
 TEST_CASE("the list of adb is read without its title and its daemon's messages") {
@@ -422,10 +431,15 @@ TEST_CASE("the verdict of doctor is its record 'attach'") {
   REQUIRE(verdict);
   CHECK_FALSE(verdict->ok);
   CHECK(verdict->reason == "why");
-  CHECK_FALSE(parse_verdict("{\"name\":\"attach\",\"ok\":1,\"reason\":\"x\"}"));
+  CHECK_FALSE(parse_verdict("{\"type\":\"check\",\"name\":\"attach\",\"ok\":1,\"reason\":\"x\"}"));
+  CHECK_FALSE(parse_verdict("{\"type\":\"check\",\"name\":\"attach\",\"reason\":\"x\"}"));
+  CHECK_FALSE(parse_verdict("{\"type\":\"check\",\"name\":\"attach\",\"ok\":true}"));
+  CHECK_FALSE(
+      parse_verdict("{\"type\":\"pinned\",\"name\":\"attach\",\"ok\":true,\"reason\":\"x\"}"));
   // A record that would exhaust the parser's stack is skipped.
-  const std::string deep = "{\"name\":" + std::string(1 << 20, '[') + "\n";
-  CHECK(parse_verdict(deep + "{\"name\":\"attach\",\"ok\":true,\"reason\":\"x\"}")->ok);
+  const std::string deep = "{\"type\":\"check\",\"name\":" + std::string(1 << 20, '[') + "\n";
+  const std::string sound = "{\"type\":\"check\",\"name\":\"attach\",\"ok\":true,\"reason\":\"x\"}";
+  CHECK(parse_verdict(deep + sound)->ok);
 }
 
 namespace {
