@@ -416,7 +416,8 @@ std::optional<EventValues::Number> EventValues::find_product(const SummedValue& 
   Number product{.number = 1};
   for (const ValuePath& each : value.operands) {
     const auto found = find_summed(each.text, event);
-    const auto number = found ? number_of(found->value) : std::nullopt;
+    auto number = found ? number_of(found->value) : std::nullopt;
+    if (found && !number && found->type_name == "char") number = code_point_of(found->value);
     if (!number) return std::nullopt;
     product.number *= static_cast<std::uint64_t>(*number); // modulo 2^64, as in the run
     product.is_signed |= std::holds_alternative<std::int64_t>(found->value.value) ||

@@ -184,7 +184,7 @@ Number number_at(Bytes bytes, std::size_t at) {
 values::Value read_field(const RecordField& field, Bytes bytes, std::size_t at) {
   switch (field.kind) {
   case FieldKind::boolean:
-    return {number_at<std::uint8_t>(bytes, at) != 0};
+    return values::boolean_value(number_at<std::uint8_t>(bytes, at));
   case FieldKind::s32:
     return {std::int64_t{number_at<std::int32_t>(bytes, at)}};
   case FieldKind::u32:

@@ -12,13 +12,16 @@ namespace {
 
 // The number of a value, extended to 64 bits as its type says; of a floating-point number its bits.
 std::optional<std::uint64_t> bits_of(const values::Value& value, const values::ValueType& type) {
-  if (const auto* const real = std::get_if<double>(&value.value)) {
-    if (!type.is_floating) return std::nullopt;
+  if (type.is_floating) {
+    const auto real = real_of(value);
+    if (!real) return std::nullopt;
     if (type.bits == 64) return std::bit_cast<std::uint64_t>(*real);
     return std::bit_cast<std::uint32_t>(static_cast<float>(*real));
   }
+  if (type.name == "char" && type.bits == 32) // of Rust
+    if (const auto character = code_point_of(value)) return *character;
   const auto number = number_of(value);
-  if (!number || type.is_floating) return std::nullopt;
+  if (!number) return std::nullopt;
   const auto bits = static_cast<std::uint64_t>(*number);
   if (!type.is_known() || type.bits == 0 || type.bits >= 64) return bits;
   return type.is_signed ? static_cast<std::uint64_t>(sign_extended(bits, type.bits))

@@ -227,7 +227,7 @@ values::Value ValueDecoder::decode_scalar(const Node& node) const {
   const std::uint64_t bits = node.bits ? node.bits->size : type.bits();
   if (bits < 64) *number &= (std::uint64_t{1} << bits) - 1;
   const TypeKind kind = type.kind();
-  if (kind == TypeKind::boolean) return {*number != 0};
+  if (kind == TypeKind::boolean) return values::boolean_value(*number);
   if (kind == TypeKind::pointer || kind == TypeKind::reference)
     return {values::Value::Pointer{*number}};
   if (kind == TypeKind::floating && type.size() == sizeof(float))

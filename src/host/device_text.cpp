@@ -55,12 +55,7 @@ void DeviceText::escape(std::string& out, std::string_view character) const {
     return;
   }
   // All control characters are in the Basic Multilingual Plane.
-  std::uint32_t point = static_cast<unsigned char>(character[0]);
-  if (character.size() == 2) point &= 0x1f;
-  if (character.size() == 3) point &= 0x0f;
-  for (const char c : character.substr(1))
-    point = point << 6 | (static_cast<unsigned char>(c) & 0x3f);
-  out += fmt::format("\\u{:04x}", point);
+  out += fmt::format("\\u{:04x}", first_code_point(character));
 }
 
 std::string DeviceText::add(std::string_view bytes) {

@@ -50,8 +50,7 @@ public:
   }
   bool flag(std::string_view name) const {
     const values::Value* const value = find(name);
-    const auto* const flag = value == nullptr ? nullptr : std::get_if<bool>(&value->value);
-    return flag != nullptr && *flag;
+    return value != nullptr && number_of(*value).value_or(0) != 0;
   }
   std::string text(std::string_view name) const {
     const values::Value* const value = find(name);

@@ -24,6 +24,14 @@ std::string shortened(std::string_view text, std::size_t most) {
   return std::string(text.substr(0, end)) + "…";
 }
 
+std::uint32_t first_code_point(std::string_view text) {
+  const std::size_t length = utf8_length(text, 0);
+  if (length == 1) return byte_of(text, 0);
+  std::uint32_t point = byte_of(text, 0) & (0xffU >> (length + 1));
+  for (std::size_t i = 1; i < length; ++i) point = point << 6U | (byte_of(text, i) & 0x3fU);
+  return point;
+}
+
 void append_code_point(std::string& text, std::uint32_t point) {
   const auto put = [&](std::uint32_t byte) { text += static_cast<char>(byte); };
   const auto tail = [&](unsigned shift) { put(0x80U | ((point >> shift) & 0x3fU)); };

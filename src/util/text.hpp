@@ -90,6 +90,9 @@ std::string shortened(std::string_view text, std::size_t most);
 // (Unicode 15, table 3-7: no overlong forms, no surrogates, nothing above U+10FFFF).
 std::size_t utf8_length(std::string_view text, std::size_t at);
 
+// Returns the code point that the text begins with. It must begin with a well-formed sequence.
+std::uint32_t first_code_point(std::string_view text);
+
 // Appends the code point as UTF-8 (RFC 3629). It must be at most U+10FFFF.
 void append_code_point(std::string& text, std::uint32_t point);
 

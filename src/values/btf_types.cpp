@@ -78,7 +78,7 @@ private:
   static Value integer(const btf_type* type, Bytes bytes) {
     if (bytes.size() > sizeof(std::uint64_t) || bytes.empty()) return raw_value(bytes);
     const std::uint8_t encoding = btf_int_encoding(type);
-    if ((encoding & BTF_INT_BOOL) != 0) return {load(bytes) != 0};
+    if ((encoding & BTF_INT_BOOL) != 0) return boolean_value(load(bytes));
     return number(load(bytes), bytes.size() * 8, (encoding & BTF_INT_SIGNED) != 0);
   }
 
@@ -226,7 +226,7 @@ private:
     const btf_type* const type = bpf::resolved_type(types_, id);
     if (type != nullptr && btf_is_any_enum(type)) return enum_value(type, value, width);
     if (type == nullptr || !btf_is_int(type)) return std::nullopt;
-    if ((btf_int_encoding(type) & BTF_INT_BOOL) != 0) return Value{value != 0};
+    if ((btf_int_encoding(type) & BTF_INT_BOOL) != 0) return boolean_value(value);
     return number(value, width, (btf_int_encoding(type) & BTF_INT_SIGNED) != 0);
   }
 

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "values/value.hpp"
 
+#include "util/text.hpp"
+
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <concepts>
 #include <fmt/format.h>
@@ -65,8 +68,29 @@ struct ToNumber {
 
 Value raw_value(Bytes bytes) { return {Value::Raw{.bytes = {bytes.begin(), bytes.end()}}}; }
 
+Value boolean_value(std::uint64_t number) {
+  return number <= 1 ? Value{number == 1} : Value{number};
+}
+
 std::optional<std::int64_t> number_of(const Value& value) {
   return std::visit(ToNumber(), value.value);
+}
+
+std::optional<std::uint32_t> code_point_of(const Value& value) {
+  const auto* const text = std::get_if<std::string>(&value.value);
+  if (text == nullptr || text->empty() || utf8_length(*text, 0) != text->size())
+    return std::nullopt;
+  return first_code_point(*text);
+}
+
+std::optional<double> real_of(const Value& value) {
+  if (const auto* const real = std::get_if<double>(&value.value)) return *real;
+  const auto* const name = std::get_if<Value::Name>(&value.value);
+  if (name == nullptr || name->number) return std::nullopt;
+  double real = 0;
+  const char* const end = name->text.data() + name->text.size();
+  if (std::from_chars(name->text.data(), end, real).ec != std::errc()) return std::nullopt;
+  return real;
 }
 
 bool is_null(const Value& value) {

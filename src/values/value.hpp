@@ -70,9 +70,21 @@ struct ValueMember {
 // Returns the bytes as Value::Raw.
 Value raw_value(Bytes bytes);
 
+// Returns a boolean. A number other than 0 and 1, which a damaged variable may have, stays a
+// number, as GDB prints and compares it.
+Value boolean_value(std::uint64_t number);
+
 // Returns the number of an integer, address, character or name, modulo 2^64; nullopt for other
 // values.
 std::optional<std::int64_t> number_of(const Value& value);
+
+// Returns the code point of a text that is one character: a `char` of Rust beyond ASCII is a text.
+// nullopt for other values.
+std::optional<std::uint32_t> code_point_of(const Value& value);
+
+// Returns a floating-point number, also that of a duration, which is a name: "1.5s". nullopt for
+// other values.
+std::optional<double> real_of(const Value& value);
 
 // Whether a value is a null pointer, or was not read because a pointer to it is null.
 bool is_null(const Value& value);

@@ -21,7 +21,8 @@ values::ValueType text(std::string name) {
   return {.use = values::ValueUse::text, .name = std::move(name)};
 }
 
-// take(int n, unsigned char small, float ratio, char* text, Item item, Color color, reg) -> short
+// take(int n, unsigned char small, float ratio, char* text, Item item, Color color, reg, bool flag,
+// char letter, std::chrono::duration<double> pause) -> short. `letter` is a char of Rust.
 PointDescription point() {
   auto color = std::make_shared<values::Enumeration>();
   color->name = "shop::Color";
@@ -29,6 +30,7 @@ PointDescription point() {
   values::ValueType color_type = number("shop::Color", 32, true);
   color_type.enumeration = color;
   values::ValueType ratio{.name = "float", .bits = 32, .is_floating = true};
+  values::ValueType pause{.name = "double", .bits = 64, .is_floating = true};
   values::ValueType pointer = text("char*");
   pointer.is_address = true;
   values::ValueType id = number("unsigned short", 16, false);
@@ -40,6 +42,9 @@ PointDescription point() {
                      {.name = "text", .type = pointer},
                      {.name = "*item", .type = item},
                      {.name = "color", .type = color_type},
+                     {.name = "flag", .type = number("bool", 8, false)},
+                     {.name = "letter", .type = number("char", 32, false)},
+                     {.name = "pause", .type = pause},
                      {.name = "ret", .type = number("short", 16, true), .at_return = true}},
           .hidden = {"tid"}};
 }
@@ -104,6 +109,36 @@ TEST_CASE("numbers of events are compared by the sign and width of their types")
   CHECK_FALSE(holds("small < 0 || small == 0", small));
   CHECK_THAT(filter_error("small == 256"), Contains("unsigned char cannot have this value"));
   CHECK_THAT(filter_error("n == 0.5"), Contains("int has no fraction"));
+}
+
+// GDB prints the number of a bool in memory that is neither 0 nor 1, and compares it.
+TEST_CASE("a bool of another number than 0 and 1 is compared as its number") {
+  const Event two = entry("flag", values::boolean_value(2));
+  CHECK(holds("flag == 2", two));
+  CHECK(holds("flag", two));
+  CHECK(holds("flag > 1", two));
+  CHECK_FALSE(holds("flag == 1", two));
+  CHECK_FALSE(holds("flag == 0", two));
+  CHECK(holds("flag == 1", entry("flag", values::boolean_value(1))));
+  CHECK(holds("!flag", entry("flag", values::boolean_value(0))));
+}
+
+TEST_CASE("a character of Rust that is shown as text is compared as its code point") {
+  const Event event = entry("letter", {std::string("\xc3\xa9")}); // U+00E9
+  CHECK(holds("letter == 233", event));
+  CHECK(holds("letter > 127", event));
+  CHECK_FALSE(holds("letter == 195", event));
+  CHECK(holds("letter == 0x1f600", entry("letter", {std::string("\xf0\x9f\x98\x80")})));
+  CHECK(holds("letter == 97", entry("letter", {values::Value::Character{'a'}})));
+}
+
+TEST_CASE("a duration with a fraction is compared as its number") {
+  const Event event = entry("pause", {values::Value::Name{"1.5s"}});
+  CHECK(holds("pause == 1.5", event));
+  CHECK(holds("pause < 2", event));
+  CHECK_FALSE(holds("pause < 1.5", event));
+  CHECK(holds("pause == -0.25", entry("pause", {values::Value::Name{"-0.25*1/3s"}})));
+  CHECK(holds("pause == 1e20", entry("pause", {values::Value::Name{"1e+20ms"}})));
 }
 
 TEST_CASE("a wait is selected by its times and its thread, not by values of its call") {

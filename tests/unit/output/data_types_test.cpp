@@ -67,6 +67,7 @@ TEST_CASE("integers are read with their size and sign, from 2^53 on as strings")
   CHECK(json(types, "u64", "\xff\xff\xff\xff\xff\xff\x1f\x00"s) == "9007199254740991");
   CHECK(json(types, "u64", "\x00\x00\x00\x00\x00\x00\x20\x00"s) == "\"9007199254740992\"");
   CHECK(json(types, "flag", "\x01"s) == "true");
+  CHECK(json(types, "flag", "\x02"s) == "2");
   CHECK(json(types, "u128", "0123456789abcdef"s) == "\"30313233343536373839616263646566\"");
 }
 
