@@ -500,6 +500,15 @@ bool EventValues::are_of_two_events(std::span<const std::string> names) {
   });
 }
 
+bool EventValues::are_some_of_return(std::span<const std::string> names, std::uint32_t probe) {
+  return std::ranges::any_of(names, [&](const std::string& name) {
+    const auto path = parse_value_path(name);
+    if (path && path->is_of_result()) return true;
+    const NamedValue* const named = find_named(name, probe);
+    return named != nullptr && !named->in_register && named->at_return;
+  });
+}
+
 bool EventValues::has_other_event(std::span<const std::string> names, const Event& event) {
   const bool is_return = event.kind == EventKind::on_return;
   return std::ranges::any_of(names, [&](const std::string& name) {

@@ -104,6 +104,8 @@ public:
   bool are_of_two_events(std::span<const std::string> names);
   // Whether the point of an event has one of the values, but in the other event of the call.
   bool has_other_event(std::span<const std::string> names, const Event& event);
+  // Whether one of the values of this point is known when a call returns, not before.
+  bool are_some_of_return(std::span<const std::string> names, std::uint32_t probe);
   // Fails if the built-in variable means another variable at all points, which none of them has, or
   // is of the outcome of calls, which none of them knows.
   Result<void> check_built_in(const std::string& name, group_feature variable) const;

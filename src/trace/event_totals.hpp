@@ -39,6 +39,7 @@ public:
         counts_arguments_(!spec.groups.by.empty() && spec.groups.reads_arguments()) {
     if (spec.measured)
       for (std::string& each : spec.measured->names()) missing_.push_back(std::move(each));
+    read_names_ = missing_;
   }
 
   // A point that the run records: it has a histogram, even without events.
@@ -50,8 +51,15 @@ public:
   // of the stack of the event.
   void add(const events::Event& event,
            output::StackCompleteness completeness = output::StackCompleteness::complete);
-  // Count a nested call by its entry or exit, and measure how long a call took.
+  // Whether values of events are counted or measured, and whether some of a call of this probe are
+  // known when it returns.
+  bool reads_values() const { return !spec_.groups.by.empty() || !read_names_.empty(); }
+  bool needs_return(std::uint32_t probe) {
+    return spec_.groups.reads_result() || values_.are_some_of_return(read_names_, probe);
+  }
+  // Counts a nested call by its entry, its exit, or both in one event.
   void count_call(const events::Event& event) { count(event, false); }
+  // Measures how long a nested call took.
   void measure_call(const events::OpenCall& call, std::uint64_t end_ns);
   // A value of an event, or its latency.
   void measure(const events::Event& event);
@@ -100,7 +108,8 @@ private:
   std::uint64_t begin_ns_ = 0;
   bool has_events_ = false;
   bool has_entries_ = false;
-  std::vector<std::string> names_; // of values by which it counts
+  std::vector<std::string> names_;      // of values by which it counts
+  std::vector<std::string> read_names_; // also those that are measured
   bool counts_arguments_;
   KeptStacks stacks_;                           // that are counted
   std::map<std::uint64_t, Interval> intervals_; // by number, from 0

@@ -24,29 +24,66 @@ namespace {
 
 constexpr std::size_t max_process_names = std::size_t{1} << 16;
 
-// Counts and measures calls. A minimum is known to be reached only of calls that returned.
+// One event of a call, with the values of its entry and of its return. Without its latency, which
+// is measured by measure_call().
+events::Event whole_call(events::Event entry, const events::Event& exit) {
+  entry.kind = events::EventKind::on_return;
+  entry.time_ns = exit.time_ns;
+  entry.left_by = exit.left_by;
+  entry.return_value = exit.return_value;
+  entry.typed_return = exit.typed_return;
+  entry.returns_nothing = exit.returns_nothing;
+  entry.return_errno = exit.return_errno;
+  entry.failed = exit.failed;
+  if (!exit.typed_arguments) return entry;
+  if (!entry.typed_arguments) entry.typed_arguments.emplace();
+  entry.typed_arguments->insert(entry.typed_arguments->end(), exit.typed_arguments->begin(),
+                                exit.typed_arguments->end());
+  return entry;
+}
+
+// Counts and measures calls: at their entry, or when they have returned, if that decides whether
+// they are counted or by which values. A minimum is known to be reached only of calls that
+// returned.
 class CallTotals final : public events::CallVisitor {
 public:
   CallTotals(EventTotals& totals, std::chrono::nanoseconds min_duration)
       : totals_(totals), min_ns_(static_cast<std::uint64_t>(min_duration.count())) {}
 
-  void opened(const events::OpenCall& /*call*/, const events::Event& entry) override {
-    if (min_ns_ > 0) return;
+  void opened(const events::OpenCall& call, const events::Event& entry) override {
+    const bool waits = min_ns_ > 0 ? totals_.reads_values() : totals_.needs_return(entry.probe);
+    if (waits) keep(call, entry);
+    if (waits || min_ns_ > 0) return;
     totals_.count_call(entry);
     totals_.measure(entry);
   }
   void closed(const events::OpenCall& call, events::CallEnd /*end*/, std::uint64_t end_ns,
               const events::Event* exit) override {
     const std::uint64_t duration = duration_of(call, end_ns);
+    auto entry = entries_.extract(call.id);
     if (exit == nullptr || duration < min_ns_) return;
-    if (min_ns_ > 0) totals_.count_call(*exit);
-    totals_.measure(*exit);
+    if (entry) {
+      const events::Event whole = whole_call(std::move(entry.mapped()), *exit);
+      totals_.count_call(whole);
+      totals_.measure(whole);
+    } else {
+      if (min_ns_ > 0) totals_.count_call(*exit);
+      totals_.measure(*exit);
+    }
     totals_.measure_call(call, end_ns);
   }
 
 private:
+  void keep(const events::OpenCall& call, const events::Event& entry) {
+    events::Event& kept = entries_.insert_or_assign(call.id, entry).first->second;
+    kept.stack = nullptr; // valid only while the event is reported, as the others
+    kept.sample = nullptr;
+    kept.caller = nullptr;
+  }
+
   EventTotals& totals_;
   std::uint64_t min_ns_;
+  std::unordered_map<std::uint64_t, events::Event> entries_; // of open calls, by their ids
 };
 
 // Writes the records of a saved run to an output.

@@ -75,6 +75,27 @@ def by_result():
         yield f"{found}: {said}"
 
 
+def by_values_of_nested_calls():
+    """Of graph.uprobes: trade() was called with 2 and 300 and returned 5 and 899, the calls inside it of sell()
+    with 2, 3, 300 and 301 returned 6, -1, 900 and -1. Only three calls took 20us."""
+    results = [("sell", [-1], 2), ("sell", [6], 1), ("sell", [900], 1), ("trade", [5], 1), ("trade", [899], 1)]
+    both = [("sell", [2, 6], 1), ("sell", [3, -1], 1), ("sell", [300, 900], 1), ("sell", [301, -1], 1),
+            ("trade", [2, 5], 1), ("trade", [300, 899], 1)]
+    long = [("sell", [2], 1), ("trade", [2], 1), ("trade", [300], 1)]
+    for options, expected in ((["--by", "ret"], results), (["--by", "count,ret"], both),
+                              (["--by", "count", "--min-latency", "20us"], long)):
+        lines, _, said = report("-j", "--count", *options, FOLDER / "graph.uprobes")
+        found = sorted((row[0], [value["value"] for value in row[3]], row[2]) for row in rows(lines))
+        if found != expected:
+            yield f"{options}: expected {expected}\ninstead {found} {said}"
+    lines, _, said = report("-j", "--count", "--by", "count", "--measure", "ret", FOLDER / "graph.uprobes")
+    found = sorted((row[0], row[3][0]["value"], row[5]) for row in rows(lines))
+    sums = [("sell", 2, 6), ("sell", 3, -1), ("sell", 300, 900), ("sell", 301, -1), ("trade", 2, 5),
+            ("trade", 300, 899)]
+    if found != sums:
+        yield f"sums: expected {sums}\ninstead {found} {said}"
+
+
 def unknown_value():
     _, status, said = report("--count", "--by", "price", FOLDER / "calls.uprobes")
     expected = "--count cannot be answered from this run: no event has the value 'price'"
@@ -121,6 +142,8 @@ def main():
         tap.check(f"{file.name}: report prints what the run printed", differences(file))
     tap.check("events counted by values have the counts of the kernel", list(by_values()))
     tap.check("events are counted by their result", list(by_result()))
+    tap.check("nested calls are counted by values of their entries and their returns",
+              list(by_values_of_nested_calls()))
     tap.check("a condition needs the types of values", list(condition_without_types()))
     tap.check("records of a program are counted and measured without types", list(records_without_types()))
     tap.check("a value that no event has is refused", list(unknown_value()))
