@@ -134,6 +134,7 @@ public:
       return outcome;
     }
     if (request_.dry_run) {
+      if (auto checked = check_values(); !checked) return fail(std::move(checked).error());
       show_probes(resolved_.probes, program_.info(), output_);
       return AttachOutcome();
     }
@@ -260,6 +261,31 @@ private:
         Error{ErrorKind::not_found,
               fmt::format("--report-function: '{}' is not among the probed functions", *name)}
             .hint("add it to the FUNCTIONs"));
+  }
+
+  // Whether the request names values of the functions, beside those that a hit has anyway.
+  bool names_values() const {
+    const events::CaptureSpec& capture = request_.capture;
+    const bool has_root_condition =
+        request_.graph && !request_.graph->root_filter.expressions.empty();
+    const bool has_trigger = request_.keep && !request_.keep->conditions.empty();
+    return capture.names_values() || !capture.arguments.empty() || !request_.spans.empty() ||
+           has_root_condition || has_trigger;
+  }
+
+  // Looks the named values up as the run does. Registers and types of other machines cannot be
+  // looked up here.
+  Result<void> check_values() {
+    const bool is_of_other_machine = std::ranges::any_of(resolved_.probes, [](const Probe& probe) {
+      return probe.point.binary->machine.arch != host_arch;
+    });
+    if (request_.program || is_of_other_machine || !names_values()) return {};
+    const ExitOnSignal exit_on_signal; // reading types of a large file takes seconds
+    if (auto added = add_embedded_prototypes(request_.capture, resolved_.probes); !added)
+      return added;
+    if (auto checked = program_.check_values(resolved_); !checked) return checked;
+    program_.report_cautions();
+    return prepare_root_condition();
   }
 
   // Compiles --root-if for the functions whose calls may be roots.

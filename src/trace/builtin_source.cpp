@@ -15,6 +15,7 @@
 #include "trace/counted_events.hpp"
 #include "trace/diagnosis.hpp"
 #include "trace/hit_cost.hpp"
+#include "trace/known_functions.hpp"
 #include "trace/program_sites.hpp"
 #include "trace/program_source.hpp"
 #include "trace/span_report.hpp"
@@ -127,6 +128,16 @@ public:
     return find_layouts();
   }
 
+  // What this kernel does not tell is an error of the run only.
+  Result<void> check_values(const ResolvedProbes& resolved) override {
+    environment_.layouts.process_name = {.group_leader = 1, .comm = 1};
+    environment_.layouts.thread = {.address = 1, .robust_list = 1};
+    std::vector<events::CapturePoint> points = make_points(resolved);
+    KnownFunctions(request_.capture, points.size(), binaries_).add_to(points, true);
+    bpf::BuiltinProgram::Settings not_loaded{.cookie = false};
+    return make_capture_plan(not_loaded, points, resolved.types.get());
+  }
+
   Result<void> load(const LoadRequest& request, ResolvedProbes& resolved) override {
     const events::CaptureSpec& capture = request_.capture;
     mechanism_ = request.mechanism;
@@ -134,11 +145,8 @@ public:
     // This program is for kernels before 5.3, too, which do not have the helper.
     if (buffer_ == bpf::RecordBuffer::perf && !cookies && capture.stops_process)
       return fail(Error{ErrorKind::unsupported, "--on-hit stop needs --buffer ring (Linux 5.8)"});
-    probes_ = resolved.probes;
-    std::vector<events::CapturePoint> points = make_capture_points(probes_, capture, binaries_);
-    find_return_addresses(points, capture, binaries_);
+    std::vector<events::CapturePoint> points = make_points(resolved);
     add_known_calls(points, capture, binaries_, environment_.layouts, output_);
-    environment_.by_uretprobe = probes_returns_by_uretprobe();
     environment_.filters = request.filter.filters;
     environment_.user = request.filter.user;
     bpf::BuiltinProgram::Settings settings{.kind = program_kind(mechanism_),
@@ -306,6 +314,15 @@ private:
                           &events::ConditionSpec::built_in) != request_.capture.filter.terms.end())
       layouts.process_name = bpf::find_process_name_layout().value_or(process_name_layout{});
     return {};
+  }
+
+  // Returns the points without what is captured of known functions.
+  std::vector<events::CapturePoint> make_points(const ResolvedProbes& resolved) {
+    probes_ = resolved.probes;
+    environment_.by_uretprobe = probes_returns_by_uretprobe();
+    auto points = make_capture_points(probes_, request_.capture, binaries_);
+    find_return_addresses(points, request_.capture, binaries_);
+    return points;
   }
 
   // Makes the capture plan, and copies it to the settings. `known`: see ResolvedProbes::types.

@@ -62,6 +62,10 @@ class ProgramSource : public EventSource {
 public:
   const ProgramInfo& info() const { return info_; }
 
+  // Checks the values that the request captures, compares, counts and measures, as far as the files
+  // of the probes tell. For a dry run, which does not ask the kernel and loads nothing.
+  virtual Result<void> check_values(const ResolvedProbes& /*resolved*/) { return {}; }
+
   // Called before other functions that use the kernel.
   virtual Result<void> prepare(const bpf::KernelFeatures& features) = 0;
 
@@ -69,12 +73,13 @@ public:
   // probes. Borrows the probes and the descriptors of the filter.
   virtual Result<void> load(const LoadRequest& request, ResolvedProbes& resolved) = 0;
 
-  // Returns what the events of a probe have; nullopt for a user's program. Valid after load().
+  // Returns what the events of a probe have; nullopt for a user's program. Valid after load() or
+  // check_values().
   virtual std::optional<events::PointDescription> describe(const Probe& /*probe*/) const {
     return std::nullopt;
   }
 
-  // Warns about limits of what the probes will show. Called after load().
+  // Warns about limits of what the probes will show. Called after load() or check_values().
   virtual void report_cautions() const = 0;
 
   // Called when all probes are attached.
