@@ -99,7 +99,8 @@ class _Comparison:
     def scalar(self, value, kind, ours):
         """gdb's value as JSON has it."""
         if kind.code == gdb.TYPE_CODE_BOOL:
-            return bool(value)
+            number = int(value)
+            return bool(number) if number in (0, 1) else number
         if kind.code == gdb.TYPE_CODE_FLT:
             number = float(value)
             if kind.sizeof == 4 and not isinstance(ours, str):  # a decimal number that is this float

@@ -23,7 +23,9 @@ UPROBECTL = str(Path(sys.argv[1]).resolve())
 TAP = Tap()
 
 PROGRAM = r"""
+#include <chrono>
 #include <stdint.h>
+#include <string.h>
 #include <string>
 #include <sys/mman.h>
 #include <vector>
@@ -36,6 +38,7 @@ struct Connection { Peer peer; float ratio; double weight; std::string host; cha
 struct Deeper { struct { struct { struct { struct { int left_out; } e; } d; } c; } b; };
 struct Deep { int before; Deeper a; int after; };
 struct Many { short numbers[4]; std::vector<int> list; };
+struct Flags { bool set; std::chrono::duration<double> pause; };
 struct Counter { int cpu; long total; __attribute__((noinline)) int add(int n); };
 FUNCTION int take(const Connection& c, int n, unsigned u, signed char small, Color color, const char* text) {
   WORK(&c); WORK(n); WORK(u); WORK(small); WORK(color); WORK(text);
@@ -43,6 +46,7 @@ FUNCTION int take(const Connection& c, int n, unsigned u, signed char small, Col
 }
 FUNCTION void deep(const Deep& d, int n) { WORK(&d); WORK(n); }
 FUNCTION void many(const Many& m, int n) { WORK(&m); WORK(n); }
+FUNCTION void flagged(const Flags& f, int n) { WORK(&f); WORK(n); }
 FUNCTION int inner(int n) { WORK(n); return n * 2; }
 FUNCTION int outer(int n) { int sum = 0; for (int i = 0; i < 2; ++i) sum += inner(n + i); return sum; }
 FUNCTION void nothing(unsigned long big) { WORK(big); }
@@ -71,6 +75,10 @@ int main() {
     deep(d, i);
     Many m = {{(short)i, 2, 3, 4}, {1, 2}};
     many(m, i);
+    Flags f = {false, std::chrono::duration<double>(i / 4.0)};
+    const unsigned char byte = (unsigned char)(i & 3);
+    memcpy(&f.set, &byte, 1); // a bool of 0 to 3
+    flagged(f, i);
   }
   return sum == 123456;
 }
@@ -161,6 +169,11 @@ MATRIX = [
     (["take"], ["--regs"], ["--if", "%REGISTER == 3"]),
     (["Counter::add"], ["--args", "this->cpu,n"], ["--if", "this->cpu < -1 || n >= 3"]),
     (["many"], [], ["--if", "m.numbers[0] > 1"]),
+    (["flagged"], [], ["--if", "f.set == 1"]),
+    (["flagged"], [], ["--if", "f.set > 1"]),
+    (["flagged"], [], ["--if", "!f.set"]),
+    (["flagged"], [], ["--if", "f.pause < -0.3"]),
+    (["flagged"], [], ["--count", "--by", "f.set", "--measure", "f.set"]),
     (["deep"], [], ["--if", "d.before != 0 && d.after > 2"]),
     (["shadowed"], [], ["--if", "tid == 502"]),
     (["shadowed"], ["--args", "none"], ["--if", "$cpu >= 0"]),
@@ -282,6 +295,18 @@ def trees(runs):
                                                                   sorted(summaries(saved))) + \
                 ([] if calls(live) and summaries(live) else ["no calls"])
         attempt(f"a tree of calls with --if '{condition}'", compare)
+
+    def counted():
+        expected = collections.Counter()
+        for i in CALLS:
+            expected["outer", i, 4 * i + 2] += 1
+            for n in (i, i + 1):
+                expected["inner", n, 2 * n] += 1
+        lines = runs.report(functions, options, ["--count", "--by", "n,ret"]).splitlines()
+        found = {(each["symbol"], *(value["value"] for value in each["by"])): each["count"]
+                 for each in map(json.loads, lines) if each["type"] == "count"}
+        return same("counts", dict(expected), found)
+    attempt("calls of a tree are counted by their arguments and results", counted)
 
 
 def folded(path):
