@@ -64,6 +64,13 @@ TEST_CASE("characters become UTF-8") {
   CHECK(text == "A\xc3\xa9\xe2\x82\xac\xf4\x8f\xbf\xbf");
 }
 
+TEST_CASE("the first character of UTF-8 is a code point") {
+  CHECK(first_code_point("A") == 0x41);
+  CHECK(first_code_point("\xc3\xa9z") == 0xe9);
+  CHECK(first_code_point("\xe2\x82\xac") == 0x20ac);
+  CHECK(first_code_point("\xf4\x8f\xbf\xbf") == 0x10ffff);
+}
+
 TEST_CASE("a LEB128 number ends within its bytes, its bound and 64 bits") {
   const auto taken = [](std::string_view bytes, unsigned max_bytes = 10) {
     std::uint64_t at = 0;
