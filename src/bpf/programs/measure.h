@@ -85,7 +85,7 @@ static __noinline __s64 store_collided_stack(struct registers* regs) {
   bpf_map_update_elem(&collided_stacks, &thread, empty, BPF_ANY);
   struct stack_frames* frames = bpf_map_lookup_elem(&collided_stacks, &thread);
   if (!frames) return -12; /* ENOMEM */
-  __s64 result = -14; /* EFAULT */
+  __s64 result = -14;      /* EFAULT */
   if ((int)bpf_get_stack(regs, frames, sizeof(*frames), BPF_F_USER_STACK) > 0) {
     __u64 key = collided_stack_key(frames);
     int error = (int)bpf_map_update_elem(&collided_stacks, &key, frames, BPF_NOEXIST);
