@@ -292,7 +292,7 @@ values::Value plain_value(RawArgument raw) {
   case ArgumentType::f64:
     return {std::bit_cast<double>(raw.number)};
   case ArgumentType::boolean:
-    return values::boolean_value(low_bytes(raw.number, raw.type));
+    return {raw.number != 0}; // the type is the user's word, so this is a conversion
   case ArgumentType::character:
     return {values::Value::Character{static_cast<char>(raw.number)}};
   case ArgumentType::string:

@@ -90,16 +90,6 @@ TEST_CASE("flags are named one by one, the rest is a number") {
   CHECK(name_shown("a:x32{|none=0,A=1}", 0) == "none");
 }
 
-TEST_CASE("a bool of another number than 0 and 1 is shown as its number") {
-  const auto shown = [](std::uint64_t number) {
-    return plain_value({.type = ArgumentType::boolean, .number = number}).value;
-  };
-  CHECK(std::get<bool>(shown(1)));
-  CHECK_FALSE(std::get<bool>(shown(0)));
-  CHECK(std::get<std::uint64_t>(shown(2)) == 2);
-  CHECK_FALSE(std::get<bool>(shown(0x100))); // the other bytes of the register mean nothing
-}
-
 TEST_CASE("the number of a character has no sign") {
   CHECK(number_of(plain_value({.type = ArgumentType::character, .number = 200})) == 200);
   CHECK(number_of(plain_value({.type = ArgumentType::character, .number = 'a'})) == 97);
