@@ -22,6 +22,7 @@ std::string errno_text(int number) {
 }
 
 std::optional<int> errno_number(std::string_view text) {
+  if (text.empty()) return std::nullopt;
   static const auto numbers = [] {
     std::map<std::string, int, std::less<>> made;
     for (int number = -max_errno; number <= max_errno; ++number)
