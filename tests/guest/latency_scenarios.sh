@@ -306,8 +306,11 @@ tells_waits() { # OPTION…
   expect_equal 'those that were not blocked' 5 "$(records event | field blocked_ns | awk '$1 < 100000000' | wc -l | tr -d ' ')"
   longest=$(records event | grep -c '"longest_wait":{[^}]*"cause": *"slept"')
   [ "$longest" -ge 3 ] || fail "the longest wait of $longest of 5 calls was a sleep"
-  expect_equal 'stacks that have the function and its caller' 5 \
-    "$(records event | grep -c '"stack":.*"symbol": *"nap".*"symbol": *"main"')"
+  # Some kernels for virtual machines do not report each thread that gets a CPU: their own trace of
+  # sched_switch lacks it, too. A call during which that happened has no longest wait.
+  known=$(records event | grep -c '"longest_wait":{')
+  expect_equal 'longest waits with a stack that has the function and its caller' "$known" \
+    "$(records event | grep '"longest_wait":{' | grep -c '"stack":.*"symbol": *"nap".*"symbol": *"main"')"
 }
 
 tells_each_wait() { # OPTION…
