@@ -20,7 +20,7 @@ public:
 
   // The functions return false if a chunk is invalid, or needs too much memory.
   bool add(process::Mapping file); // numbered from 0; the number replaces the device
-  bool add_parts(OfFile<unwind::FileParts>& parts);
+  bool add_parts(OfFile<unwind::FileParts>& saved);
   const process::Mapping* file(std::uint32_t number) const {
     return number < files_.size() ? &files_[number].mapping : nullptr;
   }

@@ -44,10 +44,6 @@ public:
   }
 
 protected:
-  // `object`: null is a value that is not an object, `where` its name.
-  JsonFields(const llvm::json::Object* object, std::string where, JsonProblem& problem)
-      : object_(object), where_(std::move(where)), problem_(problem) {}
-
   const llvm::json::Object* object() const { return object_; }
   JsonProblem& problem() { return problem_; }
   std::string name_of(llvm::StringRef key) const {
@@ -120,6 +116,11 @@ protected:
   }
 
 private:
+  friend Io;
+  // `object`: null is a value that is not an object, `where` its name.
+  JsonFields(const llvm::json::Object* object, std::string where, JsonProblem& problem)
+      : object_(object), where_(std::move(where)), problem_(problem) {}
+
   const llvm::json::Object* object_;
   std::string where_;
   JsonProblem& problem_;
