@@ -49,7 +49,7 @@ struct Reading {
 // before end().
 class Fields : public JsonFields<Fields> {
 public:
-  Fields(const Value& value, std::string where, Reading& reading)
+  Fields(const Value& value, const std::string& where, Reading& reading)
       : JsonFields(value.getAsObject(), where, reading.problem), reading_(reading) {
     if (object() == nullptr) problem().set(where, "expected an object");
   }
@@ -112,8 +112,8 @@ public:
   // A list whose objects are parsed one at a time.
   template <typename T>
   void parts(llvm::StringRef key, std::vector<T>& members) {
-    for_each(key, [&](const Value& value, std::string where) {
-      read_part(value, std::move(where), members.emplace_back());
+    for_each(key, [&](const Value& value, const std::string& where) {
+      read_part(value, where, members.emplace_back());
     });
   }
   void line(llvm::StringRef key, auto& member) {
@@ -128,9 +128,9 @@ public:
     if (array == nullptr) return value == nullptr ? void() : wrong(key, "expected an array");
     reading_.types = std::make_shared<dwarf::DescribedTypes>(array->size());
     std::size_t index = 0;
-    for_each(key, [&](const Value& each, std::string where) {
+    for_each(key, [&](const Value& each, const std::string& where) {
       dwarf::TypeDescription type;
-      read_part(each, std::move(where), type);
+      read_part(each, where, type);
       reading_.types->set(index++, std::move(type));
     });
     if (problem().text.empty()) check_targets(name_of(key));
@@ -173,13 +173,13 @@ private:
     read_each(*value, name_of(key), visit);
   }
 
-  void read_part(const Value& value, std::string where, auto& member) {
+  void read_part(const Value& value, const std::string& where, auto& member) {
     const auto number = value.getAsUINT64();
     if (!number || *number >= reading_.parts.size())
       return problem().set(where, "expected an object");
     const auto parsed = parse(reading_.parts[*number]);
     if (!parsed) return problem().set(where, parsed.error().message);
-    read(*parsed, std::move(where), member);
+    read(*parsed, where, member);
   }
 
   const dwarf::Type* read_type(const Value& value, const std::string& where) {

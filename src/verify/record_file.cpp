@@ -57,7 +57,7 @@ void describe(auto& io, output::Described<RecordedMatch> auto& match) {
   io.key_if(match.symbol.has_value(), "symbol", match.symbol);
   io.key_if(match.symbol_offset.value != 0, "symbol_offset", match.symbol_offset);
   io.key_if(match.version.has_value(), "version", match.version);
-  io.key_if(match.default_version == false, "default_version", match.default_version);
+  io.key_if(!match.default_version.value_or(true), "default_version", match.default_version);
   io.key_if(match.offset.has_value(), "offset", match.offset);
   io.key_if(!match.offset || match.offset->value != match.image_offset.value, "image_offset",
             match.image_offset);

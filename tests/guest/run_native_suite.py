@@ -21,7 +21,7 @@ from typing import BinaryIO, NoReturn
 
 HERE = Path(__file__).resolve().parent
 TRIAL_SECONDS = 10
-SUITE_SECONDS = 1200 * float(os.environ.get("UPROBECTL_PATIENCE", "1"))
+SUITE_SECONDS = 1800 * float(os.environ.get("UPROBECTL_PATIENCE", "1"))
 
 
 def main() -> int:
