@@ -94,11 +94,11 @@ struct SpelledFunctions {
 // for, by name. Omits names that it does not know.
 using TypedefFinder = std::function<std::map<std::string, std::string, std::less<>>(
     std::span<const std::string> names)>;
-// Finds functions by another spelling of their name, in all tables; imports if there are none. Use
-// it if neither find_by_name() nor find_by_demangled_name() finds the name. A name without scopes,
-// parameters and template arguments may be a mistyped C name, so it does not match methods or
-// functions of a namespace. If no function has the types as they are written, typedefs in them are
-// replaced: first those of the C library, then those that `find_typedefs` returns.
+// Finds functions by another spelling of their name in all tables, or imports if no function
+// matches. Use it if neither find_by_name() nor find_by_demangled_name() finds the name. A name
+// without scopes, parameters and template arguments may be a mistyped C name, so it does not match
+// methods or functions of a namespace. If no function has the types as they are written, typedefs
+// in them are replaced: first those of the C library, then those that `find_typedefs` returns.
 SpelledFunctions find_by_spelling(const elf::Image& image, std::string_view name,
                                   const TypedefFinder& find_typedefs = {});
 SpelledFunctions find_by_spelling(std::span<const elf::Symbol> symbols, std::string_view name,

@@ -67,7 +67,7 @@ constexpr std::uint32_t max_span_bytes = 128U << 20; // of the hits that began t
 constexpr std::uint32_t max_hits = 2048; // whose record is being built, one for each thread
 constexpr std::uint32_t max_process_counts = 65536; // also of those by stack
 constexpr std::uint32_t max_stacks = 16384;
-// Of so many stacks with random hashes 6,028 find that another one has their entry.
+// About 6,028 of max_stacks stacks have an entry that another stack with their hash took first.
 constexpr std::uint32_t max_collided_stacks = 8192;
 constexpr std::uint32_t max_groups = 65536;
 constexpr std::uint32_t max_group_bytes = 16U << 20;

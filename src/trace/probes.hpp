@@ -180,7 +180,7 @@ struct ResolvedProbes {
   std::vector<exit_rule> exit_rules; // the first rule is that of return instructions
   std::vector<ProbeFailure> failures;
   insn::OptimizedNops replaced_nops = {}; // by this kernel
-  // Describes the files of probes that were moved after prologues; null: there are none.
+  // Describes the files of probes that were moved after prologues; null: no probe was moved.
   std::shared_ptr<const TypedProbes> types = {};
 };
 
