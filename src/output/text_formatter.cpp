@@ -740,17 +740,17 @@ private:
     out_.append(line_);
   }
 
-  static std::string joined_frames(const CountRecord& record, std::string_view between) {
-    std::string text = joined_frames(record.stack->frames, between);
-    if (!record.rest.empty()) text.append(between).append(record.rest);
+  static std::string joined_frames(const CountRecord& record, std::string_view separator) {
+    std::string text = joined_frames(record.stack->frames, separator);
+    if (!record.rest.empty()) text.append(separator).append(record.rest);
     return text;
   }
   static std::string joined_frames(std::span<const unwind::Frame> frames,
-                                   std::string_view between) {
+                                   std::string_view separator) {
     if (frames.empty()) return "<the stack could not be kept>";
     std::string text;
     for (const auto& frame : frames) {
-      if (!text.empty()) text += between;
+      if (!text.empty()) text += separator;
       append_printable(text, display_frame(frame));
     }
     return text;

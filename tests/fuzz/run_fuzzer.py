@@ -31,8 +31,8 @@ from tap import Tap
 LIMITS = ["-rss_limit_mb=2048", "-timeout=10", "-malloc_limit_mb=1024"]
 
 
-def run(program, arguments, artifacts, seconds):
-    environment = {**os.environ, "ASAN_OPTIONS": "detect_leaks=1:allocator_may_return_null=1",
+def run(program, name, arguments, artifacts, seconds):
+    environment = {**os.environ, "FUZZ_TARGET": name, "ASAN_OPTIONS": "detect_leaks=1:allocator_may_return_null=1",
                    "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1"}
     command = [program, *LIMITS, f"-artifact_prefix={artifacts}/", *map(str, arguments)]
     try:
@@ -98,7 +98,7 @@ def main():
     with tempfile.TemporaryDirectory() as artifacts, tempfile.TemporaryDirectory() as found:
         known = saved + write_seeds(options.seeds, options.line, found)
         if known:
-            ok, log = run(program, known, artifacts, 120)
+            ok, log = run(program, name, known, artifacts, 120)
             tap.check(f"{name}: {len(known)} saved inputs", [] if ok else [failure(log, artifacts)])
         if options.replay:
             tap.done()
@@ -108,7 +108,7 @@ def main():
         search = [f"-max_total_time={seconds}", "-max_len=65536", "-print_final_stats=1", "-print_funcs=0", found]
         search += [f"-dict={words}"] if words.exists() else []
         search += [HERE / "corpus" / name] if saved else []
-        ok, log = run(program, search, artifacts, seconds + 60)
+        ok, log = run(program, name, search, artifacts, seconds + 60)
         executed = re.search(r"number_of_executed_units:\s*(\d+)", log)
         tap.check(f"{name}: a search of {seconds} s finds no new fault",
                   [] if ok else [failure(log, artifacts)])
