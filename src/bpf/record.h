@@ -652,7 +652,9 @@ enum lost_reason {
   LOST_UNMAPPED = 8,  /* the same, because the mappings of the process are not known */
   /* These hits are not a loss: the full map `thread_waits` does not have their threads. */
   LOST_THREADS_FULL = 9,
-  LOST_REASONS = 10
+  /* These are not hits: the scheduler has not reported that a thread left or got a CPU. */
+  LOST_SWITCHES = 10,
+  LOST_REASONS = 11
 };
 
 /* Indexes of probe_counts::counters. */

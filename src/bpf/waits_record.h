@@ -25,6 +25,9 @@ enum wait_cause {
 
 /* How long the thread was not on a CPU, in ns. */
 #define WAITS_UNKNOWN (~0ULL)
+/* Added to the sums of a thread when the scheduler has not reported that it left or got a CPU: how
+ * long it waited there is not known. A difference of two sums that is not below it is not known. */
+#define SWITCH_MISSED (1ULL << 50) /* 13 days */
 struct call_waits {
   /* RECORD_CALL: during the call. Others, in a run with SPANS all: since its first hit. */
   record_u64 waited_ns;

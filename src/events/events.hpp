@@ -159,19 +159,26 @@ std::optional<std::uint64_t> caused_ns(const Event& event) {
   return event.caused_ns ? std::optional((*event.caused_ns)[cause]) : std::nullopt;
 }
 
-// How long a thread waited between two hits, by their Event::thread_waited_ns.
+// How long a thread waited between two hits, by their Event::thread_waited_ns; nullopt also if the
+// scheduler did not report a switch between them (SWITCH_MISSED).
 inline std::optional<std::uint64_t> waited_since(std::optional<std::uint64_t> first,
                                                  std::optional<std::uint64_t> second) {
   if (!first || !second) return std::nullopt;
-  return *second - std::min(*first, *second);
+  const std::uint64_t waited = *second - *first; // the sums may have wrapped around
+  if (waited < SWITCH_MISSED) return waited;
+  // The clock is read at slightly different times.
+  return waited > 0 - SWITCH_MISSED ? std::optional<std::uint64_t>(0) : std::nullopt;
 }
 // Why it waited, by their Event::thread_waited_causes_ns.
 inline std::optional<WaitCauses> waited_since(const std::optional<WaitCauses>& first,
                                               const std::optional<WaitCauses>& second) {
   if (!first || !second) return std::nullopt;
   WaitCauses causes{};
-  for (std::size_t i = 0; i < causes.size(); ++i)
-    causes[i] = (*second)[i] - std::min((*first)[i], (*second)[i]);
+  for (std::size_t i = 0; i < causes.size(); ++i) {
+    const auto waited = waited_since(std::optional((*first)[i]), (*second)[i]);
+    if (!waited) return std::nullopt;
+    causes[i] = *waited;
+  }
   return causes;
 }
 // Sets waiting_ns and caused_ns of a call or span to what its thread waited between two hits;

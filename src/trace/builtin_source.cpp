@@ -88,7 +88,7 @@ private:
   lost_reason counter_;
 };
 
-// Warns of threads whose waiting times the program could not keep.
+// Warns of waiting times that the program could not measure.
 class ThreadWaits final : public RunPart {
 public:
   ThreadWaits(const bpf::BuiltinProgram& program, output::Output& output)
@@ -97,6 +97,11 @@ public:
   void stop() override {
     if (program_.lost(LOST_THREADS_FULL) > 0)
       output_.warn("too many threads: the waiting times of some are not known");
+    if (const auto missed = program_.lost(LOST_SWITCHES); missed > 0)
+      output_.warn(
+          fmt::format("the kernel did not report {} of the threads' switches: the waiting times "
+                      "of calls with them are not known",
+                      missed));
   }
 
 private:

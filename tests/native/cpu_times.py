@@ -168,16 +168,17 @@ def stolen():
 
 
 def sums_differ(found, logged):
-    """Differences between the sums of times by kind. `found`: by kind (on_cpu, waiting, calls)."""
+    """Differences between the sums of times by kind. `found`: by kind (on_cpu, waiting, calls, calls without times)."""
     problems = []
     for kind in KINDS:
-        on_cpu, waiting, calls = found.get(kind, (0, 0, 0))
+        on_cpu, waiting, calls, unknown = found.get(kind, (0, 0, 0, 0))
         # Calls in nests() are not logged, and whole() calls nothing that is.
         wall = sum(each["wall"] for each in logged[kind])
         cpu = sum(each["cpu"] for each in logged[kind])
         if calls != len(logged[kind]):
             problems.append(f"{kind}: {calls} calls instead of {len(logged[kind])}")
         extra = logged["stolen"] + (TICK if kind == "whole" else 0) + SWITCHES.get(kind, 0) * calls
+        extra += unknown * max((each["wall"] for each in logged[kind]), default=0)
         problems += difference(f"{kind} on a CPU", on_cpu, cpu, calls, extra)
         # Interrupts count as running here, but not in the program's CPU time.
         problems += difference(f"{kind} waiting", waiting, wall - cpu, calls, extra + int(0.03 * cpu))
@@ -198,8 +199,9 @@ def outermost(events):
 def add_up(calls):
     sums = {}
     for each in calls:
-        on_cpu, waiting, count = sums.get(each["symbol"], (0, 0, 0))
-        sums[each["symbol"]] = (on_cpu + each["on_cpu_ns"], waiting + each["waiting_ns"], count + 1)
+        on_cpu, waiting, count, unknown = sums.get(each["symbol"], (0, 0, 0, 0))
+        sums[each["symbol"]] = (on_cpu + each.get("on_cpu_ns", 0), waiting + each.get("waiting_ns", 0), count + 1,
+                                unknown + ("on_cpu_ns" not in each))
     return sums
 
 
@@ -207,9 +209,12 @@ def check_events(program, *options):
     records, logged = run(program, "--cpu", *options)
     events = records["event"]
     unknown = [str(each) for each in events if "on_cpu_ns" not in each]
-    TAP.check(f"each call has both times ({' '.join(options)})", unknown[:3] if unknown or not events else [])
+    # They are not known of a call with a switch that the kernel did not report: some of virtual machines leave out one
+    # of 200 (docs/cpu-time.md).
+    TAP.check(f"each call has both times ({' '.join(options)})",
+              unknown[:3] if len(unknown) > len(events) // 50 or not events else [])
     TAP.check(f"both times are the latency ({' '.join(options)})",
-              [str(each) for each in events if each["on_cpu_ns"] + each["waiting_ns"] != each["latency_ns"]][:3])
+              [str(each) for each in events if "on_cpu_ns" in each and each["on_cpu_ns"] + each["waiting_ns"] != each["latency_ns"]][:3])
     found = outermost(sorted(events, key=lambda each: each["time_ns"]))
     TAP.check(f"times are those of the program ({' '.join(options)})", sums_differ(add_up(found), logged))
     # Each call by itself: those of a kind in a thread are in the same order.
@@ -223,7 +228,7 @@ def check_events(program, *options):
     for key, calls in by_kind(found, "symbol").items():
         for one, other in zip(calls, theirs[key]):
             total += 1
-            far += not near(one["on_cpu_ns"], other["cpu"], 3, SWITCHES.get(one["symbol"], 0))
+            far += "on_cpu_ns" not in one or not near(one["on_cpu_ns"], other["cpu"], 3, SWITCHES.get(one["symbol"], 0))
     TAP.check(f"of single calls, too ({' '.join(options)})", [] if total and far <= total * 0.05 else
               [f"{far} of {total} calls differ"])
 
@@ -259,9 +264,11 @@ def check_sums(program):
     records, logged = run(program, "--histogram", "--measure", "on_cpu", functions=("contends", "mixes"))
     for each in records["histogram"]:
         calls = logged[each["symbol"]]
+        unknown = len(calls) - each["count"]
+        missing = unknown * max(call["wall"] for call in calls)
         TAP.check(f"the histogram of on_cpu ({each['symbol']})", difference(
-            "total", each["total"], sum(call["cpu"] for call in calls), len(calls), logged["stolen"]) +
-            ([] if each["count"] == len(calls) and each["unit"] == "ns" else [str(each)]))
+            "total", each["total"], sum(call["cpu"] for call in calls), len(calls), logged["stolen"] + missing) +
+            ([] if 0 <= unknown <= len(calls) // 50 and each["unit"] == "ns" else [str(each)]))
     records, logged = run(program, "--count", "--by", "tid", "--measure", "waiting", functions=("contends",))
     for each in records["count"]:
         calls = [call for call in logged["contends"] if call["tid"] == each["by"][0]["value"]]

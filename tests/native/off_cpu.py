@@ -167,11 +167,21 @@ def attach(*words, **more):
     return subprocess.run([UPROBECTL, "attach", "-d", "60s", *words], capture_output=True, text=True, timeout=120, **more)
 
 
+TIMES = ("waiting_ns", "slept_ns", "blocked_ns", "preempted_ns")
+
+
 def records_of(text):
     made = collections.defaultdict(list)
     for line in text.splitlines():
         record = json.loads(line)
         made[record["type"]].append(record)
+    # The times are not known of a call with a switch that the kernel did not report: some of virtual machines leave out
+    # one of 200 (docs/cpu-time.md). Here they are 0.
+    for events in ([each for each in made["event"] if each["kind"] != "entry"], made["span"]):
+        unknown = [each for each in events if not any(time in each for time in TIMES)]
+        if len(unknown) <= 0.1 * len(events):
+            for each in unknown:
+                each.update(dict.fromkeys(TIMES, 0), unknown=True)
     return made
 
 
@@ -218,6 +228,9 @@ def check_kinds(program, events, label):
             problems.append(f"{len(calls)} calls")
         for each in calls:
             wait = each.get("longest_wait") or {}
+            if "unknown" in each:
+                problems.append("its times are not known")
+                continue
             if kind in ("locks", "awaits") and each["slept_ns"] < ms * MS:
                 continue  # the other thread was late
             names = own_functions(each, program)
@@ -288,7 +301,7 @@ def check_each(program, records, label):
     TAP.check(f"no wait is lost, and none is shown twice ({label})", [] if waits and not lost and
               len({(each["tid"], each["begin_ns"]) for each in waits}) == len(waits) else [len(waits), lost])
     problems = []
-    calls = outermost(records["event"])
+    calls = [call for call in outermost(records["event"]) if "unknown" not in call]
     for call in calls:
         inside = [each for each in waits if each["tid"] == call["tid"] and each["begin_ns"] >= call["time_ns"] - call["latency_ns"]
                   and each["time_ns"] <= call["time_ns"]]
@@ -347,7 +360,7 @@ def check_each_saved(program, folder):
     subprocess.run([UPROBECTL, "report", "--folded", blocked, "--weight", "blocked", file], capture_output=True, text=True, timeout=60)
     sums = folded_sums(blocked)
     inside = sum(weight for stack, weight in sums.items() if "vforks" in stack)
-    TAP.check("--weight blocked leaves the waits of this cause", [] if inside >= CALLS * 2 * MS and inside >= 0.5 * sum(sums.values())
+    TAP.check("--weight blocked leaves the waits of this cause", [] if inside >= 0.9 * CALLS * 2 * MS and inside >= 0.5 * sum(sums.values())
               else [sums])
     trace = os.path.join(folder, "each.trace.json")
     subprocess.run([UPROBECTL, "report", "-o", trace, file], capture_output=True, text=True, timeout=60)
@@ -373,7 +386,7 @@ def check_trees(program, folder):
     TAP.check("calls of a tree have the causes of their waits, which add up",
               [str(each) for each in calls if "slept_ns" not in each or not adds_up(each)][:3] if calls else ["no calls"])
     TAP.check("the sums in a tree are those of the program's own sleeps",
-              [] if slept["sleeps"] >= 2 * CALLS * 11 * MS and slept["around"] >= CALLS * 12 * MS and
+              [] if slept["sleeps"] >= 2 * CALLS * 11 * MS and slept["around"] >= 0.9 * CALLS * 12 * MS and
               sum(each["blocked_ns"] for each in calls if each["symbol"] == "vforks") >= 0.9 * CALLS * 2 * MS else [dict(slept)])
     summaries = {each["symbol"]: each for each in records["call_summary"]}
     wrong = [str(each) for name, each in summaries.items() if each.get("slept_ns") != slept[name] or
@@ -412,8 +425,9 @@ def check_spans(program, folder):
     names = [each["name"] for each in records_of(read.stdout)["span"]]
     TAP.check("report selects spans by a cause", [] if mostly_vforks(names) else [collections.Counter(names), read.stderr])
     records = run(program, "--histogram", "--measure", "slept", spans[0], functions=())
-    TAP.check("the histogram of a cause of spans", [] if records["histogram"] and records["histogram"][0]["count"] == 3 * CALLS and
-              records["histogram"][0]["total"] >= 3 * CALLS * 11 * MS else [records["histogram"]])
+    TAP.check("the histogram of a cause of spans", [] if records["histogram"] and
+              3 * (CALLS - few) <= records["histogram"][0]["count"] <= 3 * CALLS and
+              records["histogram"][0]["total"] >= 3 * (CALLS - few) * 11 * MS else [records["histogram"]])
 
 
 def mostly_vforks(found):
@@ -478,9 +492,11 @@ def check_values(program, folder):
               [] if done.returncode == 0 and 0.9 * 3 * CALLS * 8 * MS <= sums[True] < 3 * CALLS * 16 * MS else [dict(sums), done.stderr])
     records = run(program, "--histogram", "--measure", "blocked", functions=("vforks",))
     total = sum(each["total"] for each in records["histogram"])
-    TAP.check("the histogram of a cause", [] if total >= CALLS * 2 * MS and records["histogram"][0]["count"] == CALLS else [records])
+    few = CALLS // 10  # may not be known, see records_of()
+    TAP.check("the histogram of a cause", [] if total >= (CALLS - few) * 2 * MS and
+              CALLS - few <= records["histogram"][0]["count"] <= CALLS else [records])
     records = run(program, "--count", "--by", "tid", "--measure", "slept", functions=("sleeps",))
-    TAP.check("the sum of a cause by thread", [] if records["count"] and records["count"][0]["sum"] >= 3 * CALLS * 11 * MS and
+    TAP.check("the sum of a cause by thread", [] if records["count"] and records["count"][0]["sum"] >= 3 * (CALLS - few) * 11 * MS and
               records["count"][0]["count"] == 3 * CALLS else [records["count"]])
     done = attach("--off-cpu", "--command-output", f"{program}.log", program, "locks", "--", program, "3", str(2 * MS))
     text = done.stdout

@@ -135,6 +135,7 @@ static __noinline int end_causes(struct probe_record* record, __u64 now) {
     return 0;
   }
   __u64 waited = take_causes(thread, waits, now, 1);
+  int is_known = waited < SWITCH_MISSED;
   __u64 excess = waited > record->latency_ns ? waited - record->latency_ns : 0;
   /* The clock is read at slightly different times. */
 #pragma unroll
@@ -144,8 +145,9 @@ static __noinline int end_causes(struct probe_record* record, __u64 now) {
     excess -= part;
     waited -= part;
   }
-  waits->waited_ns = waited;
+  waits->waited_ns = is_known ? waited : WAITS_UNKNOWN;
   if (settings.kept_wait_size) close_call_level(thread, record);
+  if (!is_known) thread->reported = NO_WAIT;
   if (settings.sends_waits) END_CHANGE(thread);
   return 0;
 }

@@ -103,8 +103,10 @@ static __always_inline void measure_span(__u32 span, struct probe_record* record
   if (settings.waits_offset && record->tid == get_begin(record)->tid) {
     struct call_waits* began = waits_of(get_begin(record));
     struct call_waits* ended = waits_of(record);
-    int is_known = began->waited_ns != WAITS_UNKNOWN && ended->waited_ns != WAITS_UNKNOWN;
-    if (is_known) waited = ended->waited_ns - began->waited_ns;
+    if (began->waited_ns != WAITS_UNKNOWN && ended->waited_ns != WAITS_UNKNOWN)
+      waited = ended->waited_ns - began->waited_ns;
+    if (waited >= SWITCH_MISSED) waited = WAITS_UNKNOWN;
+    int is_known = waited != WAITS_UNKNOWN;
     if (is_known && which >= TIME_PREEMPTED && (settings.flags & TRACKS_CAUSES)) {
       waited = ended->caused_ns[which - TIME_PREEMPTED] - began->caused_ns[which - TIME_PREEMPTED];
       which = TIME_WAITING; /* it is a part of it */

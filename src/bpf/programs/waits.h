@@ -27,11 +27,33 @@ static __always_inline struct call_waits* waits_of(struct probe_record* record) 
   return (void*)record + settings.waits_offset;
 }
 
+/* The scheduler has not reported that a thread left or got a CPU. */
+static __always_inline void miss_switch(struct thread_waits* waits) {
+  if (settings.flags & TRACKS_CAUSES)
+    __sync_fetch_and_add(&((struct thread_causes*)waits)->caused_ns[WAIT_PREEMPTED], SWITCH_MISSED);
+  else
+    __sync_fetch_and_add(&waits->waited_ns, SWITCH_MISSED);
+  count_lost(LOST_SWITCHES);
+}
+
+/* Detects of the running thread that the scheduler has not reported that it got its CPU. */
+static __always_inline void check_running(volatile struct thread_waits* waits) {
+  /* In this order, because the thread may be preempted between the two. If it is preempted after
+   * them, a later call may count one switch too many: its times are not known, and not wrong. */
+  __u64 left = waits->left_ns;
+  if (left <= waits->came_ns) return;
+  waits->came_ns = left;
+  miss_switch((struct thread_waits*)waits);
+}
+
 /* Returns those of this thread, which begin with its first hit; null if the map is full. */
 static __always_inline struct thread_waits* find_thread_waits(void) {
   __u64 task = bpf_get_current_task();
   struct thread_waits* waits = bpf_map_lookup_elem(&thread_waits, &task);
-  if (waits) return waits;
+  if (waits) {
+    check_running(waits);
+    return waits;
+  }
   if (settings.flags & TRACKS_CAUSES) {
     __u32 first = 0;
     void* blank = bpf_map_lookup_elem(&blank_thread, &first);
@@ -113,12 +135,12 @@ static __noinline int note_waits(struct probe_record* record) {
 }
 
 /* Replaces the waits at the entry of a call by those of the call. They are unknown if the call
- * began in another thread. */
+ * began in another thread, or if a switch was missed. */
 static __noinline int end_waits(struct probe_record* record, __u64 now) {
   struct call_waits* waits = waits_of(record);
   __u64 began = waits->waited_ns;
   __u64 waited = waited_at(find_thread_waits(), now) - began;
-  if (began == WAITS_UNKNOWN || record->tid != (__u32)current_ids())
+  if (began == WAITS_UNKNOWN || waited >= SWITCH_MISSED || record->tid != (__u32)current_ids())
     waits->waited_ns = WAITS_UNKNOWN;
   else
     waits->waited_ns = waited < record->latency_ns ? waited : record->latency_ns;

@@ -276,4 +276,35 @@ TEST_CASE("registers follow the values") {
   CHECK(event->registers.back() == 99 + register_names().size());
 }
 
+TEST_CASE("A thread's waits between two hits are not known if a switch was not reported") {
+  constexpr std::uint64_t missed = std::uint64_t{1} << 50;
+  const auto waits = [](std::uint64_t first, std::uint64_t second) {
+    return waited_since(std::optional(first), std::optional(second));
+  };
+  CHECK(waits(1000, 1000) == 0U);
+  CHECK(waits(1000, 5001000) == 5000000U);
+  CHECK(waits(missed + 1000, missed + 5001000) == 5000000U); // it was missed before
+  CHECK(waits(2000, 1000) == 0U);                            // the clock was read a bit later
+  for (const std::uint64_t count : {1U, 2U, 8191U, 8192U, 12000U, 16382U}) {
+    INFO(count);
+    CHECK(waits(1000, 1000 + count * missed) == std::nullopt);
+    CHECK(waits(1000, 5001000 + count * missed) == std::nullopt);
+  }
+  const std::uint64_t wrapped = 16383 * missed + 1000;
+  CHECK(waits(wrapped, wrapped + 5000000) == 5000000U);
+  CHECK(waits(wrapped, wrapped + missed + 5000000) == std::nullopt); // beyond 2^64
+
+  CHECK(waited_since(WaitCauses{1, 2, 3}, WaitCauses{11, 22, 33}) == WaitCauses{10, 20, 30});
+  CHECK(waited_since(WaitCauses{1, 2, 3}, WaitCauses{missed + 11, 22, 33}) == std::nullopt);
+
+  Event call;
+  Event first{.tid = 7, .thread_waited_ns = 1000};
+  Event second{.tid = 7, .thread_waited_ns = 4000};
+  set_waits(call, first, second);
+  CHECK(call.waiting_ns == 3000U);
+  second.thread_waited_ns = missed + 4000;
+  set_waits(call, first, second);
+  CHECK(call.waiting_ns == std::nullopt);
+}
+
 } // namespace uprobectl::events
