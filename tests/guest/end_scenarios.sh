@@ -126,7 +126,7 @@ ends_command() {
 # Starts a run of a command that sleeps; command.pid has its pid once it runs.
 start_sleeping_command() {
   start_attach "$@" "$FIXTURES/workload" work_six -- sh -c 'echo $$ >command.pid; exec sleep 1000'
-  wait_until 30 test -s command.pid || fail 'the command does not begin'
+  wait_until 30 file_says command.pid . || fail 'the command does not begin'
 }
 
 is_stopped() {
@@ -207,7 +207,7 @@ leaves_nothing_when_killed() {
   code=$(code_of target "$started_pid")
   start_attach -j -d 120 "$FIXTURES/workload" work_six
   kill -KILL "$(cat attach.pid)"
-  wait_until 30 test -s status
+  wait_until 30 file_says status .
   wait_until 20 code_is target "$started_pid" "$code" || fail 'a breakpoint is left in the target'
   let_it_call target "$started_pid"
 }

@@ -34,7 +34,7 @@ keeps_whole_events() {
   kill -USR1 "$started_pid"
   wait_until 30 file_says killed.trace.json '"ph":"X"'
   kill -KILL "$(cat attach.pid)"
-  wait_until 10 test -s status
+  wait_until 10 file_says status .
   expect_equal 'lines that are not whole' 0 "$(sed 1d killed.trace.json | sed '$s/$/,/' | grep -cv '^{.*},$')"
 }
 
@@ -43,7 +43,7 @@ writes_profile_after() { # SIGNAL
   start_attach -d 120 --latency --stack=dwarf -o a.folded -o a.svg -o a.pb.gz -p "$started_pid" "$FIXTURES/workload" work_six
   let_it_call target "$started_pid"
   kill "-$1" "$(cat attach.pid)"
-  wait_until 30 test -s status
+  wait_until 30 file_says status .
   expect_equal 'exit status' 0 "$(cat status)"
   expect_match 'folded' 'work_six [0-9]+$' "$(cat a.folded)"
   expect_match 'picture' '</svg>' "$(tail -n 1 a.svg)"

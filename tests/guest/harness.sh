@@ -7,7 +7,7 @@
 # nothing of it may be left in the kernel. Runs under busybox sh, dash and bash.
 
 : "${UPROBECTL:?the path of the program under test}"
-: "${FIXTURES:?the folder with workload, apk-host, bpf-census and greet.apk}"
+: "${FIXTURES:?the folder with workload, apk-host, await, bpf-census and greet.apk}"
 
 work=$(mktemp -d)
 # A process with this variable belongs to this run (bpf_census.c).
@@ -147,8 +147,14 @@ end_started() {
 # Polls; an emulated machine is slow, so limits are generous and never what is measured. UPROBECTL_PATIENCE:
 # by how much they are longer.
 wait_until() { # SECONDS COMMAND…
-  polls=$(($1 * 20 * ${UPROBECTL_PATIENCE:-1}))
+  seconds=$(($1 * ${UPROBECTL_PATIENCE:-1}))
   shift
+  if [ "$1" = file_says ]; then # more pairs may follow: one of them has to match
+    shift
+    "$FIXTURES/await" "$seconds" "$@"
+    return
+  fi
+  polls=$((20 * seconds))
   until "$@"; do
     polls=$((polls - 1))
     [ "$polls" -gt 0 ] || return 1
@@ -207,18 +213,14 @@ start_attach_as() { # 'attach' or 'usdt attach'
     (become_attach "$@") >out 2>err
     echo $? >status
   ) &
-  wait_until 60 attach_started_or_ended
+  wait_until 60 file_says err '^probing ' status .
   cat attach.pid >>"$scratch/pids"
   file_says err '^probing ' || fail "attach does not start: $(cat err)"
 }
 
-attach_started_or_ended() {
-  file_says err '^probing ' || [ -s status ]
-}
-
 # Waits until attach has ended by itself and requires the exit status.
 attach_ends_with() { # STATUS [SECONDS]
-  wait_until "${2:-60}" test -s status || fail 'attach does not end'
+  wait_until "${2:-60}" file_says status . || fail 'attach does not end'
   expect_equal 'exit status' "$1" "$(cat status)"
 }
 

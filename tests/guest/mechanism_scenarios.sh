@@ -145,7 +145,7 @@ leave_events() {
   dead=$(cat attach.pid)
   expect_equal 'events in tracefs' 4 "$(events_of_dead)"
   kill -KILL "$dead"
-  wait_until 30 test -s status
+  wait_until 30 file_says status .
 }
 events_of_dead() { grep -c "uprobectl_[0-9]*_${dead}_" "$uprobe_events"; }
 

@@ -327,7 +327,7 @@ reports_killed_run() {
   "$UPROBECTL" report -j run >out 2>err || fail "report fails: $(cat err)"
   expect_equal 'events' 7 "$(count_records event)"
   expect_match 'that the run did not end' '^uprobectl: warning: run: the run is cut off at byte' "$(cat err)"
-  wait_until 60 test -s status
+  wait_until 60 file_says status .
 }
 
 reports_stream() {

@@ -455,7 +455,7 @@ replaces_filters() {
   transactions 600 "$(shop_code 1 915)" >tasks.textproto
   start_tasks
   kill -KILL "$(cat attach.pid)"
-  wait_until 20 test -s status || fail 'it cannot be killed'
+  wait_until 20 file_says status . || fail 'it cannot be killed'
   transactions 600 "$(shop_code 2 915)" >tasks.textproto
   start_tasks
   expect_match 'warning' "'com.example.IShop' was left by an earlier run and is replaced" "$(cat err)"

@@ -220,7 +220,7 @@ gives_semaphores_back() {
   let_it_call target "$started_pid"
   expect_equal 'semaphore while attached' 'semaphore 2' "$(sed -n '/^semaphore/p' target)"
   kill -KILL "$(cat attach.pid)"
-  wait_until 60 test -s status || fail 'it lives on'
+  wait_until 60 file_says status . || fail 'it lives on'
   wait_until 30 no_uprobectl || fail 'something of it is left'
   expect_semaphore_free
 }
