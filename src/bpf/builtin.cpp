@@ -708,7 +708,8 @@ std::vector<ProcessCount> BuiltinProgram::process_counts() const {
   while (bpf_map_get_next_key(map, previous, &key) == 0) {
     process_count value{};
     if (bpf_map_lookup_elem(map, &key, &value) == 0)
-      result.push_back({.probe = key.probe,
+      result.push_back({.probe = key.probe & ~COUNTED_AT_RETURN,
+                        .at_return = (key.probe & COUNTED_AT_RETURN) != 0,
                         .pid = key.process,
                         .comm = std::string(value.comm, ::strnlen(value.comm, sizeof(value.comm))),
                         .count = value.count});
@@ -726,6 +727,8 @@ std::vector<StackCount> BuiltinProgram::stack_counts() const {
     process_count value{};
     if (bpf_map_lookup_elem(counts, &key, &value) != 0) continue;
     result.push_back({.key = key,
+                      .probe = key.probe & ~COUNTED_AT_RETURN,
+                      .at_return = (key.probe & COUNTED_AT_RETURN) != 0,
                       .comm = std::string(value.comm, ::strnlen(value.comm, sizeof(value.comm))),
                       .frames = frames_of(key.stack, key.caller),
                       .count = value.count});

@@ -679,6 +679,8 @@ struct probe_counts {
   record_u64 counters[PROBE_COUNTERS];
 };
 
+/* Added to process_probe::probe and to stack_key::probe of a hit at a return. */
+#define COUNTED_AT_RETURN (1U << 31)
 struct process_probe {
   record_u32 process;
   record_u32 probe;

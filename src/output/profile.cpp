@@ -140,16 +140,28 @@ void Profile::add_aggregate(const resolve::ProbePoint* point, std::string_view m
   add_path({&frame, 1}, weight);
 }
 
-void Profile::take(const CountRecord& count) {
-  if (!header().sends_latencies && count.stack == nullptr)
-    add_aggregate(count.point, count.map, {.hits = count.count});
+namespace {
+
+// Profiles have no negative weights.
+std::uint64_t weight_of(std::uint64_t signed_sum) {
+  return static_cast<std::int64_t>(signed_sum) < 0 ? 0 : signed_sum;
 }
 
-void Profile::take(const HistogramRecord& histogram) {
-  if (header().sends_latencies)
-    add_aggregate(histogram.point, histogram.map,
-                  {.hits = histogram.histogram.count,
-                   .measured = static_cast<std::uint64_t>(histogram.histogram.total)});
+} // namespace
+
+void Profile::take(const CountRecord& count) {
+  has_counts_ = true;
+  if (header().sends_latencies || count.stack != nullptr) return;
+  SampleWeight weight{.hits = count.count};
+  if (count.sums) weight.measured = weight_of(count.sums->sum);
+  add_aggregate(count.point, count.map, weight);
+}
+
+// Of a run with both, counts have the hits, unless these take time.
+void Profile::take(const HistogramRecord& record) {
+  if (has_counts_ && !header().sends_latencies) return;
+  add_aggregate(record.point, record.map,
+                {.hits = record.histogram.count, .measured = weight_of(record.histogram.total)});
 }
 
 Result<void> Profile::finish(const ExportedEnd& end) {

@@ -264,7 +264,7 @@ public:
         : count.point == nullptr
             ? std::string(count.map) + " records"
             : find_name(*count.point) + (count.on_return ? " (return)" : "") + " hits";
-    write_counter({.name = name, .pid = count.pid.value_or(0)}, count.time_ns,
+    write_counter({.name = name, .pid = count.pid.value_or(0)}, count,
                   static_cast<std::int64_t>(count.count));
   }
 
@@ -284,8 +284,7 @@ public:
     for (const unsigned percent : {50U, 99U}) {
       const std::string name = fmt::format("{} p{}", measured, percent);
       if (const auto number = events::percentile(record.histogram, percent))
-        write_counter({.name = name, .in_nanoseconds = record.in_nanoseconds}, record.time_ns,
-                      *number);
+        write_counter({.name = name, .in_nanoseconds = record.in_nanoseconds}, record, *number);
     }
   }
 
@@ -403,8 +402,12 @@ private:
     return track_of(thread, stack);
   }
 
-  void write_counter(const TimelineCounter& counter, std::uint64_t time_ns, std::int64_t value) {
-    encoder_->counter(file_.draft(), counter, time_ns, value);
+  // A counter keeps its value until the next one: this is 0, or that of the next interval, which
+  // follows in the file.
+  void write_counter(const TimelineCounter& counter, const auto& record, std::int64_t value) {
+    encoder_->counter(file_.draft(), counter, record.since_ns, value);
+    file_.end_piece();
+    encoder_->counter(file_.draft(), counter, record.time_ns, 0);
     file_.end_piece();
   }
 

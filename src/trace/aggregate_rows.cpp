@@ -33,7 +33,11 @@ void CountRows::add(CountRow row) {
           .completeness = row.completeness,
           .stack = row.stack ? std::string_view(row.stack->text) : std::string_view()};
   for (const events::ArgumentValue& value : row.values) {
+    const std::size_t begin = key.values.size();
     output::append_json_value(key.values, value.value);
+    // JSON has one replacement character for all bytes that are not UTF-8; text distinguishes them.
+    if (key.values.find("\uFFFD", begin) != std::string::npos)
+      output::append_text_value(key.values, value.value);
     key.values += is_truncated(value.value) ? "…," : ",";
     key.values += unread_part(value.value).value_or("");
   }

@@ -47,13 +47,13 @@ void KernelAggregates::add_probes(CountRows& rows) {
 
 void KernelAggregates::add_processes(CountRows& rows) {
   for (const bpf::ProcessCount& each : program_.process_counts()) {
-    std::uint64_t& before = by_process_[{each.probe, each.pid}];
+    std::uint64_t& before = by_process_[{each.probe, each.pid, each.at_return}];
     const std::uint64_t count = each.count - std::exchange(before, each.count);
     if (count == 0 || each.probe >= probes_.size()) continue;
     const std::size_t first = probes_[each.probe].first;
     rows.add({.point = &probes_[first].point,
               .probe = first,
-              .on_return = !capture_.on_entry,
+              .on_return = each.at_return || !capture_.on_entry,
               .pid = each.pid,
               .comm = each.comm,
               .sums = {.count = count}});
@@ -73,16 +73,17 @@ void KernelAggregates::set_stack(CountRow& row, std::uint32_t pid,
 void KernelAggregates::add_stacks(CountRows& rows) {
   std::set<std::uint32_t> read; // the code at known addresses may be other code now
   for (const bpf::StackCount& each : program_.stack_counts()) {
-    const auto& [pid, number, stack, caller] = each.key;
-    if (number >= probes_.size()) continue;
-    std::uint64_t& before = by_stack_[{pid, number, static_cast<std::uint64_t>(stack), caller}];
+    const auto& [pid, counted_probe, stack, caller] = each.key;
+    if (each.probe >= probes_.size()) continue;
+    std::uint64_t& before =
+        by_stack_[{pid, counted_probe, static_cast<std::uint64_t>(stack), caller}];
     const std::uint64_t count = each.count - std::exchange(before, each.count);
     if (count == 0) continue;
     if (read.insert(pid).second) processes_.read_process(static_cast<pid_t>(pid));
-    const Probe& probe = probes_[number];
+    const Probe& probe = probes_[each.probe];
     CountRow row{.point = &probes_[probe.first].point,
                  .probe = probe.first,
-                 .on_return = !capture_.on_entry,
+                 .on_return = each.at_return || !capture_.on_entry,
                  .sums = {.count = count}};
     if (capture_.count_by_process) {
       row.pid = pid;

@@ -65,7 +65,7 @@ private:
     bpf::Histogram histogram;
   };
   std::vector<Reported> reported_;
-  std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint64_t> by_process_;
+  std::map<std::tuple<std::uint32_t, std::uint32_t, bool>, std::uint64_t> by_process_;
   std::map<std::array<std::uint64_t, 4>, std::uint64_t> by_stack_; // by the members of stack_key
   std::unordered_map<std::string, group_sums> by_group_;
   std::uint64_t without_stack_ = 0; // reported hits whose stacks the kernel could not store

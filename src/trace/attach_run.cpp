@@ -624,6 +624,7 @@ private:
     // Stop counting before detaching: probes are detached one after the other, and those that stay
     // longer must not have higher counts.
     const bool is_disarmed = program_.stop().has_value();
+    const std::uint64_t recording_end_ns = clock_ns(CLOCK_MONOTONIC);
     output_.note_recording_end();
     history_->update();
     if (attached.attachment)
@@ -631,7 +632,11 @@ private:
     detach_probes(attached, output_);
     const output::Progress progress(output_, "finishing the run");
     loop.finish();
-    if (graph) graph->finish(clock_ns(CLOCK_MONOTONIC));
+    // Calls under way have not taken the time that detaching takes.
+    if (graph)
+      graph->finish(outcome.ending == AttachOutcome::Ending::max_events
+                        ? std::nullopt
+                        : std::optional(recording_end_ns));
     std::optional<SuspendedChild::End> command_end;
     const pid_t command_pid = command_ != nullptr ? command_->pid() : 0;
     stopped_processes.finish();

@@ -85,6 +85,7 @@ void GraphRun::write(const output::Record& record) {
 }
 
 void GraphRun::take(const events::Event& event) {
+  last_ns_ = std::max(last_ns_, event.time_ns);
   const bool is_known = tree_.take(event);
   leaves_out_ = entry_decides_ && !is_known;
 }
@@ -150,8 +151,8 @@ void GraphRun::CallRecorder::unmatched(const events::Event& /*exit*/, std::uint3
       .kind = output::CallChange::Kind::unmatched, .depth = depth, .has_event = true});
 }
 
-void GraphRun::finish(std::uint64_t now_ns) {
-  tree_.finish(now_ns);
+void GraphRun::finish(std::optional<std::uint64_t> end_ns) {
+  tree_.finish(end_ns.value_or(last_ns_));
   if (const std::uint64_t roots = filter_.tail_called_roots(); roots > 0)
     output_.warn(fmt::format("{} of --graph-root {} left by a tail call: what the next function "
                              "calls is not shown (give it to --graph-root, too)",

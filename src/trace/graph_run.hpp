@@ -53,8 +53,9 @@ public:
   void write(const output::Record& record) override;
   bool leaves_out() const override { return leaves_out_; }
   void advance(std::uint64_t now_ns) override;
-  // Closes the calls that are open. Call it after the last event.
-  void finish(std::uint64_t now_ns);
+  // Closes the calls that are open. Call it after the last event. `end_ns`: when recording ended;
+  // nullopt if it ended with the last event.
+  void finish(std::optional<std::uint64_t> end_ns);
   // Writes the report, if it was requested, and how many trees were shown, if roots decide.
   void write_report();
 
@@ -80,6 +81,7 @@ private:
   const GraphSpec& spec_;
   bool entry_decides_ = false;
   bool leaves_out_ = false;         // the last event
+  std::uint64_t last_ns_ = 0;       // the latest time of an event
   bool has_waited_in_vain_ = false; // for a reader of the output
   output::Output& output_;
   bool json_;

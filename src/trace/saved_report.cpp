@@ -220,7 +220,8 @@ private:
       report_raw_stacks();
       return;
     }
-    if (!has_reported_totals_) totals_->advance(record.clocks.monotonic_ns, output_);
+    // Events that are older may follow: of --keep, or of a reader that was waited for. So the
+    // clocks end no interval.
     output_.write(record);
   }
 

@@ -140,9 +140,12 @@ void SpanReport::report(Time now) {
     const resolve::ProbePoint* const point = first_point(i);
     if (point == nullptr) continue;
     const auto& counters = counts[i].counters;
-    const std::uint64_t ended =
-        counters[SPANS_ENDED] - counters[SPANS_EXCLUDED] - counters[SPANS_UNSELECTED];
-    const std::uint64_t more = ended - std::exchange(counts_[i], ended);
+    // They are read one after the other while other processors count: a span can be among the ended
+    // ones and not yet among the excluded ones, or the other way round.
+    const std::uint64_t left_out = counters[SPANS_EXCLUDED] + counters[SPANS_UNSELECTED];
+    const std::uint64_t ended = counters[SPANS_ENDED] - std::min(left_out, counters[SPANS_ENDED]);
+    const std::uint64_t more = ended - std::min(counts_[i], ended);
+    counts_[i] += more;
     if (spec.counts && more > 0)
       rows.add(
           {.point = point, .probe = i, .sums = {.count = more}, .span = request_.capture.spans[i]});
@@ -188,6 +191,8 @@ void SpanReport::update(Time now) {
   look_.looked(now, Time::clock::now());
 }
 
+void SpanReport::stop() { ended_ns_ = clock_ns(CLOCK_MONOTONIC); }
+
 void SpanReport::finish(ProgramResults& results) {
   for (std::vector<std::byte>& begin : program_.take_open_spans([](auto) { return true; })) {
     if (const span_part part = plan_.read_span_part(begin); part.span < open_at_end_.size())
@@ -199,12 +204,11 @@ void SpanReport::finish(ProgramResults& results) {
                              counted(not_kept_, "open span", "open spans"),
                              not_kept_ == 1 ? "is" : "are"));
   std::ranges::sort(open_, {}, time_of);
-  const std::uint64_t now_ns = clock_ns(CLOCK_MONOTONIC);
   if (request_.open_spans) {
     const OpenSpans::How how = request_.open_spans->how;
     const bool sums =
         how == OpenSpans::How::stacks || (how == OpenSpans::How::automatic && stacks_ != nullptr);
-    sums || !request_.capture.groups.by.empty() ? sum(now_ns) : list(now_ns);
+    sums || !request_.capture.groups.by.empty() ? sum(ended_ns_) : list(ended_ns_);
   }
   summarise();
   results.without_stack = without_stack_;

@@ -37,6 +37,7 @@ public:
   // Reports the requested counts and histograms.
   void report(Time now) override;
   // Reports the open spans, if they were requested, and the counts of all.
+  void stop() override;
   void finish(ProgramResults& results) override;
 
 private:
@@ -59,6 +60,7 @@ private:
   std::optional<unwind::Stack> begin_stack_;         // of the last span
   std::set<std::string, std::less<>> mapping_names_; // of frames that are kept
   std::uint64_t since_ns_;
+  std::uint64_t ended_ns_ = 0;        // when recording ended
   std::vector<std::uint64_t> counts_; // at the last report, by span
   std::vector<bpf::Histogram> histograms_;
   std::vector<std::vector<std::byte>> open_; // the hits that began them

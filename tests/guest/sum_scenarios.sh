@@ -24,6 +24,9 @@ sum_scenarios() {
   done
   scenario '--stack fp through a perf buffer' counts_ways "$perf" --buffer perf
   scenario '--stack=fp inside a function does not report data on the stack as a caller' counts_ways_to_inside
+  for how in --per-process --stack=fp; do
+    scenario "$how: entries and returns are counted apart" counts_ends_apart "$how"
+  done
   scenario '--per-process has the names of processes, not of threads or parents' names_processes
   scenario 'ways are counted process by process with --per-process' counts_ways_of_processes
 }
@@ -97,6 +100,16 @@ counts_threads() { # MECHANISM
   expect_equal 'count records' 2 "$(count_records count)"
   expect_equal 'events' 0 "$(count_records event)"
   expect_equal 'probes silent' 1 "$(records summary | field probes_silent)"
+}
+
+counts_ends_apart() { # OPTION
+  start_workload target --calls 10
+  start_attach -j -d 120 -p "$started_pid" --entry --return --count "$1" "$FIXTURES/workload" work_six
+  let_it_call target "$started_pid"
+  stop_attach
+  for kind in entry return; do
+    expect_equal "hits by $kind" 10 "$(records count kind=$kind | field count | awk '{ sum += $1 } END { print sum }')"
+  done
 }
 
 counts_processes() {

@@ -140,6 +140,24 @@ def sum_problems(summaries, records):
             yield f"{name}: total time {summary['total_ns']}, the records have {totals[name]}"
 
 
+def late_ends(program, folder):
+    """A call under way at the end has not taken the time that detaching takes: a second for sixty perf events."""
+    functions = "".join(f"__attribute__((noipa)) void f{i}(void) {{}}\n" for i in range(60))
+    (folder / "waits.c").write_text("#include <unistd.h>\n" + functions + "__attribute__((noipa)) void waits(void) "
+                                    "{ sleep(4); }\nint main(void) { waits(); return 0; }\n")
+    run(["gcc", "-O1", "-o", folder / "waits", folder / "waits.c"])
+    output = run([program, "attach", "--graph", "-j", "--args", "none", "--mechanism", "perf-ioctl", "-d", "1s", folder / "waits",
+                  "f*", "waits", "--", folder / "waits"])
+    records = [json.loads(line) for line in output.splitlines()]
+    begin = next(each["clocks"]["monotonic"] for each in records if each["type"] == "attached")
+    duration = next(each["duration_ns"] for each in records if each["type"] == "summary")
+    ends = [each for each in records if each["type"] == "call_end" and each["symbol"] == "waits"]
+    if [each["end"] for each in ends] != ["run_ended"]:
+        return [f"not one call under way: {ends}"]
+    return [f"{each['time_ns'] - begin} ns after the begin of a run of {duration} ns" for each in ends
+            if each["time_ns"] - begin > duration + 200_000_000]
+
+
 def main():
     program = Path(sys.argv[1]).resolve()
     for tool in ("gcc", "uftrace"):
@@ -158,6 +176,7 @@ def main():
         run([*compile_it, folder / "program-pg", "-pg"])
         their_edges, their_rest = by_uftrace(folder)
         edges, summaries, records = by_uprobectl(program, folder)
+        late = late_ends(program, folder)
     tap.check("calls by caller and callee are those of uftrace",
               [f"{caller} -> {callee}: {edges[caller, callee]} calls, uftrace has {count}"
                for (caller, callee), count in (their_edges | edges).items()
@@ -168,6 +187,7 @@ def main():
     tap.check("total and self times are the sums of the calls' durations",
               list(sum_problems(summaries, records)))
     ours = summaries["rest"]["min_ns"]
+    tap.check("a call under way ends with the recording", late)
     tap.check("the shortest rest takes as long as by uftrace, but for the probes",
               [] if ours >= REST_NS and abs(ours - their_rest) < TOLERANCE_NS
               else [f"{ours} ns, by uftrace {their_rest} ns"])

@@ -97,14 +97,36 @@ def check_latency(tap, uprobectl, fixtures, folder):
     tap.check("pprof shows the sums of the events", [] if top(folder) == own else [f"{top(folder)}, not {own}"])
 
 
-def top(folder):
-    """Of each function its samples and nanoseconds."""
+def check_sums(tap, uprobectl, fixtures, folder):
+    """A profile has what is measured of counts, and the hits of a histogram."""
+    if not shutil.which("go"):
+        tap.skip("pprof has the sums of counts", "no program 'go'")
+        return
+    workload = fixtures / "workload"
+    for options, kind, hits, measured in [
+            (["--count", "--by", "tid", "--measure", "latency"], "count", "count", "sum"),
+            (["--count", "--by", "tid", "--measure", "arg0"], "count", "count", "sum"),
+            (["--histogram", "--measure", "latency"], "histogram", "count", "total"),
+            (["--histogram", "--measure", "arg0"], "histogram", "count", "total")]:
+        records = attach(uprobectl, folder, [*options, "-o", "a.pb.gz"], workload, ["work_six", "work_count"],
+                         [workload, "--calls", str(CALLS), "--threads", str(THREADS)])
+        expected = {}
+        for each in records:
+            if each["type"] == kind:
+                known = expected.get(each["symbol"], (0, 0))
+                expected[each["symbol"]] = (known[0] + each[hits], known[1] + each[measured])
+        found = top(folder, 0, 1)
+        tap.check(f"pprof has the sums of {' '.join(options)}", [] if found == expected and expected else [found, expected])
+
+
+def top(folder, hits_index="samples", value_index="time"):
+    """Of each function its samples and nanoseconds, or the values of two other columns."""
     def column(index):
         text = subprocess.run(["go", "tool", "pprof", "-top", "-unit=ns", f"-sample_index={index}", "a.pb.gz"], cwd=folder,
                               capture_output=True, text=True, check=True, env={"PATH": "/usr/bin:/bin", "HOME": str(folder)}).stdout
         return {name: int(value) for value, name in re.findall(r"(?m)^ *([0-9]+)(?:ns)? .* [0-9.]+% +(\S.*)$", text)}
-    hits = column("samples")
-    return {name: (hits[name], time) for name, time in column("time").items()}
+    hits = column(hits_index)
+    return {name: (hits[name], value) for name, value in column(value_index).items()}
 
 
 def check_stacks(tap, uprobectl, fixtures, folder):
@@ -165,9 +187,11 @@ def check_saved(tap, uprobectl, fixtures, folder):
         tap.check(f"{' '.join(options)}: and the same records in the same order",
                   [] if [json.loads(line) for line in again.splitlines()] == records else [again[-2000:]])
         counters = [each for each in json.loads((folder / "a.trace.json").read_text()) if each["ph"] == "C"]
-        times = {round(each["time_ns"] / 1000, 3) for each in records if each["type"] in ("count", "histogram")}
-        tap.check(f"{' '.join(options)}: counters are where their records are",
-                  [each for each in counters if each["ts"] not in times] or ([] if counters or not times else ["none"]))
+        counted = [each for each in records if each["type"] in ("count", "histogram")]
+        begins, ends = ({round(each[key] / 1000, 3) for each in counted} for key in ("since_ns", "time_ns"))
+        tap.check(f"{' '.join(options)}: counters have their values from the begin of what was counted to its end",
+                  [each for each in counters if each["ts"] not in (begins if any(each["args"].values()) else ends)] or
+                  ([] if len(counters) >= 2 * len(counted) > 0 or not counted else [counters, counted]))
 
 
 def check_failure(tap, uprobectl, fixtures, folder):
@@ -194,6 +218,7 @@ def main(uprobectl, fixtures):
         check_latency(tap, uprobectl, fixtures, Path(name))
         check_stacks(tap, uprobectl, fixtures, Path(name))
         check_reported(tap, uprobectl, fixtures, Path(name))
+        check_sums(tap, uprobectl, fixtures, Path(name))
         check_saved(tap, uprobectl, fixtures, Path(name))
         check_failure(tap, uprobectl, fixtures, Path(name))
     return tap.done()

@@ -181,6 +181,7 @@ MATRIX = [
     (ALL, ["--entry", "--return"], ["--count"]),
     (ALL, ["--latency"], ["--count", "--top", "2"]),
     (ALL, [], ["--count", "--per-process"]),
+    (ALL, ["--entry", "--return"], ["--count", "--per-process"]),
     (["take"], [], ["--count", "--by", "n"]),
     (["take"], [], ["--count", "--by", "color,text", "--measure", "n"]),
     (["take"], [], ["--count", "--by", "c.peer.port,c.mode", "--measure", "u"]),

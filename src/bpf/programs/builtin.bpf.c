@@ -337,7 +337,7 @@ static __always_inline void report_call(struct registers* regs, const struct poi
   }
   count(number, COUNTED_RETURNS);
   if (limits_at_return(plan) && is_left_out(number, PHASE_RETURN)) return;
-  count_process(number);
+  count_process(number, PHASE_RETURN);
   count_stack(regs, plan, number, PHASE_RETURN, left_by);
   if (settings.flags & MEASURE_LATENCY) measure_time(number, record);
   measure_reading(regs, plan, number, PHASE_RETURN, left_by);
@@ -501,7 +501,7 @@ static __always_inline int takes_entry(struct registers* regs, const struct poin
     begin_call(regs, plan, number, known);
     return 0;
   }
-  count_process(number);
+  count_process(number, PHASE_ENTRY);
   count_stack(regs, plan, number, PHASE_ENTRY, LEFT_UNKNOWN);
   measure_reading(regs, plan, number, PHASE_ENTRY, LEFT_UNKNOWN);
   count_values(regs, plan, number, PHASE_ENTRY, LEFT_UNKNOWN);
@@ -543,7 +543,7 @@ static __always_inline int at_return(struct registers* regs, __u64 number, int h
   }
   count(number, COUNTED_RETURNS);
   if (is_left_out(number, PHASE_RETURN)) return 0;
-  count_process(number);
+  count_process(number, PHASE_RETURN);
   count_stack(regs, plan, number, PHASE_RETURN, left_by);
   measure_reading(regs, plan, number, PHASE_RETURN, left_by);
   count_values(regs, plan, number, PHASE_RETURN, left_by);

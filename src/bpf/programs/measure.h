@@ -23,9 +23,16 @@ static __always_inline int increment(void* counts, const void* key) {
   return is_new;
 }
 
-static __always_inline void count_process(__u64 number) {
+/* Paired calls are counted as entries. */
+static __always_inline __u32 counted_probe(__u64 number, __u32 phase) {
+  int at_return = phase == PHASE_RETURN && !(settings.flags & PAIR_CALLS);
+  return (__u32)number | (at_return ? COUNTED_AT_RETURN : 0);
+}
+
+static __always_inline void count_process(__u64 number, __u32 phase) {
   if (!(settings.flags & COUNT_BY_PROCESS)) return;
-  struct process_probe key = {.process = current_ids() >> 32, .probe = (__u32)number};
+  struct process_probe key = {.process = current_ids() >> 32,
+                              .probe = counted_probe(number, phase)};
   increment(&process_counts, &key);
 }
 
@@ -121,6 +128,7 @@ static __always_inline void count_stack(struct registers* regs, const struct poi
   if (!(settings.flags & COUNT_STACKS)) return;
   struct stack_key key;
   fill_stack_key(&key, regs, plan, number, has_return_address(plan, phase, left_by));
+  key.probe = counted_probe(number, phase);
   if (increment(&stack_counts, &key)) report_new_stack(regs, key.process);
 #endif
 }
