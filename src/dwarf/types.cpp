@@ -359,8 +359,8 @@ void TypeTable::read_core(Type& type, const Die& die) {
 
 void TypeTable::read_base_type(Type& type, const Die& die) {
   type.name_ = context_.text(die, DW_AT_name).value_or("<base type>");
-  type.is_byte_swapped_ = type.size_ > 1 && is_big_endian(die);
-  if (type.size_ == 0) { // Rust's "()"
+  type.is_byte_swapped_ = is_big_endian(die); // also of one byte, for the order of its bits
+  if (type.size_ == 0) {                      // Rust's "()"
     type.kind_ = TypeKind::structure;
     return;
   }
@@ -719,8 +719,12 @@ std::optional<Member> TypeTable::read_member(const Die& die) {
   } else if (!first) {
     first = checked_mul(member.offset, 8);
   }
-  if (!first || *bit_size == 0 || *bit_size > 64) return std::nullopt;
+  if (!first || *bit_size == 0) return std::nullopt;
   member.offset = *first / 8;
+  if (*bit_size > 64) { // of __int128 or _BitInt: how it is passed is not known, either
+    member.type = &unknown_;
+    return member;
+  }
   member.bits =
       BitRange{static_cast<std::uint32_t>(*first % 8), static_cast<std::uint32_t>(*bit_size)};
   return member;

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <limits>
+#include <ranges>
 
 namespace uprobectl::events {
 
@@ -140,7 +141,7 @@ std::optional<NamedValue> find_part(const values::PointValue& value, const Value
 
 std::optional<NamedValue> find_part(std::span<const values::PointValue> values,
                                     const ValuePath& path) {
-  for (const values::PointValue& value : values)
+  for (const values::PointValue& value : values | std::views::reverse) // innermost first
     if (auto found = find_part(value, path)) return found;
   return std::nullopt;
 }
@@ -295,8 +296,10 @@ std::optional<ArgumentValue> find_value(std::string_view name, const Event& even
                          .value = {values::Value::Unreadable{"left by a tail call"}}};
   if (is_result && event.typed_return) return event.typed_return;
   if (event.typed_arguments) {
-    const auto found = std::ranges::find(*event.typed_arguments, name, &ArgumentValue::name);
-    if (found != event.typed_arguments->end()) return *found;
+    // Of variables with the same name the last one is that of the innermost scope.
+    const auto backwards = *event.typed_arguments | std::views::reverse;
+    const auto found = std::ranges::find(backwards, name, &ArgumentValue::name);
+    if (found != backwards.end()) return *found;
   }
   if (is_result && event.kind == EventKind::on_return && !event.returns_nothing)
     return untyped_value(name, event.return_value);
@@ -310,7 +313,7 @@ std::optional<ArgumentValue> find_value(std::string_view name, const Event& even
 std::optional<NamedValue> find_variable(std::span<const values::PointValue> values,
                                         const ValuePath& path) {
   if (path.is_of_result()) return std::nullopt;
-  for (const values::PointValue& value : values)
+  for (const values::PointValue& value : values | std::views::reverse) // innermost first
     if (value.name == path.text) return named_part(value, {}, value.type);
   return find_part(values, path);
 }

@@ -90,10 +90,14 @@ public:
 
 protected:
   const dwarf::Variable* find_variable(std::string_view name) const {
-    // The innermost scope is the last. Those of the inlined call that is probed come first.
+    // The innermost scope is the last. At an entry those of the function come before those of calls
+    // that are inlined there, and those of the inlined call that is probed before all others. At a
+    // line inside of an inlined call a name means what it means in its source.
+    const bool prefers_innermost = !where_.at_entry && !where_.is_inlined_call;
     const dwarf::Variable* found = nullptr;
     for (const dwarf::Variable& each : where_.function->variables)
-      if (each.name == name && (found == nullptr || is_of_call(each) || !is_of_call(*found)))
+      if (each.name == name &&
+          (found == nullptr || prefers_innermost || is_of_call(each) || !is_of_call(*found)))
         found = &each;
     return found;
   }
@@ -439,7 +443,7 @@ values::ValueType without_number(const Type& type) {
 
 Result<ComparedValue> find_number(const ReadingBuilder& readings, LocatedValue value) {
   const Type& type = *value.type;
-  if (type.is_byte_swapped())
+  if (type.is_byte_swapped() && (type.size() > 1 || value.bits))
     return fail(ErrorKind::usage, "a number whose bytes are in the other order cannot be used in "
                                   "the kernel");
   const bool is_floating = type.kind() == TypeKind::floating;

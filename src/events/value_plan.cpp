@@ -241,7 +241,7 @@ values::Value ValueDecoder::decode_scalar(const Node& node) const {
         type.is_signed() ? sign_extended(*number, bits) : static_cast<std::int64_t>(*number);
     if (auto name = enumerator_name(type, value))
       return {values::Value::Name{std::move(*name), value}};
-    return {value};
+    return type.is_signed() ? values::Value{value} : values::Value{*number};
   }
   // A `char` of four bytes is one of Rust: a code point.
   if (kind == TypeKind::character && type.plain_name() == "char" && type.size() == 4)

@@ -165,7 +165,9 @@ void SymbolAddresses::read_tables() {
 std::expected<SymbolAddresses::Location, std::string> SymbolAddresses::find(std::string_view name) {
   read_tables();
   const auto found = by_name_.find(name);
-  missing_ = missing_ || found == by_name_.end() || found->second.imported;
+  // In a stripped file the name may be that of a static variable, and also of an exported one.
+  missing_ =
+      missing_ || found == by_name_.end() || found->second.imported || !image_.full_symbols();
   if (found == by_name_.end())
     return std::unexpected(fmt::format("the file has no symbol '{}'", name));
   if (found->second.imported)

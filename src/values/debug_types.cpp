@@ -71,7 +71,7 @@ private:
   }
 
   int add_integer(const dwarf::Type& type) {
-    if (type.is_byte_swapped() || type.bits() != 8 * type.size()) return 0;
+    if ((type.is_byte_swapped() && type.size() > 1) || type.bits() != 8 * type.size()) return 0;
     int encoding = type.is_signed() ? BTF_INT_SIGNED : 0;
     if (type.kind() == TypeKind::boolean) encoding = BTF_INT_BOOL;
     return btf__add_int(types_, type.plain_name().c_str(), type.size(), encoding);

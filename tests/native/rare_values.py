@@ -1,0 +1,113 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""rare_values.py UPROBECTL
+Values that few programs have are right, or said not to be known: texts that are not UTF-8, large enumerations, bits of
+swapped bytes, bit-fields of 100 bits, and names at a line inside of an inlined call. Needs root. Prints TAP."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from tap import Tap
+
+UPROBECTL = str(Path(sys.argv[1]).resolve())
+TAP = Tap()
+
+C_PROGRAM = r"""
+#include <stdint.h>
+struct __attribute__((scalar_storage_order("big-endian"))) Ip { uint8_t version : 4, ihl : 4; uint16_t length; };
+struct Wide { unsigned __int128 id : 100; unsigned __int128 tag : 28; };
+__attribute__((noipa)) int header(struct Ip* ip, int n) { return ip->ihl + n; }
+__attribute__((noipa)) int wide(struct Wide wide, int n) { return (int)wide.tag + n; }
+int main(void) {
+  struct Ip ip = {4, 5, 20};
+  struct Wide k = {((unsigned __int128)1 << 99) + 3, 9};
+  return header(&ip, 1) + wide(k, 7) != 22;
+}
+"""
+# The line of taxed() is probed where it is inlined into total().
+CXX_PROGRAM = r"""
+#include <cstdint>
+#define FUNCTION extern "C" __attribute__((noinline))
+volatile int sink;
+enum class Id : std::uint64_t {};
+struct Item { int price; inline int taxed(int rate) const {
+    sink = price + rate;
+    return price * rate;
+  }
+};
+struct Cart { Item item; int price; __attribute__((noinline)) int total(int rate); };
+int Cart::total(int rate) { int sum = item.taxed(rate + 1); sink = rate; return sum + price; }
+FUNCTION void text(const char* s) { __asm__ volatile("" ::"r"(s) : "memory"); }
+FUNCTION void identify(Id id) { __asm__ volatile("" ::"r"(id) : "memory"); }
+int main() {
+  Cart cart{{30}, 500};
+  int sum = cart.total(1);
+  for (int i = 0; i < 5; ++i) text("caf\xe9");
+  for (int i = 0; i < 3; ++i) text("caf\xe8");
+  identify(Id(0xf000000000000000));
+  return sum != 560;
+}
+"""
+
+
+def attach(program, *words):
+    done = subprocess.run([UPROBECTL, "attach", "-j", "-d", "60s", *words, "--", program], capture_output=True, text=True,
+                          timeout=120)
+    if done.returncode != 0:
+        return done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def of_type(records, kind):
+    return [each for each in records if each["type"] == kind] if isinstance(records, list) else [records]
+
+
+def values_of(records):
+    """Of the events, each value by its name, or None if it is not known."""
+    return [{each["name"]: each["value"] for each in event["arguments"]} if isinstance(event, dict) else event
+            for event in of_type(records, "event")]
+
+
+def main():
+    if os.geteuid() != 0 or not shutil.which("gcc"):
+        TAP.skip("rare values", "not root" if os.geteuid() != 0 else "no program 'gcc'")
+        return TAP.done()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for file, text, compiler in (("rare.c", C_PROGRAM, ["gcc", "-O0"]), ("cart.cpp", CXX_PROGRAM, ["g++", "-O2"])):
+            (folder / file).write_text(text)
+            subprocess.run([*compiler, "-g", "-o", folder / Path(file).stem, folder / file], check=True)
+        rare, cart = str(folder / "rare"), str(folder / "cart")
+
+        found = values_of(attach(rare, "--args", "ip->version,ip->ihl,ip->length", rare, "header"))
+        TAP.check("bits of one byte whose order is swapped", [] if found == [{"ip->version": 4, "ip->ihl": 5, "ip->length": 20}]
+                  else [found])
+        found = of_type(attach(rare, "--if", "ip->version == 4", rare, "header"), "event")
+        TAP.check("a condition on them is right or refused", [] if len(found) == 1 and
+                  (isinstance(found[0], dict) or "other order" in found[0]) else [found])
+        found = values_of(attach(rare, rare, "wide"))
+        TAP.check("after bit-fields of 100 bits a parameter is right or not known",
+                  [] if len(found) == 1 and isinstance(found[0], dict) and found[0]["n"] in (7, None) else [found])
+
+        records = of_type(attach(cart, "--count", "--by", "s", cart, "text"), "count")
+        TAP.check("texts that are not UTF-8 are counted apart",
+                  [] if sorted(each["count"] for each in records) == [3, 5] else [records])
+        found = values_of(attach(cart, cart, "identify"))
+        TAP.check("an unsigned enumeration has no negative number", [] if found == [{"id": 0xf000000000000000}] else [found])
+        line = 1 + CXX_PROGRAM.splitlines().index("    sink = price + rate;")
+        found = values_of(attach(cart, "--args", "rate,price", cart, f"cart.cpp:{line}"))
+        TAP.check("at a line of an inlined call names are those of its source", [] if found == [{"rate": 2, "price": 30}] else [found])
+        found = Counter(len(of_type(attach(cart, "--if", condition, cart, f"cart.cpp:{line}"), "event"))
+                        for condition in ("rate == 2", "price == 30"))
+        TAP.check("also in conditions", [] if found == {1: 2} else [found])
+    TAP.done()
+
+
+main()
