@@ -334,6 +334,10 @@ constexpr A64Pattern exclusive{0x3f800000, 0x08000000}; // and casp
 constexpr A64Pattern casp{0xbfa00000, 0x08200000};
 constexpr std::uint32_t load_bit = 1U << 22U;
 constexpr A64Pattern memory_copy{0x3b200c00, 0x19000400}; // cpy*, set* (FEAT_MOPS)
+// Sign or authenticate with the program counter (FEAT_PAuth_LR): paciasppc, pacnbiasppc, autiasppc
+// and those with key B.
+constexpr A64Pattern sign_with_pc{0xffffdbff, 0xdac183fe};
+constexpr A64Pattern authenticate_with_pc{0xffc0001f, 0xf380001f};
 constexpr A64Pattern clear_exclusive{0xfffff0ff, 0xd503305f};
 
 // Which hints the kernel single-steps: aarch64_insn_is_steppable_hint.
@@ -369,6 +373,10 @@ ProbeEffect effect_on_word(std::uint32_t word) {
                      "reads other memory")
                : refused("the kernel refuses a load relative to the program counter");
   if (exclusive.has(word)) return refused("the kernel refuses exclusive loads and stores");
+  if (sign_with_pc.has(word) || authenticate_with_pc.has(word))
+    return unsafe(
+        "the kernel runs a copy of this instruction, which signs or authenticates the return "
+        "address with another program counter");
   if (memory_copy.has(word))
     return unsafe("the kernel runs a copy of one of the three instructions of a memory copy, which "
                   "belong together");

@@ -181,9 +181,8 @@ insn::ProbeEffect effect_in(const elf::Image& image, VirtualAddress address,
                             const std::optional<CoveringCode>& code) {
   const auto arch = code_arch(image.machine());
   if (!arch) return {};
+  constexpr std::uint64_t around = 128; // bytes; an exclusive load or store may be as near
   if (!code) {
-    // An exclusive load or store may be near.
-    constexpr std::uint64_t around = 128; // bytes
     const elf::Segment* const segment = image.find_segment(address);
     if (segment == nullptr) return {};
     const std::uint64_t fixed_size = arch_info(*arch).instruction_size;
@@ -195,7 +194,7 @@ insn::ProbeEffect effect_in(const elf::Image& image, VirtualAddress address,
   const std::uint64_t size = code->symbol.size;
   const std::uint64_t offset = address.value - code->symbol.address.value;
   const bool is_whole = offset < size && size <= max_code;
-  const std::uint64_t known = is_whole ? size : offset + insn::max_instruction_size;
+  const std::uint64_t known = is_whole ? size : offset + around;
   return insn::probe_effect(*arch, code_bytes(image, code->symbol.address, known), offset);
 }
 

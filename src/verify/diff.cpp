@@ -38,9 +38,13 @@ Result<Build> read_build(const std::string& target, const resolve::TargetOptions
   build.is_archive = true;
   auto libraries = opened->libraries();
   if (!libraries) return fail(std::move(libraries).error());
+  std::map<std::string, int> keys; // libraries of several folders may have the same one
+  for (const resolve::ArchiveLibrary& library : *libraries)
+    if (!library.is_container) ++keys[library_key(library.entry)];
   for (resolve::ArchiveLibrary& library : *libraries)
     if (!library.is_container) {
       std::string key = library_key(library.entry);
+      if (keys[key] > 1) key = library.entry;
       build.libraries.emplace(std::move(key), std::move(library));
     }
   if (auto pages = resolve::check_pages(opened->file()))

@@ -179,6 +179,12 @@ std::vector<RecordedMatch> RecordFileReader::take() {
   for (const auto& [index, library] : libraries_of_points_)
     if (const auto build = builds_.find(library); build != builds_.end())
       matches_[index].build_id = build->second;
+  // The lines of a request in several libraries are apart from each other.
+  if (is_short_)
+    std::ranges::sort(matches_, {}, [](const RecordedMatch& match) {
+      return std::tuple(std::string_view(match.target), std::string_view(match.request),
+                        match.is_static_probe(), match.line);
+    });
   return std::move(matches_);
 }
 

@@ -68,6 +68,11 @@ TEST_CASE("other instructions that do something else under a probe") {
   CHECK(x64_effect({0x8f, 0x07}) == Kind::safe);                           // pop (%rdi)
   CHECK(arm64_effect({0x1c000000}) == Kind::unsafe);                       // ldr s0, 0x0
   CHECK(arm64_effect({0x19000400}) == Kind::unsafe);                       // cpyfp
+  CHECK(arm64_effect({0xdac1a3fe}) == Kind::unsafe);                       // paciasppc
+  CHECK(arm64_effect({0xdac187fe}) == Kind::unsafe);                       // pacnbibsppc
+  CHECK(arm64_effect({0xf380005f}) == Kind::unsafe);                       // autiasppc .-8
+  CHECK(arm64_effect({0xf3bfffff}) == Kind::unsafe);                       // autibsppc .-262140
+  CHECK(arm64_effect({0xdac1903e}) == Kind::safe);                         // autiasppcr x1
 }
 
 TEST_CASE("instructions that the kernel refuses are known") {
