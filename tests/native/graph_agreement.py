@@ -143,12 +143,22 @@ def sum_problems(summaries, records):
 def late_ends(program, folder):
     """A call under way at the end has not taken the time that detaching takes: a second for sixty perf events."""
     functions = "".join(f"__attribute__((noipa)) void f{i}(void) {{}}\n" for i in range(60))
-    (folder / "waits.c").write_text("#include <unistd.h>\n" + functions + "__attribute__((noipa)) void waits(void) "
-                                    "{ sleep(4); }\nint main(void) { waits(); return 0; }\n")
+    (folder / "waits.c").write_text("#include <stdio.h>\n#include <unistd.h>\n" + functions + """
+__attribute__((noipa)) void waits(void) { sleep(60); __asm__ volatile("" ::: "memory"); }
+int main(void) { getchar(); waits(); return 0; }
+""")
     run(["gcc", "-O1", "-o", folder / "waits", folder / "waits.c"])
-    output = run([program, "attach", "--graph", "-j", "--args", "none", "--mechanism", "perf-ioctl", "-d", "1s", folder / "waits",
-                  "f*", "waits", "--", folder / "waits"])
-    records = [json.loads(line) for line in output.splitlines()]
+    target = subprocess.Popen([folder / "waits"], stdin=subprocess.PIPE)
+    attach = subprocess.Popen([program, "attach", "--graph", "-j", "--args", "none", "--mechanism", "perf-ioctl", "-d", "2s",
+                               "-p", str(target.pid), folder / "waits", "f*", "waits"],
+                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    records = [json.loads(attach.stdout.readline())]
+    target.stdin.write(b"\n")
+    target.stdin.flush()
+    records += [json.loads(line) for line in attach.stdout]
+    attach.wait(timeout=LIMIT)
+    target.kill()
+    target.wait()
     begin = next(each["clocks"]["monotonic"] for each in records if each["type"] == "attached")
     duration = next(each["duration_ns"] for each in records if each["type"] == "summary")
     ends = [each for each in records if each["type"] == "call_end" and each["symbol"] == "waits"]

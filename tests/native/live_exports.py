@@ -103,30 +103,28 @@ def check_sums(tap, uprobectl, fixtures, folder):
         tap.skip("pprof has the sums of counts", "no program 'go'")
         return
     workload = fixtures / "workload"
-    for options, kind, hits, measured in [
-            (["--count", "--by", "tid", "--measure", "latency"], "count", "count", "sum"),
-            (["--count", "--by", "tid", "--measure", "arg0"], "count", "count", "sum"),
-            (["--histogram", "--measure", "latency"], "histogram", "count", "total"),
-            (["--histogram", "--measure", "arg0"], "histogram", "count", "total")]:
+    for options, kind, measured, column in [(["--count", "--by", "tid", "--measure", "arg0"], "count", "sum", "arg0"),
+                                            (["--histogram"], "histogram", "total", "time"),
+                                            (["--histogram", "--measure", "arg0"], "histogram", "count", "samples")]:
         records = attach(uprobectl, folder, [*options, "-o", "a.pb.gz"], workload, ["work_six", "work_count"],
                          [workload, "--calls", str(CALLS), "--threads", str(THREADS)])
         expected = {}
         for each in records:
             if each["type"] == kind:
                 known = expected.get(each["symbol"], (0, 0))
-                expected[each["symbol"]] = (known[0] + each[hits], known[1] + each[measured])
-        found = top(folder, 0, 1)
+                expected[each["symbol"]] = (known[0] + each["count"], known[1] + each[measured])
+        found = top(folder, column)
         tap.check(f"pprof has the sums of {' '.join(options)}", [] if found == expected and expected else [found, expected])
 
 
-def top(folder, hits_index="samples", value_index="time"):
-    """Of each function its samples and nanoseconds, or the values of two other columns."""
+def top(folder, values="time"):
+    """Of each function its samples and nanoseconds, or the values of another column."""
     def column(index):
         text = subprocess.run(["go", "tool", "pprof", "-top", "-unit=ns", f"-sample_index={index}", "a.pb.gz"], cwd=folder,
                               capture_output=True, text=True, check=True, env={"PATH": "/usr/bin:/bin", "HOME": str(folder)}).stdout
         return {name: int(value) for value, name in re.findall(r"(?m)^ *([0-9]+)(?:ns)? .* [0-9.]+% +(\S.*)$", text)}
-    hits = column(hits_index)
-    return {name: (hits[name], value) for name, value in column(value_index).items()}
+    hits = column("samples")
+    return {name: (hits[name], value) for name, value in column(values).items()}
 
 
 def check_stacks(tap, uprobectl, fixtures, folder):

@@ -100,7 +100,7 @@ def main():
         TAP.check("texts that are not UTF-8 are counted apart",
                   [] if sorted(each["count"] for each in records) == [3, 5] else [records])
         found = values_of(attach(cart, cart, "identify"))
-        TAP.check("an unsigned enumeration has no negative number", [] if found == [{"id": 0xf000000000000000}] else [found])
+        TAP.check("an unsigned enumeration has no negative number", [] if found == [{"id": "17293822569102704640"}] else [found])
         line = 1 + CXX_PROGRAM.splitlines().index("    sink = price + rate;")
         found = values_of(attach(cart, "--args", "rate,price", cart, f"cart.cpp:{line}"))
         TAP.check("at a line of an inlined call names are those of its source", [] if found == [{"rate": 2, "price": 30}] else [found])
