@@ -135,6 +135,19 @@ RecordedMatch read_point(const std::string& type, Object& object, JsonProblem& p
   return match;
 }
 
+// The lines of a request in several libraries are apart from each other in the file: joins them at
+// the first one.
+void join_requests(std::vector<RecordedMatch>& matches) {
+  std::map<std::tuple<std::string, std::string, bool>, std::size_t> first_lines;
+  const auto request_of = [](const RecordedMatch& match) {
+    return std::tuple(match.target, match.request, match.is_static_probe());
+  };
+  for (const RecordedMatch& match : matches) first_lines.try_emplace(request_of(match), match.line);
+  std::ranges::sort(matches, {}, [&](const RecordedMatch& match) {
+    return std::pair(first_lines.at(request_of(match)), match.line);
+  });
+}
+
 } // namespace
 
 Result<void> RecordFileReader::read_line(std::string_view line) {
@@ -179,12 +192,7 @@ std::vector<RecordedMatch> RecordFileReader::take() {
   for (const auto& [index, library] : libraries_of_points_)
     if (const auto build = builds_.find(library); build != builds_.end())
       matches_[index].build_id = build->second;
-  // The lines of a request in several libraries are apart from each other.
-  if (is_short_)
-    std::ranges::sort(matches_, {}, [](const RecordedMatch& match) {
-      return std::tuple(std::string_view(match.target), std::string_view(match.request),
-                        match.is_static_probe(), match.line);
-    });
+  if (is_short_) join_requests(matches_);
   return std::move(matches_);
 }
 

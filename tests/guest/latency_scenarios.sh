@@ -300,12 +300,12 @@ wait_scenarios() {
 tells_missed_switches() { # PROGRAM OPTION TIME
   needs_kernel 5.10
   for seen in leaves comes; do
-    miss_switches "$1" $seen "$2" nap --min-latency=100ms
+    miss_switches "$1" $seen "$2" nap --min-latency=200ms
     miss_switches "$1" $seen "$2" --graph nap
-    miss_switches "$1" $seen "$2" --span nap=nap..nap%return --min-latency=100ms
-    miss_switches "$1" $seen --count --by tid --measure "$3" nap --min-latency=100ms
+    miss_switches "$1" $seen "$2" --span nap=nap..nap%return --min-latency=200ms
+    miss_switches "$1" $seen --count --by tid --measure "$3" nap --min-latency=200ms
     expect_equal "$seen: sum of waits" 0 "$(records count | field sum)"
-    miss_switches "$1" $seen --histogram --measure "$3" --span nap=nap..nap%return --min-latency=100ms
+    miss_switches "$1" $seen --histogram --measure "$3" --span nap=nap..nap%return --min-latency=200ms
     expect_equal "$seen: measured waits" '' "$(records histogram | field count | grep -v '^0$')"
   done
   start_frames nap
@@ -314,7 +314,7 @@ tells_missed_switches() { # PROGRAM OPTION TIME
   known=$(records event | grep -c waiting_ns)
   [ "$known" -ge 22 ] || fail "otherwise the times of $known of 25 calls are known"
 }
-# Five calls, or spans, that rested, and whose times are not known.
+# Five calls, or spans, have rested, and their times are not known. A slow machine may delay others as long.
 miss_switches() { # PROGRAM leaves|comes WORD…
   program=$1
   seen=$2
@@ -326,10 +326,14 @@ miss_switches() { # PROGRAM leaves|comes WORD…
   start_attach -j -d 120 -p "$started_pid" "$FIXTURES/frames" "$@"
   end_frames
   wait "$again" || fail "$(cat again)"
-  calls=$(records event; records span)
-  long=$(echo "$calls" | grep -E '"(latency|duration)_ns": *[0-9]{9}')
-  case "$*" in *--measure*) ;; *) expect_equal "$*: calls that rested" 5 "$(echo "$long" | wc -l | tr -d ' ')" ;; esac
-  expect_equal "$*: those whose times are known" '' "$(echo "$long" | grep -E 'waiting_ns|on_cpu_ns|slept_ns|longest_wait')"
+  case "$*" in
+    *--measure*) ;;
+    *)
+      unknown=$({ records event; records span; } | grep -E '"(latency|duration)_ns": *([2-9][0-9]{8}|[0-9]{10})' |
+        grep -cvE 'waiting_ns|on_cpu_ns|slept_ns|longest_wait')
+      [ "$unknown" -ge 5 ] || fail "$*: the times of $unknown calls that rested are not known"
+      ;;
+  esac
   expect_equal "$*: warnings" 1 "$(grep -c 'the kernel did not report [0-9]* of the threads. switches' err)"
 }
 
