@@ -60,7 +60,7 @@ private:
   void take(const events::Event& event);
   void take(const StackSample& sample);
   void take(const CountRecord& count);
-  void take(const HistogramRecord& histogram);
+  void take(const HistogramRecord& record);
   const std::string& find_name(const resolve::ProbePoint& point);
   void add_aggregate(const resolve::ProbePoint* point, std::string_view map,
                      const SampleWeight& weight);
