@@ -290,6 +290,15 @@ int BuiltinObject::copy(ProbeRole role, std::uint64_t cookie) const {
   return copies_[static_cast<std::size_t>(role)].at(cookie).get();
 }
 
+ProcessCount make_process_count(std::uint32_t pid, std::uint32_t counted_probe,
+                                const process_count& value) {
+  return {.probe = counted_probe & ~COUNTED_AT_RETURN,
+          .at_return = (counted_probe & COUNTED_AT_RETURN) != 0,
+          .pid = pid,
+          .comm = std::string(value.comm, ::strnlen(value.comm, sizeof(value.comm))),
+          .count = value.count};
+}
+
 } // namespace
 
 struct BuiltinProgram::State {
@@ -708,11 +717,7 @@ std::vector<ProcessCount> BuiltinProgram::process_counts() const {
   while (bpf_map_get_next_key(map, previous, &key) == 0) {
     process_count value{};
     if (bpf_map_lookup_elem(map, &key, &value) == 0)
-      result.push_back({.probe = key.probe & ~COUNTED_AT_RETURN,
-                        .at_return = (key.probe & COUNTED_AT_RETURN) != 0,
-                        .pid = key.process,
-                        .comm = std::string(value.comm, ::strnlen(value.comm, sizeof(value.comm))),
-                        .count = value.count});
+      result.push_back(make_process_count(key.process, key.probe, value));
     previous = &key;
   }
   return result;
@@ -726,12 +731,8 @@ std::vector<StackCount> BuiltinProgram::stack_counts() const {
   for (; bpf_map_get_next_key(counts, previous, &key) == 0; previous = &key) {
     process_count value{};
     if (bpf_map_lookup_elem(counts, &key, &value) != 0) continue;
-    result.push_back({.key = key,
-                      .probe = key.probe & ~COUNTED_AT_RETURN,
-                      .at_return = (key.probe & COUNTED_AT_RETURN) != 0,
-                      .comm = std::string(value.comm, ::strnlen(value.comm, sizeof(value.comm))),
-                      .frames = frames_of(key.stack, key.caller),
-                      .count = value.count});
+    result.push_back(
+        {make_process_count(key.process, key.probe, value), key, frames_of(key.stack, key.caller)});
   }
   return result;
 }

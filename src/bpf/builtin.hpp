@@ -33,22 +33,18 @@ struct ProbeCounts {
 // The hits of one process at one probe.
 struct ProcessCount {
   std::uint32_t probe = 0;
-  bool at_return = false;
-  std::uint32_t pid = 0; // thread group, pid namespace of uprobectl
-  std::string comm;      // of the thread that hit first
+  bool at_return = false; // and not at its entry, or of paired calls
+  std::uint32_t pid = 0;  // thread group, pid namespace of uprobectl
+  std::string comm;       // of the thread that hit first
   std::uint64_t count = 0;
 };
 
-// The hits of one process at one probe with one stack.
-struct StackCount {
+// Those with one stack.
+struct StackCount : ProcessCount {
   stack_key key; // unique; several keys have the same frames, or none
-  std::uint32_t probe = 0;
-  bool at_return = false;
-  std::string comm; // of the thread that hit first
   // Run-time addresses: the probe, then return addresses, without tags and signatures. Found by
   // frame pointers, except the first caller. Empty if the kernel could not store the stack.
   std::vector<std::uint64_t> frames;
-  std::uint64_t count = 0;
 };
 
 // The hits of one probe with the same values.

@@ -53,7 +53,7 @@ void KernelAggregates::add_processes(CountRows& rows) {
     const std::size_t first = probes_[each.probe].first;
     rows.add({.point = &probes_[first].point,
               .probe = first,
-              .on_return = each.at_return || !capture_.on_entry,
+              .on_return = each.at_return,
               .pid = each.pid,
               .comm = each.comm,
               .sums = {.count = count}});
@@ -83,7 +83,7 @@ void KernelAggregates::add_stacks(CountRows& rows) {
     const Probe& probe = probes_[each.probe];
     CountRow row{.point = &probes_[probe.first].point,
                  .probe = probe.first,
-                 .on_return = each.at_return || !capture_.on_entry,
+                 .on_return = each.at_return,
                  .sums = {.count = count}};
     if (capture_.count_by_process) {
       row.pid = pid;

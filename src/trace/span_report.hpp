@@ -36,8 +36,8 @@ public:
   void add_losses(std::vector<Loss>& losses) const override;
   // Reports the requested counts and histograms.
   void report(Time now) override;
-  // Reports the open spans, if they were requested, and the counts of all.
   void stop() override;
+  // Reports the open spans, if they were requested, and the counts of all.
   void finish(ProgramResults& results) override;
 
 private:

@@ -107,6 +107,7 @@ private:
     if (type.discriminant() || !type.virtual_bases().empty()) return 0;
     std::vector<int> ids;
     for (const dwarf::Member& member : type.members()) {
+      if (member.bits && member.type->is_byte_swapped()) return 0; // BTF has the other order
       ids.push_back(convert_member(*member.type, depth + 1));
       if (ids.back() <= 0) return 0;
     }

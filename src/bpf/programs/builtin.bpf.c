@@ -626,15 +626,10 @@ int on_switch(struct bpf_raw_tracepoint_args* context) {
   struct thread_waits* leaves = bpf_map_lookup_elem(&thread_waits, &task);
   task = context->args[2];
   struct thread_waits* comes = bpf_map_lookup_elem(&thread_waits, &task);
-  if (leaves) {
-    if (leaves->left_ns > leaves->came_ns) miss_switch(leaves);
-    leaves->left_ns = bpf_ktime_get_ns();
-  }
-  if (comes && comes->left_ns > comes->came_ns) {
+  if (leaves) begin_to_wait(leaves);
+  if (comes && has_waited(comes)) {
     comes->came_ns = bpf_ktime_get_ns();
     comes->waited_ns += comes->came_ns - comes->left_ns;
-  } else if (comes) {
-    miss_switch(comes);
   }
   return 0;
 }
@@ -670,19 +665,14 @@ int on_caused_switch(struct bpf_raw_tracepoint_args* context) {
   __u64 task = context->args[1];
   struct thread_causes* leaves = bpf_map_lookup_elem(&thread_waits, &task);
   if (leaves) {
-    if (leaves->waits.left_ns > leaves->waits.came_ns) miss_switch(&leaves->waits);
     leaves->cause = find_cause(context);
-    leaves->waits.left_ns = bpf_ktime_get_ns();
+    begin_to_wait(&leaves->waits);
     keep_wait(leaves);
     if (settings.sends_waits && leaves->is_kept) begin_wait_record(leaves);
   }
   task = context->args[2];
   struct thread_causes* comes = bpf_map_lookup_elem(&thread_waits, &task);
-  if (!comes) return 0;
-  if (comes->waits.left_ns <= comes->waits.came_ns) {
-    miss_switch(&comes->waits);
-    return 0;
-  }
+  if (!comes || !has_waited(&comes->waits)) return 0;
   end_wait(comes);
   if (settings.sends_waits && comes->is_kept) send_wait(context, comes);
   return 0;

@@ -36,7 +36,20 @@ static __always_inline void miss_switch(struct thread_waits* waits) {
   count_lost(LOST_SWITCHES);
 }
 
-/* Detects of the running thread that the scheduler has not reported that it got its CPU. */
+/* The thread leaves its CPU now. */
+static __always_inline void begin_to_wait(struct thread_waits* waits) {
+  if (waits->left_ns > waits->came_ns) miss_switch(waits);
+  waits->left_ns = bpf_ktime_get_ns();
+}
+
+/* The thread gets a CPU now. Returns whether it is known since when it has waited. */
+static __always_inline int has_waited(struct thread_waits* waits) {
+  if (waits->left_ns > waits->came_ns) return 1;
+  miss_switch(waits);
+  return 0;
+}
+
+/* Detects that the scheduler has not reported that the running thread got its CPU. */
 static __always_inline void check_running(volatile struct thread_waits* waits) {
   /* In this order, because the thread may be preempted between the two. If it is preempted after
    * them, a later call may count one switch too many: its times are not known, and not wrong. */
