@@ -2,6 +2,7 @@
 #include "events/conditions.hpp"
 
 #include "events/built_in_variables.hpp"
+#include "events/library_types.hpp"
 #include "events/presentation.hpp"
 #include "events/readings.hpp"
 #include "util/arithmetic.hpp"
@@ -57,9 +58,44 @@ double real_number(const FilterConstant& constant) {
   return constant.negative ? -magnitude : magnitude;
 }
 
-Result<std::uint64_t> find_constant(const ConditionSpec& spec, const FilterConstant& constant,
+// Converts a time to ticks. One between two ticks becomes the one of them that keeps the order:
+// "wait >= 1500us" is "wait >= 2" in milliseconds. Fails if no whole number is that time.
+Result<FilterConstant> time_in_ticks(const FilterConstant& time, const values::TickLength& tick,
+                                     const values::ValueType& type, Comparison comparison) {
+  __extension__ using Wide = unsigned __int128;
+  const Wide dividend = Wide{time.magnitude} * tick.below;
+  const Wide divisor = Wide{tick.above} * 1'000'000'000;
+  FilterConstant made{.negative = time.negative};
+  if (type.is_floating) {
+    made.real = static_cast<double>(dividend) / static_cast<double>(divisor);
+    if (time.negative) made.real = -*made.real;
+    return made;
+  }
+  Wide ticks = dividend / divisor;
+  if (dividend % divisor != 0) {
+    if (!is_order(comparison))
+      return fail(ErrorKind::usage,
+                  fmt::format("it counts in {}: this time is not a whole number of them",
+                              name_unit(tick)));
+    // v < c and v >= c mean the next tick above c, v > c and v <= c the next one below.
+    const bool is_above = comparison == Comparison::less || comparison == Comparison::at_least;
+    if (is_above != time.negative) ++ticks;
+  }
+  if (ticks > UINT64_MAX) return fail(ErrorKind::usage, "it cannot be as long");
+  made.magnitude = static_cast<std::uint64_t>(ticks);
+  made.negative = time.negative && ticks != 0;
+  return made;
+}
+
+Result<std::uint64_t> find_constant(const ConditionSpec& spec, const FilterConstant& typed,
                                     const values::ValueType& type) {
-  if (!constant.name.empty()) return find_enumerator(constant.name, type);
+  if (!typed.name.empty()) return find_enumerator(typed.name, type);
+  FilterConstant constant = typed;
+  if (type.tick && typed.is_time) {
+    auto converted = time_in_ticks(typed, *type.tick, type, spec.comparison);
+    if (!converted) return fail(std::move(converted).error());
+    constant = std::move(*converted);
+  }
   if (type.is_floating)
     return static_cast<std::uint64_t>(order_float(real_number(constant), type.bits / 8));
   const std::string shown = type.is_known() ? type.name : "an integer";

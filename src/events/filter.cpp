@@ -66,6 +66,7 @@ constexpr std::array filter_operators = {
 struct NumberSuffix {
   std::string_view text;
   std::uint64_t factor;
+  bool is_time = false; // the number is then in nanoseconds
 };
 constexpr std::array number_suffixes = {
     NumberSuffix{"", 1},
@@ -76,16 +77,21 @@ constexpr std::array number_suffixes = {
     NumberSuffix{"KiB", 1U << 10},
     NumberSuffix{"MiB", 1U << 20},
     NumberSuffix{"GiB", 1U << 30},
-    NumberSuffix{"ns", 1},
-    NumberSuffix{"us", 1000},
-    NumberSuffix{"ms", 1000'000},
-    NumberSuffix{"s", 1000'000'000},
+    NumberSuffix{"ns", 1, true},
+    NumberSuffix{"us", 1000, true},
+    NumberSuffix{"ms", 1000'000, true},
+    NumberSuffix{"s", 1000'000'000, true},
+};
+
+struct Magnitude {
+  std::uint64_t number;
+  bool is_time; // in nanoseconds
 };
 
 // Returns the number that begins with `whole` and goes on with a fraction of a unit, such as
 // ".5ms"; nullopt if it is not a whole number of the smallest unit. It is exact, as a double would
 // not be.
-std::optional<std::uint64_t> parse_fraction(std::uint64_t whole, std::string_view text) {
+std::optional<Magnitude> parse_fraction(std::uint64_t whole, std::string_view text) {
   constexpr std::size_t max_digits = 9; // so that the product with the largest unit has 64 bits
   text.remove_prefix(1);
   const std::size_t end = std::min(text.find_first_not_of("0123456789"), text.size());
@@ -100,18 +106,21 @@ std::optional<std::uint64_t> parse_fraction(std::uint64_t whole, std::string_vie
   for (std::size_t i = 0; i < digits.size(); ++i) scale *= 10;
   const std::uint64_t part = *fraction * suffix->factor;
   if (part % scale != 0 || whole > UINT64_MAX / suffix->factor - 1) return std::nullopt;
-  return whole * suffix->factor + part / scale;
+  return Magnitude{whole * suffix->factor + part / scale, suffix->is_time};
 }
 
 // Returns the number without its sign: hexadecimal, or decimal with a suffix.
-std::optional<std::uint64_t> parse_magnitude(std::string_view text) {
-  if (text.starts_with("0x") || text.starts_with("0X")) return parse_unsigned(text);
+std::optional<Magnitude> parse_magnitude(std::string_view text) {
+  if (text.starts_with("0x") || text.starts_with("0X")) {
+    const auto number = parse_unsigned(text);
+    return number ? std::optional(Magnitude{*number, false}) : std::nullopt;
+  }
   const auto number = take_number<std::uint64_t>(text);
   if (number && text.starts_with('.')) return parse_fraction(*number, text);
   const auto* const suffix = std::ranges::find(number_suffixes, text, &NumberSuffix::text);
   if (!number || suffix == number_suffixes.end()) return std::nullopt;
   if (*number > UINT64_MAX / suffix->factor) return std::nullopt;
-  return *number * suffix->factor;
+  return Magnitude{*number * suffix->factor, suffix->is_time};
 }
 
 // Returns a number with a fraction or an exponent.
@@ -520,9 +529,11 @@ private:
       return wrong(written.at,
                    "expected a number such as 10, 0x1f, 4KiB, 0.5 or 5ms, a name or a string in "
                    "quotes");
-    if (negative && *magnitude > std::uint64_t{1} << 63)
+    const auto [number, is_time] = *magnitude;
+    if (negative && number > std::uint64_t{1} << 63)
       return wrong(written.at, "the number does not fit in 64 bits");
-    return FilterConstant{.negative = negative && *magnitude != 0, .magnitude = *magnitude};
+    return FilterConstant{
+        .negative = negative && number != 0, .magnitude = number, .is_time = is_time};
   }
 
   Result<void> add_text_member(ConditionSpec& term, const Written& written) {

@@ -33,6 +33,7 @@ struct FilterConstant {
   std::uint64_t magnitude = 0;  // its absolute value
   std::string name{};           // an enumerator instead of a number
   std::optional<double> real{}; // a number with a fraction or exponent instead
+  bool is_time = false;         // the number had a unit of time, and is in nanoseconds
 
   bool operator==(const FilterConstant&) const = default;
 };

@@ -187,43 +187,27 @@ std::optional<LibraryType> find_optional(const Type& type) {
   return std::nullopt;
 }
 
-// Returns the unit of std::chrono::duration<long, std::ratio<1, 1000>>: "ms".
-std::string duration_unit(const Type& type) {
+// Returns the tick of std::chrono::duration<long, std::ratio<1, 1000>>: 1/1000 of a second.
+std::optional<values::TickLength> tick_of_duration(const Type& type) {
   const auto& arguments = type.template_arguments();
-  if (arguments.size() < 2 || arguments[1].type == nullptr) return {};
+  if (arguments.size() < 2 || arguments[1].type == nullptr) return std::nullopt;
   const auto& ratio = arguments[1].type->template_arguments();
-  if (ratio.size() != 2 || !ratio[0].value || !ratio[1].value) return {};
-  if (*ratio[0].value <= 0 || *ratio[1].value <= 0) return {};
+  if (ratio.size() != 2 || !ratio[0].value || !ratio[1].value) return std::nullopt;
+  if (*ratio[0].value <= 0 || *ratio[1].value <= 0) return std::nullopt;
   const std::int64_t divisor = std::gcd(*ratio[0].value, *ratio[1].value);
-  const std::int64_t above = *ratio[0].value / divisor;
-  const std::int64_t below = *ratio[1].value / divisor;
-  struct Unit {
-    std::int64_t above;
-    std::int64_t below;
-    std::string_view name;
-  };
-  constexpr std::array<Unit, 7> units = {{{1, 1000000000, "ns"},
-                                          {1, 1000000, "us"},
-                                          {1, 1000, "ms"},
-                                          {1, 1, "s"},
-                                          {60, 1, "min"},
-                                          {3600, 1, "h"},
-                                          {86400, 1, "d"}}};
-  for (const Unit& unit : units)
-    if (unit.above == above && unit.below == below) return std::string(unit.name);
-  return fmt::format("*{}/{}s", above, below);
+  return values::TickLength{.above = static_cast<std::uint64_t>(*ratio[0].value / divisor),
+                            .below = static_cast<std::uint64_t>(*ratio[1].value / divisor)};
 }
 
 std::optional<LibraryType> find_duration(const Type& type) {
-  for (const std::string_view name : {"__r", "__rep_"}) {
-    const auto number = find_member(type, name);
-    std::string unit = duration_unit(type);
-    if (!number || unit.empty()) continue;
-    return LibraryType{.kind = LibraryType::Kind::duration,
-                       .type = number->type,
-                       .offset = number->offset,
-                       .unit = std::move(unit)};
-  }
+  const auto tick = tick_of_duration(type);
+  if (!tick) return std::nullopt;
+  for (const std::string_view name : {"__r", "__rep_"})
+    if (const auto number = find_member(type, name))
+      return LibraryType{.kind = LibraryType::Kind::duration,
+                         .type = number->type,
+                         .offset = number->offset,
+                         .tick = tick};
   return std::nullopt;
 }
 
@@ -396,6 +380,23 @@ std::optional<reading_form> find_string_form(const Type& type) {
   // clang leaves the class of this member declared, too.
   const auto hidden = find_named(type, "_M_dataplus");
   return hidden && hidden->type->kind() == dwarf::TypeKind::unknown ? by_namespace : std::nullopt;
+}
+
+std::string name_unit(const values::TickLength& tick) {
+  struct Unit {
+    values::TickLength tick;
+    std::string_view name;
+  };
+  constexpr std::array<Unit, 7> units = {{{{1, 1000000000}, "ns"},
+                                          {{1, 1000000}, "us"},
+                                          {{1, 1000}, "ms"},
+                                          {{1, 1}, "s"},
+                                          {{60, 1}, "min"},
+                                          {{3600, 1}, "h"},
+                                          {{86400, 1}, "d"}}};
+  for (const Unit& unit : units)
+    if (unit.tick == tick) return std::string(unit.name);
+  return fmt::format("*{}/{}s", tick.above, tick.below);
 }
 
 std::optional<LibraryType> find_library_type(const Type& type) {

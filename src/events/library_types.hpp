@@ -7,6 +7,7 @@
 
 #include "bpf/record.h"
 #include "dwarf/types.hpp"
+#include "values/value_type.hpp"
 
 namespace uprobectl::events {
 
@@ -18,7 +19,7 @@ struct LibraryType {
     pointer,   // a pointer
     optional,  // a value, and whether there is one
     interface, // of Go: a structure that is nil if its first word is null
-    duration,  // a number of `unit`
+    duration,  // a number of ticks
     c_string,  // a pointer to characters with a NUL at the end
   };
   Kind kind = Kind::pointer;
@@ -31,7 +32,7 @@ struct LibraryType {
   bool length_is_end = false;
   std::optional<std::uint64_t> fixed_length = {}; // a sequence whose type has the number
   const dwarf::Type* flag = nullptr;              // optional: the type of that bool
-  std::string unit = {};                          // "ms"
+  std::optional<values::TickLength> tick = {};    // of a duration
   // interface: where the address of its type's description is, from the address in the first word;
   // nullopt: that is the address.
   std::optional<std::uint64_t> description_offset = {};
@@ -39,6 +40,9 @@ struct LibraryType {
 
 // Recognizes a type; nullopt for others, and for versions with other members.
 std::optional<LibraryType> find_library_type(const dwarf::Type& type);
+
+// Returns the unit of a duration, as it is shown after the number of ticks: "ms", "*1/3s".
+std::string name_unit(const values::TickLength& tick);
 
 // Returns how the built-in program reads a std::string with this type; nullopt for other types.
 std::optional<reading_form> find_string_form(const dwarf::Type& type);

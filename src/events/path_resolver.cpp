@@ -525,8 +525,8 @@ ConditionResult<ComparedValue> find_compared(const ReadingBuilder& readings,
     if (!referred) return fail(path_error(path, ErrorKind::unsupported, location_too_complex));
     value = *referred;
   }
-  if (const auto library = find_library_type(*value.type);
-      library &&
+  const auto library = find_library_type(*value.type);
+  if (library &&
       (library->kind == LibraryType::Kind::pointer || library->kind == LibraryType::Kind::duration))
     value = part_of(value, *library->type, library->offset);
   std::string_view problem;
@@ -544,6 +544,7 @@ ConditionResult<ComparedValue> find_compared(const ReadingBuilder& readings,
     made = fail(cannot_compare(use, without_number(*value.type)));
   } else {
     made = find_number(readings, value);
+    if (made && library) made->type.tick = library->tick;
   }
   if (!made) return fail(std::move(made).error().within(in_single_quotes(path.text)));
   made->offset = offset;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is known of the values of a plan before they are read.
+#include "events/library_types.hpp"
 #include "events/path_resolver.hpp"
 #include "events/presentation.hpp"
 #include "events/readings.hpp"
@@ -62,7 +63,9 @@ values::ValueType ValuePlan::type_of(const Node& node) {
     if (node.kind == Node::Kind::sequence) made.name = fmt::format("a sequence of {}", made.name);
     break;
   case Node::Kind::duration:
-    return type_of(node.children.front());
+    made = type_of(node.children.front());
+    if (const auto library = find_library_type(*node.type)) made.tick = library->tick;
+    break;
   case Node::Kind::problem:
     made.problem = node.text;
     break;

@@ -359,7 +359,7 @@ private:
     case LibraryType::Kind::duration: {
       Node node{.kind = Node::Kind::duration, .name = std::move(name), .type = &type};
       node.children.push_back(scalar_node({}, *library.type, source, at));
-      node.text = library.unit;
+      node.text = name_unit(*library.tick);
       return node;
     }
     case LibraryType::Kind::optional: {

@@ -156,6 +156,10 @@ void describe(auto& io, output::Described<values::Enumeration> auto& enumeration
   io(3, "is_scoped", enumeration.is_scoped);
   io(4, "enumerators", enumeration.enumerators);
 }
+void describe(auto& io, output::Described<values::TickLength> auto& tick) {
+  io(1, "above", tick.above);
+  io(2, "below", tick.below);
+}
 void describe(auto& io, output::Described<values::ValueType> auto& type) {
   io(1, "use", type.use);
   io(2, "name", type.name);
@@ -169,6 +173,7 @@ void describe(auto& io, output::Described<values::ValueType> auto& type) {
   io(10, "member_name", type.member_name);
   io(11, "element", type.element);
   io(12, "problem", type.problem);
+  io(13, "tick", type.tick);
 }
 void describe(auto& io, output::Described<values::PointValue> auto& value) {
   io(1, "name", value.name);

@@ -26,6 +26,14 @@ struct Enumeration {
   std::uint32_t number = 0; // id of the enumeration in a saved run
 };
 
+// What 1 stands for in a duration: `above / below` seconds. Both are positive.
+struct TickLength {
+  std::uint64_t above = 1;
+  std::uint64_t below = 1;
+
+  bool operator==(const TickLength&) const = default;
+};
+
 struct ValueType {
   ValueUse use = ValueUse::number;
   std::string name = {}; // as in the source or in --args; empty: a number whose type is not known
@@ -35,6 +43,7 @@ struct ValueType {
   bool is_floating = false;
   bool is_address = false;
   std::shared_ptr<const Enumeration> enumeration = {}; // its enumerators are constants
+  std::optional<TickLength> tick = {};                 // of a duration, a number of ticks
 
   std::optional<std::uint64_t> size = {}; // in bytes, if it is always the same
   std::vector<ValueType> members = {};    // of a structure

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """rare_values.py UPROBECTL
 Values that few programs have are right, or said not to be known: texts that are not UTF-8, large enumerations, bits of
-swapped bytes, bit-fields of 100 bits, and names at a line inside of an inlined call. Needs root. Prints TAP."""
+swapped bytes, times, bit-fields of 100 bits, and names at a line inside of an inlined call. Needs root. Prints TAP."""
 
 import json
 import os
@@ -33,7 +33,10 @@ int main(void) {
 """
 # The line of taxed() is probed where it is inlined into total().
 CXX_PROGRAM = r"""
+#include <chrono>
 #include <cstdint>
+#include <initializer_list>
+using std::chrono::milliseconds;
 #define FUNCTION extern "C" __attribute__((noinline))
 volatile int sink;
 enum class Id : std::uint64_t {};
@@ -46,7 +49,11 @@ struct Cart { Item item; int price; __attribute__((noinline)) int total(int rate
 int Cart::total(int rate) { int sum = item.taxed(rate + 1); sink = rate; return sum + price; }
 FUNCTION void text(const char* s) { __asm__ volatile("" ::"r"(s) : "memory"); }
 FUNCTION void identify(Id id) { __asm__ volatile("" ::"r"(id) : "memory"); }
+FUNCTION void wait(milliseconds whole, const std::chrono::duration<double>& real) {
+  __asm__ volatile("" ::"r"(&whole), "r"(&real) : "memory");
+}
 int main() {
+  for (const int ms : {249, 250, 251, -250}) wait(milliseconds(ms), std::chrono::duration<double>(milliseconds(ms)));
   Cart cart{{30}, 500};
   int sum = cart.total(1);
   for (int i = 0; i < 5; ++i) text("caf\xe9");
@@ -104,6 +111,19 @@ def main():
         line = 1 + CXX_PROGRAM.splitlines().index("    sink = price + rate;")
         found = values_of(attach(cart, "--args", "rate,price", cart, f"cart.cpp:{line}"))
         TAP.check("at a line of an inlined call names are those of its source", [] if found == [{"rate": 2, "price": 30}] else [found])
+        attach(cart, "--save", folder / "all", cart, "wait")
+        # Of 249, 250, 251 and -250 ms.
+        for condition, holds in (("whole > 250ms", 1), ("whole > 250us", 3), ("whole >= 249500us", 2),
+                                 ("whole < 249500us", 2), ("whole <= -0.25s", 1), ("whole < -250100us", 0), ("whole == 250ms", 1),
+                                 ("whole in {249ms, 251000us}", 2), ("whole > 250", 1), ("real >= 250ms", 2),
+                                 ("real < 249500us", 2)):
+            found = of_type(attach(cart, "--if", condition, cart, "wait"), "event")
+            report = subprocess.run([UPROBECTL, "report", "-j", "--if", condition, folder / "all"], capture_output=True, text=True)
+            saved = [line for line in report.stdout.splitlines() if '"type":"event"' in line.replace(" ", "")]
+            TAP.check(f"times are compared in any unit: {condition}",
+                      [] if len(found) == len(saved) == holds and isinstance(found, list) else [found, report])
+        found = attach(cart, "--if", "whole == 250us", cart, "wait")
+        TAP.check("a time that no duration can have is refused", [] if "whole number" in found else [found])
         found = Counter(len(of_type(attach(cart, "--if", condition, cart, f"cart.cpp:{line}"), "event"))
                         for condition in ("rate == 2", "price == 30"))
         TAP.check("also in conditions", [] if found == {1: 2} else [found])
