@@ -342,11 +342,17 @@ void CallTree::lose_all(std::uint64_t time_ns) {
   while (!stacks_.empty()) close_all(std::prev(stacks_.end()), CallEnd::lost, time_ns);
 }
 
+void CallTree::note_running(std::uint64_t now_ns) {
+  if (!is_running_) return;
+  for (Stack& stack : stacks_)
+    if (is_running_(stack.pid, stack.tid)) stack.running_ns = now_ns;
+}
+
 void CallTree::finish(std::uint64_t time_ns) {
   while (!stacks_.empty()) {
     const auto stack = std::prev(stacks_.end());
     const bool has_ended = is_running_ && !is_running_(stack->pid, stack->tid);
-    close_all(stack, CallEnd::run_ended, has_ended ? stack->last_ns : time_ns);
+    close_all(stack, CallEnd::run_ended, has_ended ? std::max(stack->last_ns, stack->running_ns) : time_ns);
   }
 }
 

@@ -149,8 +149,11 @@ public:
   bool take(const Event& event);
   // Closes all open calls as `lost`.
   void lose_all(std::uint64_t time_ns);
+  // Notes which threads are running now: their calls are under way then, even if they have ended
+  // before finish(), which may come seconds later.
+  void note_running(std::uint64_t now_ns);
   // Closes all open calls as `run_ended`. Those of threads that have ended ended with the last hit
-  // on their stack, as far as it is known.
+  // on their stack, or when they were last seen running, as far as it is known.
   void finish(std::uint64_t time_ns);
 
   std::size_t open_calls() const { return open_calls_; }
@@ -166,6 +169,7 @@ private:
     std::optional<StackArea> area; // if it was asked for
     std::vector<OpenCall> calls;   // from the outermost; stack pointers descend
     std::uint64_t last_ns = 0;     // time of the last hit
+    std::uint64_t running_ns = 0;  // when its thread was last seen running; 0: never
     // The type of the exception that was raised last, until a call returns that was open then.
     std::shared_ptr<const std::string> raised = nullptr;
     std::size_t around_raise = 0; // number of calls that were open then, as far as they still are

@@ -626,6 +626,7 @@ private:
     const bool is_disarmed = program_.stop().has_value();
     const std::uint64_t recording_end_ns = clock_ns(CLOCK_MONOTONIC);
     output_.note_recording_end();
+    if (graph) graph->note_running(recording_end_ns);
     history_->update();
     if (attached.attachment)
       code_watch.look_at_end([&](pid_t pid) { return history_->is_replaced(pid); });

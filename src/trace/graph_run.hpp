@@ -53,6 +53,8 @@ public:
   void write(const output::Record& record) override;
   bool leaves_out() const override { return leaves_out_; }
   void advance(std::uint64_t now_ns) override;
+  // Notes which threads run when the recording ends. Call it before anything that takes time.
+  void note_running(std::uint64_t end_ns) { tree_.note_running(end_ns); }
   // Closes the calls that are open. Call it after the last event. `end_ns`: when recording ended;
   // nullopt if it ended with the last event.
   void finish(std::optional<std::uint64_t> end_ns);

@@ -3,6 +3,7 @@
 
 #include <catch2/catch.hpp>
 #include <fmt/format.h>
+#include <set>
 
 namespace uprobectl::events {
 
@@ -351,6 +352,21 @@ TEST_CASE("a fiber that goes on in another thread keeps its open calls") {
     other.enter('b', main_stack - 32).leave('b', main_stack - 32).leave('a', main_stack);
     CHECK(run.lines.all == Strings{"a {", "  b {", "  } b returned 10-0", "} a returned 30-10"});
   }
+}
+
+TEST_CASE("a thread that ended while probes were removed ran until the recording ended") {
+  Watched run;
+  std::set<std::uint32_t> running = {1, 2};
+  run.tree.set_is_running(
+      [&](std::uint32_t, std::uint32_t tid) { return running.contains(tid); });
+  Thread(run.tree, 1).enter('a', main_stack);
+  Thread(run.tree, 2).enter('b', main_stack + 16 * mib);
+  Thread(run.tree, 3).enter('c', main_stack + 32 * mib);
+  run.tree.note_running(Thread::now() + 100);
+  running = {2};
+  run.tree.finish(Thread::now() + 200);
+  CHECK(std::set(run.lines.all.begin() + 3, run.lines.all.end()) ==
+        std::set<std::string>{"} a ended 120-0", "} b ended 210-0", "} c ended 0-0"});
 }
 
 TEST_CASE("threads and processes with the same addresses do not mix") {
