@@ -6,8 +6,9 @@
 //
 // Offsets are computed from PT_LOAD alone (p_vaddr, p_offset, p_filesz), never from section
 // headers, which may be missing, stale or malicious. .dynsym is located by PT_DYNAMIC and counted
-// by its hash table. Section headers are used only for .symtab and, without PT_DYNAMIC, for
-// .dynsym.
+// by its hash table. Section headers are used for what
+// program headers do not locate, such as .symtab, debug information and PLTs, for SHT_NOTE and,
+// without PT_DYNAMIC, for .dynsym.
 #pragma once
 
 #include "uprobectl/arch.hpp"
@@ -222,7 +223,7 @@ public:
 
   const BinaryPath& path() const;                        // as opened; empty after parse()
   const std::shared_ptr<const MappedFile>& file() const; // null after parse()
-  FileOffset entry_data() const; // offset of the image in its file: 0 unless it is an entry
+  FileOffset entry_data() const; // offset of the image in its file; 0 unless it is an entry
   Bytes bytes() const;
   // Whether the bytes were inflated. Then they are not bytes of a file and cannot be probed.
   bool is_inflated() const;

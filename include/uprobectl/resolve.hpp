@@ -63,8 +63,8 @@ struct ResolveOptions {
   bool every_name = false;
   // Accept "+N" outside the symbol and addresses inside an instruction, with a warning.
   bool unsafe = false;
-  // The caller attaches a probe: a number that points inside an instruction is an error, like "+N".
-  // If false, such a number only causes a warning.
+  // The caller attaches a probe. Then a number that points inside an instruction is an error, as
+  // "+N" there always is; otherwise it causes a warning. With `unsafe` both cause a warning.
   bool to_probe = false;
   // Nops that this kernel replaces while they are probed. Set by callers that attach.
   insn::OptimizedNops replaced_nops = {};
@@ -97,12 +97,12 @@ struct FunctionWord {
   std::string_view function;
 };
 // Splits "TARGET:FUNCTION" or "TARGET:PROVIDER:NAME" by the text alone, without looking for files:
-// at the first single ':' that is not in parentheses or brackets. The colon is part of the FUNCTION
-// if it follows "plt", "vaddr", "offset" or "file-offset", "go" or "type" (of symbols of Go),
-// "kfun" (of Kotlin/Native) or a drive letter, and if only a line number or a range of lines
-// follows. For static probes, the colon of PROVIDER:NAME is not a separator: a TARGET is split off
-// only if it contains '/' or ".so", or if a second colon follows. The text after the TARGET is not
-// split again. Fails with usage if nothing follows the TARGET.
+// at the first ':' that is neither part of "::" nor in parentheses or brackets. A colon belongs to
+// the FUNCTION in two cases: it follows "plt", "vaddr", "offset" or "file-offset", "go" or "type"
+// (of symbols of Go), "kfun" (of Kotlin/Native) or a drive letter; or only a line number or a range
+// of lines follows it. For static probes, the colon of PROVIDER:NAME is not a separator: a TARGET
+// is split off only if it contains '/' or ".so", or if a second colon follows. The text after the
+// TARGET is not split again. Fails with usage if nothing follows the TARGET.
 Result<FunctionWord> split_target(std::string_view word, bool is_static_probe = false);
 
 // A FUNCTION or static probe and the TARGET that has it.
@@ -137,14 +137,14 @@ struct ProbedBinary {
   BinaryPath path;    // the path to print, with the archive entry if there is one
   std::shared_ptr<const MappedFile> file;
   std::string real_path; // absolute, without symbolic links: the file that the kernel probes
-  FileOffset entry_data; // start of the ELF image in the file
+  FileOffset entry_data; // offset of the ELF image in the file; 0 unless it is an entry
   elf::Machine machine;
   std::optional<std::string> build_id;
   // The parsed file; null until Target::open().
   std::shared_ptr<binary::Binary> contents = {};
 };
 
-// The parameter types and the return type of a compiled Java method, written as in art::Signature.
+// The types of a compiled Java method, written as in art::Signature.
 struct JavaMethod {
   std::string return_type;
   std::vector<std::string> parameters;
@@ -190,7 +190,8 @@ struct NamedAddress {
   std::shared_ptr<const SourceLine> source = {}; // null unless a source line was requested
 };
 
-// An instruction of an open file where a probe can be attached.
+// An instruction of an open file that a FUNCTION or a static probe means. Its uprobe is at
+// uprobe_offset(); probe_error() says whether it may be attached.
 struct ProbePoint : NamedAddress {
   std::shared_ptr<const ProbedBinary> binary; // never null
 
@@ -216,7 +217,8 @@ struct ProbePoint : NamedAddress {
   // The text of instruction_text() in insn.hpp, if ResolveOptions::instructions.
   std::optional<std::string> instruction;
   std::vector<std::string> warnings; // what a user should know before probing here
-  // Whether a probe here is safe, at its uprobe; check it with probe_error().
+  // What a uprobe at uprobe_offset() does to the program. probe_error() says whether that is
+  // allowed.
   insn::ProbeEffect effect;
   // Bytes from the point to its uprobe: nops that the kernel would replace, if
   // ResolveOptions::to_probe, or a function's prologue, if `attach` chooses. See uprobe_offset().
@@ -413,7 +415,7 @@ public:
   // its path, as in FILE:LINE. Fails with no_code for an archive as a whole.
   Result<SourceLines> lines_of_file(std::string_view file) const;
   // Returns which lines of the function at the address have code.
-  Result<SourceLines> lines_of_function(VirtualAddress function) const;
+  Result<SourceLines> lines_of_function(VirtualAddress address) const;
 
   // Returns the Java methods of an OAT file, or why they cannot be read; null for other files.
   const Result<art::OatFile>* java_methods() const;
@@ -463,9 +465,9 @@ std::string compiler_filter_note(const art::OatFile& oat);
 // for others.
 std::string newer_version_warning(std::string_view subject, const art::OatFile& oat);
 
-// Returns the warning for a mapping that R8 has written for another build of the file's DEX files;
+// Returns the warning for a mapping file that R8 has written for another build of the DEX files;
 // empty for others.
-std::string mapping_warning(std::string_view subject, const art::OatFile& oat);
+std::string r8_mapping_warning(std::string_view subject, const art::OatFile& oat);
 
 // The points of one FUNCTION in several files.
 struct FunctionResult {
@@ -488,8 +490,10 @@ struct ResolveResults {
 // FUNCTION is malformed.
 Result<ResolveResults> resolve_all(const Targets& targets,
                                    std::span<const std::string_view> functions,
-                                   const TargetOptions& where, const ResolveOptions& how);
+                                   const TargetOptions& target_options,
+                                   const ResolveOptions& options);
 Result<ResolveResults> resolve_all(const Targets& targets, std::span<const std::string> functions,
-                                   const TargetOptions& where, const ResolveOptions& how);
+                                   const TargetOptions& target_options,
+                                   const ResolveOptions& options);
 
 } // namespace uprobectl::resolve

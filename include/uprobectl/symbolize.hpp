@@ -76,11 +76,11 @@ struct SourcePosition {
   std::string file;         // absolute if known; may be empty
   std::uint32_t line = 0;   // 0: the code belongs to no line, or the line is unknown
   std::uint32_t column = 0; // 0: unknown
-  // "function+0x1c (libfoo.so+0x5a1c) at foo.cpp:33", "inlined [inlined] (libfoo.so+0x5a1c) at …"
+  // "outer+0x1c (libfoo.so+0x5a1c) at foo.cpp:33", "inner [inlined] (libfoo.so+0x5a1c) at …"
   std::string text;
 };
 
-// A symbolized address.
+// A symbolized address. The frame of a stack is an unwind::Frame, which may have one of these.
 struct Frame {
   const Module* module = nullptr;   // never null
   VirtualAddress address;           // in the module
@@ -97,8 +97,8 @@ void append_module_offset(std::string& text, std::string_view path,
                           std::optional<std::string_view> entry, FileOffset begin,
                           VirtualAddress address);
 
-// An ELF image that processes map, with its symbols. Reads symbols on demand and caches frames.
-// Not thread-safe.
+// A file that processes map, with its ELF image, if it can be read, and its symbols. Reads symbols
+// on demand and caches frames. Not thread-safe.
 class Module {
 public:
   // Opens the image at offset `begin` of the object, `size` bytes long. `path` is the name of the
@@ -110,25 +110,25 @@ public:
   // A module without an image, for a file that cannot be read.
   static std::unique_ptr<Module> unreadable(std::string path, Error reason);
   // A module of a saved run. It is not opened: its frames are those of add_frame().
-  struct Recorded {
+  struct Saved {
     std::string path;
     std::optional<std::string> entry;
     FileOffset begin;
     std::optional<std::string> build_id;
     bool has_image = false; // it could be read when the run was saved
   };
-  static std::unique_ptr<Module> recorded(Recorded known);
+  static std::unique_ptr<Module> from_saved_run(Saved known);
   Module(const Module&) = delete;
   Module& operator=(const Module&) = delete;
   ~Module();
 
   const std::string& path() const { return path_; } // as in /proc/PID/maps
   const std::optional<std::string>& entry() const { return entry_; }
-  FileOffset begin() const { return begin_; } // offset of the image in its file
+  FileOffset image_begin() const { return begin_; } // offset of the image in its file
   const elf::Image* image() const { return image_; }
   // Whether addresses in the module are known: there is an image, or there was one when the run was
   // saved.
-  bool has_addresses() const { return image_ != nullptr || recorded_image_; }
+  bool has_addresses() const { return image_ != nullptr || saved_image_; }
   const std::optional<Error>& error() const { return error_; } // why there is no image
   const std::optional<std::string>& build_id() const { return build_id_; }
   // Null if there is no image, or if its file has been truncated since; error() has the reason.
@@ -143,9 +143,9 @@ public:
   // .gnu_debugdata and of a debug file. Names Java methods by the DEX files of an OAT file. Never
   // null. Frames stay valid after further calls.
   std::shared_ptr<const Frame> frame(VirtualAddress address);
-  // Adds or replaces what frame() returns for an address of a recorded() module.
+  // Adds or replaces what frame() returns for an address of a from_saved_run() module.
   void add_frame(Frame frame);
-  void forget_frames() { recorded_frames_.clear(); } // all that were added and are not kept
+  void forget_frames() { saved_frames_.clear(); } // all that were added and are not kept
 
   // Returns a number that no other module of this process has or had.
   std::uint64_t serial() const { return serial_; }
@@ -155,7 +155,7 @@ public:
   // Frees all but the frames that are kept: the image, its symbols, debug info and unwind tables.
   void close();
 
-  // The unwind tables of the image, which the unwinder reads and owns (unwind/unwind_data.hpp).
+  // The unwind tables of the image. unwind/unwind_data.hpp makes and uses them; close() frees them.
   std::shared_ptr<unwind::UnwindData> unwind_data;
 
 private:
@@ -181,9 +181,9 @@ private:
   AddressTable<std::shared_ptr<const Frame>> frames_;
   const std::uint64_t serial_ = next_serial();
   static std::uint64_t next_serial();
-  bool recorded_image_ = false;
+  bool saved_image_ = false;
   using Frames = std::unordered_map<std::uint64_t, std::shared_ptr<const Frame>>; // by address
-  Frames recorded_frames_;
+  Frames saved_frames_;
   Frames kept_frames_;
 };
 
@@ -222,8 +222,8 @@ public:
   std::string_view intern(std::string_view name) { return *mapping_names_.emplace(name).first; }
 
   using FileKey = std::pair<FileIdentity, std::string>;
-  // Files that are open, or could not be opened.
-  std::size_t size() const { return objects_.size(); }
+  // Counts the files that are open, or could not be opened.
+  std::size_t known_files() const { return objects_.size(); }
   // Whether a file was not opened because no descriptor was left, since the last make_room().
   bool lacks_descriptors() const { return lacks_descriptors_; }
   // Keeps files that no process maps: the stacks of a run are named at its end.
@@ -232,8 +232,8 @@ public:
   bool is_crowded() const;
   // Closes files beyond the limits of symbolize/open_files.hpp; at most a quarter of the permitted
   // descriptors stay in use. Returns false if there was nothing to do. Otherwise all
-  // ModuleAddresses and AddressSpaces become invalid, except those of kept frames, whose mapping
-  // has no name then.
+  // AddressSpaces become invalid, and all ModuleAddresses but those of kept frames, which only lose
+  // the name of their mapping.
   bool make_room(const std::function<bool(const FileKey&)>& is_mapped);
   // Counts the files that no process maps, that were closed and cannot be opened again, for example
   // deleted ones.
@@ -307,8 +307,8 @@ public:
     find(pc, found);
     return found;
   }
-  // Translates an address in the same way, but constructs the result in `found`. Returns false
-  // instead of nullopt.
+  // Translates an address in the same way, but constructs the result in `found`, because each frame
+  // of each stack needs one. Returns false instead of nullopt.
   bool find(std::uint64_t pc, std::optional<ModuleAddress>& found) {
     const TranslatedRange* known = last_ < translated_.size() ? &translated_[last_] : nullptr;
     if (known == nullptr || pc < known->begin || pc >= known->end) known = search(pc);

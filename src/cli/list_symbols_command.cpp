@@ -122,7 +122,7 @@ private:
       for (const std::string& hint : missing->hints) output_.detail(hint);
     }
     for (const std::string& warning :
-         {resolve::newer_version_warning(subject, oat), resolve::mapping_warning(subject, oat)})
+         {resolve::newer_version_warning(subject, oat), resolve::r8_mapping_warning(subject, oat)})
       if (!warning.empty()) output_.warn_once(warning);
     if (!oat.dex_files().empty() && std::ranges::none_of(oat.dex_files(), [](const auto& dex) {
           return dex.source.has_value();

@@ -94,7 +94,7 @@ std::string newer_version_warning(std::string_view subject, const art::OatFile& 
       subject, oat.version(), art::newest_version);
 }
 
-std::string mapping_warning(std::string_view subject, const art::OatFile& oat) {
+std::string r8_mapping_warning(std::string_view subject, const art::OatFile& oat) {
   if (oat.mapping() == nullptr || oat.mapping()->id().empty()) return {};
   const auto ids = oat.map_ids();
   if (ids.empty() || std::ranges::find(ids, oat.mapping()->id()) != ids.end()) return {};

@@ -118,7 +118,7 @@ void add_file_warnings(const Query& query, const art::OatFile& oat, ProbePoint& 
     point.warnings.push_back(no_dex_file(query.subject(), oat).message +
                              ": other methods may match, and share this code");
   for (std::string warning :
-       {newer_version_warning(query.subject(), oat), mapping_warning(query.subject(), oat)})
+       {newer_version_warning(query.subject(), oat), r8_mapping_warning(query.subject(), oat)})
     if (!warning.empty()) point.warnings.push_back(std::move(warning));
 }
 

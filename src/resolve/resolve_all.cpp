@@ -264,16 +264,18 @@ Result<VisitSummary> visit_targets(const Targets& targets, const TargetOptions& 
 
 Result<ResolveResults> resolve_all(const Targets& targets,
                                    std::span<const std::string_view> functions,
-                                   const TargetOptions& where, const ResolveOptions& how) {
+                                   const TargetOptions& target_options,
+                                   const ResolveOptions& options) {
   for (const std::string_view function : functions)
     if (auto parsed = parse_function(function); !parsed) return fail(std::move(parsed).error());
-  return MultiFileResolver(targets, functions, where, how).run();
+  return MultiFileResolver(targets, functions, target_options, options).run();
 }
 
 Result<ResolveResults> resolve_all(const Targets& targets, std::span<const std::string> functions,
-                                   const TargetOptions& where, const ResolveOptions& how) {
+                                   const TargetOptions& target_options,
+                                   const ResolveOptions& options) {
   const std::vector<std::string_view> views(functions.begin(), functions.end());
-  return resolve_all(targets, views, where, how);
+  return resolve_all(targets, views, target_options, options);
 }
 
 } // namespace uprobectl::resolve

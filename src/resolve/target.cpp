@@ -514,9 +514,9 @@ Result<SourceLines> Target::lines_of_file(std::string_view file) const {
   });
 }
 
-Result<SourceLines> Target::lines_of_function(VirtualAddress function) const {
+Result<SourceLines> Target::lines_of_function(VirtualAddress address) const {
   return state_->read_lines([&](const dwarf::DebugInfo& info, const dwarf::IsCode& is_code) {
-    return dwarf::lines_of_function(info, function, is_code);
+    return dwarf::lines_of_function(info, address, is_code);
   });
 }
 

@@ -205,7 +205,7 @@ void describe(auto& io, output::Described<output::RecordTypesRecord> auto& recor
 
 // ---- stacks
 
-void describe(auto& io, output::Described<symbolize::Module::Recorded> auto& module) {
+void describe(auto& io, output::Described<symbolize::Module::Saved> auto& module) {
   io(1, "file", module.path);
   io(2, "entry", module.entry);
   io(3, "begin", module.begin);

@@ -217,9 +217,9 @@ bool RunReader::add_probe(Bytes content) {
 }
 
 bool RunReader::add_module(Bytes content) {
-  symbolize::Module::Recorded known;
+  symbolize::Module::Saved known;
   if (!read(content, known) || modules_.size() >= max_modules) return false;
-  modules_.push_back(symbolize::Module::recorded(std::move(known)));
+  modules_.push_back(symbolize::Module::from_saved_run(std::move(known)));
   return true;
 }
 
@@ -263,7 +263,7 @@ void RunReader::find_name(symbolize::Frame& frame, const symbolize::Module& modu
   frame.text = frame.function->name_with_others();
   if (frame.function->offset != 0) frame.text += fmt::format("+{:#x}", frame.function->offset);
   frame.text += ' ';
-  symbolize::append_module_offset(frame.text, module.path(), wanted.entry, module.begin(),
+  symbolize::append_module_offset(frame.text, module.path(), wanted.entry, module.image_begin(),
                                   frame.address);
 }
 

@@ -116,12 +116,11 @@ std::uint32_t RunWriter::number_module(const symbolize::Module& module) {
   const auto [known, is_new] =
       modules_.try_emplace(module.serial(), static_cast<std::uint32_t>(modules_.size() + 1));
   if (is_new)
-    write_chunk(ChunkKind::module,
-                symbolize::Module::Recorded{.path = module.path(),
-                                            .entry = module.entry(),
-                                            .begin = module.begin(),
-                                            .build_id = module.build_id(),
-                                            .has_image = module.has_addresses()});
+    write_chunk(ChunkKind::module, symbolize::Module::Saved{.path = module.path(),
+                                                            .entry = module.entry(),
+                                                            .begin = module.image_begin(),
+                                                            .build_id = module.build_id(),
+                                                            .has_image = module.has_addresses()});
   return known->second;
 }
 

@@ -37,7 +37,7 @@ const elf::Segment* nearest_segment(const elf::Image& image, ImageOffset offset)
 // module without an image contains all offsets.
 bool contains(const Module& module, FileOffset offset) {
   return module.image() == nullptr ||
-         slice(module.image()->bytes(), offset.value - module.begin().value, 1);
+         slice(module.image()->bytes(), offset.value - module.image_begin().value, 1);
 }
 
 // Guesses the ELF address in a file that cannot be read. Programs linked to a fixed address are
@@ -93,7 +93,7 @@ AddressSpace::TranslatedRange AddressSpace::translate_around(std::size_t number,
     module = cache_.module_at(mapping, offset, std::span(mappings_).first(number), files_);
   // Code that was compiled at run time: the memory has a name, but holds no ELF image.
   if (module->image() == nullptr && is_named_memory(mapping)) return here;
-  const ImageOffset in_image{offset.value - module->begin().value};
+  const ImageOffset in_image{offset.value - module->image_begin().value};
   here.module = whole.module = module;
   here.offset_delta = whole.offset_delta = in_image.value - pc;
   if (module->image() == nullptr) {

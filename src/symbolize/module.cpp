@@ -83,11 +83,11 @@ std::unique_ptr<Module> Module::unreadable(std::string path, Error reason) {
   return module;
 }
 
-std::unique_ptr<Module> Module::recorded(Recorded known) {
+std::unique_ptr<Module> Module::from_saved_run(Saved known) {
   std::unique_ptr<Module> module(new Module(std::move(known.path), std::move(known.entry)));
   module->begin_ = known.begin;
   module->build_id_ = std::move(known.build_id);
-  module->recorded_image_ = known.has_image;
+  module->saved_image_ = known.has_image;
   return module;
 }
 
@@ -101,7 +101,7 @@ void Module::keep_frame(VirtualAddress address) {
 }
 
 void Module::close() {
-  recorded_image_ = has_addresses();
+  saved_image_ = has_addresses();
   unwind_data.reset();
   symbolizer_.reset();
   methods_.reset();
@@ -114,7 +114,7 @@ void Module::close() {
 void Module::add_frame(Frame frame) {
   frame.module = this;
   const std::uint64_t address = frame.address.value;
-  recorded_frames_[address] = std::make_shared<const Frame>(std::move(frame));
+  saved_frames_[address] = std::make_shared<const Frame>(std::move(frame));
 }
 
 const elf::Image* Module::intact_image() {
@@ -178,7 +178,7 @@ std::shared_ptr<const Frame> Module::frame(VirtualAddress address) {
   // Return addresses of Thumb code have bit 0 set, the addresses of functions do not.
   if (image_ != nullptr && image_->machine().info().thumb_bit) address.value &= ~std::uint64_t{1};
   if (const auto* const known = frames_.find(address.value)) return *known;
-  for (const Frames* const frames : {&recorded_frames_, &kept_frames_})
+  for (const Frames* const frames : {&saved_frames_, &kept_frames_})
     if (const auto found = frames->find(address.value); found != frames->end())
       return found->second;
   find_symbols();

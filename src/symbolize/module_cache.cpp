@@ -252,7 +252,7 @@ std::optional<ModuleAddress> ModuleCache::find(const std::shared_ptr<const Mappe
   OpenedFile files(file);
   Module* const module = module_at({.identity = file->identity(), .path = path}, offset, {}, files);
   if (module->image() == nullptr) return std::nullopt;
-  const ImageOffset in_image{offset.value - module->begin().value};
+  const ImageOffset in_image{offset.value - module->image_begin().value};
   const elf::Segment* const segment = module->image()->find_segment(in_image);
   const auto address = module->image()->to_address(in_image);
   if (segment == nullptr || !segment->executable || !address) return std::nullopt;

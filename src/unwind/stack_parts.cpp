@@ -235,7 +235,7 @@ void StackParts::give_mappings(LiveProcess& process, RawStackSink& sink) {
 // Whether what was given is of another file, or of another content. A file that was closed and
 // opened again is mostly the same.
 bool StackParts::is_other_file(KnownFile& file, const MappedObject& object, Module& module) {
-  const auto image = file.images.find(module.begin().value);
+  const auto image = file.images.find(module.image_begin().value);
   const bool has_other_image = module.intact_image() != nullptr && image != file.images.end() &&
                                image->second != module.build_id();
   const bool is_known =
@@ -286,7 +286,7 @@ void StackParts::add_code(LiveProcess& process, std::uint64_t address, RawStackS
   }
   if (!std::exchange(file.is_readable, true)) file.size = object->bytes.size();
   const elf::Image* const image = module.intact_image();
-  const std::uint64_t begin = image != nullptr ? module.begin().value : 0;
+  const std::uint64_t begin = image != nullptr ? module.image_begin().value : 0;
   if (file.images.emplace(begin, module.build_id()).second)
     add_image(*object, module, *mapping, file, sink);
   if (image == nullptr || object->file == nullptr) return;
@@ -306,7 +306,7 @@ void StackParts::add_image(const MappedObject& object, const Module& module,
   };
   if (object.file == nullptr) return add(0, size); // the vDSO
   if (module.image() == nullptr) return add(0, head_size);
-  const std::uint64_t begin = module.begin().value;
+  const std::uint64_t begin = module.image_begin().value;
   const Bytes image = module.image()->bytes();
   std::vector<PartRange> parts = needed_parts(image, {.debug_info = includes_debug_info_});
   const std::uint64_t left = std::min(max_image, max_total - std::min(max_total, total_));
@@ -323,7 +323,7 @@ void StackParts::add_image(const MappedObject& object, const Module& module,
   if (module.entry()) {
     // Its name is in the directory at the end of the archive.
     const auto archive = archive::Archive::parse(object.bytes);
-    const auto entry = archive ? archive->entry_at(module.begin())
+    const auto entry = archive ? archive->entry_at(module.image_begin())
                                : Result<std::optional<archive::ArchiveEntry>>();
     if (archive && entry && *entry) {
       add(0, sizeof(std::uint32_t));

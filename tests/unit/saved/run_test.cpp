@@ -317,11 +317,11 @@ TEST_CASE("registers of a saved run have the names of the machine that was probe
 }
 
 TEST_CASE("stacks of a saved run have the names that the run found") {
-  const auto module = symbolize::Module::recorded({.path = "/lib/g.so",
-                                                   .entry = std::nullopt,
-                                                   .begin = {},
-                                                   .build_id = "12",
-                                                   .has_image = true});
+  const auto module = symbolize::Module::from_saved_run({.path = "/lib/g.so",
+                                                         .entry = std::nullopt,
+                                                         .begin = {},
+                                                         .build_id = "12",
+                                                         .has_image = true});
   module->add_frame({.address = {0x10},
                      .function = symbolize::Function{.symbol = "g", .demangled = {}, .version = {}},
                      .text = "g (g.so+0x10)"});

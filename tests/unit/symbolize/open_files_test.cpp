@@ -102,7 +102,7 @@ TEST_CASE("deleted files that no process maps are closed, but kept frames keep t
   CHECK(open_descriptors() >= before + 40);
   CHECK(cache.is_crowded());
   REQUIRE(cache.make_room(is_mapped_by_nobody));
-  CHECK(cache.size() == 8);
+  CHECK(cache.known_files() == 8);
   CHECK(open_descriptors() <= before + 8);
   CHECK_FALSE(cache.is_crowded());
   CHECK_FALSE(cache.make_room(is_mapped_by_nobody));
@@ -125,7 +125,7 @@ TEST_CASE("of deleted files whose stacks are named at the end of a run 128 stay 
   }
   CHECK(cache.is_crowded());
   CHECK(cache.make_room(is_mapped_by_nobody));
-  CHECK(cache.size() == 128);
+  CHECK(cache.known_files() == 128);
   std::filesystem::remove_all(folder);
 }
 
