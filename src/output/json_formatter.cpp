@@ -38,7 +38,7 @@ private:
   void take(const T& record) {
     write_described(record_type<T>, record);
   }
-  void take(const OnlyRecorded auto& /*record*/) {}
+  void take(const NotFormatted auto& /*record*/) {}
 
   void take(const ProgramPointRecord& placed) {
     const resolve::ProbePoint& point = *placed.point;
@@ -51,7 +51,8 @@ private:
     clocks_ = attached.clocks;
     write_described("attached", attached);
   }
-  // Writes the clocks only if they have drifted from each other since they were written last.
+  // Writes the clocks only if they have jumped, or drifted from each other since they were written
+  // last.
   void take(const ClockRecord& read) {
     if (!read.jump && std::abs(read.clocks.drift_since(clocks_)) < min_drift_ns) return;
     clocks_ = read.clocks;
@@ -75,8 +76,8 @@ private:
   void take(const CallRecord& line) {
     if (line.entry != nullptr) write_event(*line.entry, &line);
     if (line.exit != nullptr) write_event(*line.exit, &line);
-    const bool has_returned = line.kind == CallRecord::Kind::opened || line.exit != nullptr;
-    if (!has_returned) write_described("call_end", line);
+    const bool is_written = line.kind == CallRecord::Kind::opened || line.exit != nullptr;
+    if (!is_written) write_described("call_end", line);
   }
 
   void take(const ArgumentsRecord& listed) {

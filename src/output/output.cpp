@@ -23,20 +23,20 @@ constexpr std::size_t flush_size = 64 * 1024;
 // How often flush_within() calls is_cancelled.
 constexpr std::chrono::milliseconds cancel_check_interval{50};
 
-// How often a write is tried again while there is no room.
-constexpr std::chrono::milliseconds room_check_interval{100};
+// How often a write is tried again while there is no space.
+constexpr std::chrono::milliseconds space_check_interval{100};
 
 // EFBIG: RLIMIT_FSIZE, or the largest file of the file system.
-bool is_shortage_of_room(int error) { return error == ENOSPC || error == EDQUOT || error == EFBIG; }
+bool is_shortage(int error) { return error == ENOSPC || error == EDQUOT || error == EFBIG; }
 
-enum class Writability { blocked, ready, closed };
+enum class Writability { blocked, ready, invalid };
 
-// `closed` means that the descriptor is not open (POLLNVAL). A missing reader shows as EPIPE in
+// `invalid` means that the descriptor is not open (POLLNVAL). A missing reader shows as EPIPE in
 // write().
 Writability poll_writable(int fd, int timeout_ms) {
   pollfd polled{.fd = fd, .events = POLLOUT, .revents = 0};
   if (::poll(&polled, 1, timeout_ms) <= 0) return Writability::blocked;
-  return (polled.revents & POLLNVAL) != 0 ? Writability::closed : Writability::ready;
+  return (polled.revents & POLLNVAL) != 0 ? Writability::invalid : Writability::ready;
 }
 
 struct Colour {
@@ -86,7 +86,7 @@ void OutputBuffer::disable_auto_flush() {
 void OutputBuffer::commit() {
   if (!auto_flush_) record_ends_.push_back(before_pending_ + pending_.size());
   if (closed_ || error_)
-    drop_pending();
+    reset_pending();
   else if (auto_flush_ && pending() >= flush_size)
     flush();
 }
@@ -106,9 +106,9 @@ void OutputBuffer::write_once(std::size_t max_bytes) {
   } else if (errno == EAGAIN) {
     // The parent has set O_NONBLOCK: wait until the descriptor is writable.
     static_cast<void>(poll_writable(fd_, -1));
-  } else if (!auto_flush_ && is_shortage_of_room(errno)) {
+  } else if (!auto_flush_ && is_shortage(errno)) {
     shortage_ = system_error(errno, "cannot write the output");
-    next_try_ = std::chrono::steady_clock::now() + room_check_interval;
+    next_try_ = std::chrono::steady_clock::now() + space_check_interval;
   } else if (errno != EINTR) {
     error_ = system_error(errno, "cannot write the output");
   }
@@ -118,7 +118,7 @@ void OutputBuffer::write_once(std::size_t max_bytes) {
   }
   while (!event_ends_.empty() && event_ends_.front() <= before_pending_ + written_)
     event_ends_.pop_front();
-  if (written_ == pending_.size() || closed_ || error_) drop_pending();
+  if (written_ == pending_.size() || closed_ || error_) reset_pending();
 }
 
 // Removes a record that was written in part from the end of the file. Returns whether that was
@@ -137,8 +137,9 @@ bool OutputBuffer::take_back_part() {
   return true;
 }
 
-// Counts the events that end in the pending text as dropped.
-void OutputBuffer::drop_pending() {
+// Empties the pending text. If some of it was not written, removes the written part of its record
+// from the file and counts the events that end in it as dropped.
+void OutputBuffer::reset_pending() {
   if (pending() > 0) take_back_part();
   record_ends_.clear();
   whole_end_ = before_pending_ + pending_.size();
@@ -158,13 +159,13 @@ void OutputBuffer::end_event() {
 
 void OutputBuffer::abandon() {
   closed_ = true;
-  drop_pending();
+  reset_pending();
 }
 
 void OutputBuffer::give_up_waiting() {
   if (!shortage_) return;
   error_ = std::exchange(shortage_, std::nullopt);
-  drop_pending();
+  reset_pending();
 }
 
 void OutputBuffer::continue_in(int fd) {
@@ -173,7 +174,7 @@ void OutputBuffer::continue_in(int fd) {
   ::dup3(fd, fd_, O_CLOEXEC);
 }
 
-bool OutputBuffer::is_waiting_for_room() const {
+bool OutputBuffer::is_waiting_for_space() const {
   return shortage_ && std::chrono::steady_clock::now() < next_try_;
 }
 
@@ -185,9 +186,9 @@ void OutputBuffer::flush() {
 }
 
 void OutputBuffer::flush_some() {
-  while (pending() > 0 && !is_waiting_for_room()) {
+  while (pending() > 0 && !is_waiting_for_space()) {
     const Writability state = poll_writable(fd_, 0);
-    if (state == Writability::closed) return abandon();
+    if (state == Writability::invalid) return abandon();
     if (state == Writability::blocked) break;
     write_once(most_at_once_);
   }
@@ -205,19 +206,19 @@ bool OutputBuffer::flush_within(std::chrono::milliseconds stall_timeout,
   std::chrono::milliseconds waited{0};
   while (pending() > 0) {
     if (is_cancelled && is_cancelled()) return false;
-    const bool has_room = !is_waiting_for_room();
-    const auto slice = is_cancelled || !has_room
+    const bool has_space = !is_waiting_for_space();
+    const auto slice = is_cancelled || !has_space
                            ? std::min(stall_timeout - waited, cancel_check_interval)
                            : stall_timeout;
-    if (!has_room) std::this_thread::sleep_for(slice);
+    if (!has_space) std::this_thread::sleep_for(slice);
     const Writability state =
-        has_room ? poll_writable(fd_, static_cast<int>(slice.count())) : Writability::blocked;
+        has_space ? poll_writable(fd_, static_cast<int>(slice.count())) : Writability::blocked;
     if (state == Writability::blocked) {
       waited += slice;
       if (waited >= stall_timeout) return false;
       continue;
     }
-    if (state == Writability::closed)
+    if (state == Writability::invalid)
       abandon();
     else
       write_once(most_at_once_);
@@ -226,15 +227,15 @@ bool OutputBuffer::flush_within(std::chrono::milliseconds stall_timeout,
   return true;
 }
 
-Output::Output(int records, const OutputOptions& options)
+Output::Output(int records_fd, const OutputOptions& options)
     : progress_(options.messages_fd, options.level != Level::quiet &&
                                          options.workstation->is_terminal(options.messages_fd)),
-      buffer_(records), formatter_(options.only_recorded ? nullptr
-                                   : options.json        ? make_json_formatter(buffer_)
-                                                  : make_text_formatter(buffer_, options.style)),
+      buffer_(records_fd), formatter_(options.only_recorded ? nullptr
+                                      : options.json        ? make_json_formatter(buffer_)
+                                                     : make_text_formatter(buffer_, options.style)),
       records_messages_(options.records_messages), colour_(options.colour), level_(options.level),
       workstation_(*options.workstation), json_(options.json) {
-  if (options.workstation->is_terminal(records))
+  if (options.workstation->is_terminal(records_fd))
     buffer_.set_before_write([this] { progress_.clear(); });
 }
 
@@ -263,16 +264,16 @@ Error with_command_options(Error error, const std::string& options) {
 void Output::fail(const Error& error, std::optional<std::string> target,
                   std::optional<std::string> request) {
   failed_ = true;
-  const Error typed = with_command_options(error, workstation_.command_options());
-  write(ErrorRecord{std::move(target), std::move(request), typed});
-  if (!are_messages_recorded()) message(typed);
+  const Error shown = with_command_options(error, workstation_.command_options());
+  write(ErrorRecord{std::move(target), std::move(request), shown});
+  if (!are_messages_hidden()) write_error(shown);
 }
 
 void Output::fail_unrecorded(const Error& error) {
   failed_ = true;
-  const Error typed = with_command_options(error, workstation_.command_options());
-  if (formatter_) formatter_->write(ErrorRecord{{}, {}, typed});
-  message(typed);
+  const Error shown = with_command_options(error, workstation_.command_options());
+  if (formatter_) formatter_->write(ErrorRecord{{}, {}, shown});
+  write_error(shown);
 }
 
 void Output::reopen() {
@@ -325,7 +326,7 @@ void Output::warn_of(const Recorder& recorder, std::string_view text) {
 
 bool Output::record_message(MessageRecord::Kind kind, std::string_view text) {
   record(MessageRecord{.kind = kind, .text = text});
-  return are_messages_recorded();
+  return are_messages_hidden();
 }
 
 void Output::flush() {
@@ -342,10 +343,10 @@ void Output::finish() {
   buffer_.flush();
   if (!buffer_.error()) return;
   failed_ = true;
-  message(*buffer_.error());
+  write_error(*buffer_.error());
 }
 
-void Output::message(const Error& error) {
+void Output::write_error(const Error& error) {
   std::string text = "uprobectl: " + coloured("error:", red, colour_) + " ";
   append_message(text, error.message);
   for (const std::string& hint : error.hints) {
@@ -372,7 +373,7 @@ void Output::warn_once(const std::vector<std::string>& texts) {
   for (const std::string& text : texts) warn_once(text);
 }
 
-Output::Repeated& Output::find_repeated(std::string_view kind, bool is_reported) {
+Output::Repeated& Output::repeated_of(std::string_view kind, bool is_reported) {
   const auto known = repeated_by_kind_.find(kind);
   if (known != repeated_by_kind_.end()) return repeated_[known->second];
   repeated_by_kind_.emplace(kind, repeated_.size());
@@ -381,7 +382,7 @@ Output::Repeated& Output::find_repeated(std::string_view kind, bool is_reported)
 
 void Output::repeated_warning(std::string_view kind, std::string_view text) {
   if (is_verbose()) return warn(text);
-  Repeated& repeated = find_repeated(kind, true);
+  Repeated& repeated = repeated_of(kind, true);
   if (++repeated.count > 1) return;
   repeated.texts.emplace_back(text);
   warn(text);
@@ -389,7 +390,7 @@ void Output::repeated_warning(std::string_view kind, std::string_view text) {
 
 void Output::gathered_warning(std::string_view kind, std::string_view text) {
   if (is_verbose()) return warn(text);
-  Repeated& repeated = find_repeated(kind, false);
+  Repeated& repeated = repeated_of(kind, false);
   ++repeated.count;
   if (repeated.texts.size() < max_lines_per_kind) repeated.texts.emplace_back(text);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The output of a run: records and text go to stdout or a file, messages to stderr.
+// The output of a command: records and text go to stdout or a file, messages to stderr.
 #pragma once
 
 #include "output/progress.hpp"
@@ -40,8 +40,8 @@ public:
   // For a run that must not block on its reader: append() no longer writes. flush_some() writes
   // what the descriptor accepts without blocking. flush_within() blocks until all is written; it
   // returns false if nothing could be written for `stall_timeout`, or if `is_cancelled`, called
-  // about every 50 ms, returns true. Both also wait for space in a full file system; only flush()
-  // gives up.
+  // about every 50 ms, returns true. In a full file system flush_some() keeps the text for a
+  // later call, and flush_within() waits for space; only flush() gives up.
   void disable_auto_flush();
   void flush_some();
   bool flush_within(std::chrono::milliseconds stall_timeout,
@@ -71,27 +71,27 @@ public:
 
 private:
   void write_once(std::size_t max_bytes);
-  void drop_pending();
-  bool is_waiting_for_room() const;
+  void reset_pending();
+  bool is_waiting_for_space() const;
   bool take_back_part();
 
   int fd_;
   std::function<void()> before_write_; // may be empty
   std::string pending_;
   std::size_t written_ = 0; // of pending_
-  // Output positions: the end of the last record that was written whole, and the ends of those
-  // after it. Kept for runs only.
+  // The following are offsets in all output, bytes. The end of the last record that was written
+  // whole, and the ends of those after it, are kept for runs only.
   std::uint64_t whole_end_ = 0;
   std::deque<std::uint64_t> record_ends_;
-  std::uint64_t before_pending_ = 0;     // bytes of output before pending_
-  std::deque<std::uint64_t> event_ends_; // output positions of unwritten events
+  std::uint64_t before_pending_ = 0;     // the begin of pending_
+  std::deque<std::uint64_t> event_ends_; // of unwritten events
   std::uint64_t dropped_events_ = 0;
   bool auto_flush_ = true;
   std::size_t most_at_once_ = safe_write_size; // of a write that must not block
   bool closed_ = false;
   std::optional<Error> error_;
   std::optional<Error> shortage_;
-  std::chrono::steady_clock::time_point next_try_; // while there is no room
+  std::chrono::steady_clock::time_point next_try_; // while there is no space
 };
 
 struct OutputOptions {
@@ -107,7 +107,7 @@ struct OutputOptions {
   Workstation* workstation = &this_machine();
 };
 
-// Writes the records, text and messages of a run. Not thread-safe.
+// Writes the records, text and messages of a command. Not thread-safe.
 class Output {
 public:
   using Level = OutputOptions::Level;
@@ -123,7 +123,7 @@ public:
     if (formatter_) formatter_->write(record);
     this->record(record);
   }
-  // Gives a record to the recorders only.
+  // Gives a record to the added recorders, but not to the formatter.
   void record(const Record& record) {
     for (Recorder* const each : recorders_) each->write(record);
   }
@@ -131,7 +131,7 @@ public:
   // Gives everything that the run writes to the recorder, too. Borrows the recorder.
   void add_recorder(Recorder& recorder) { recorders_.push_back(&recorder); }
   void remove_recorder(const Recorder& recorder) { std::erase(recorders_, &recorder); }
-  // Reports a failure of a recorder once.
+  // Flushes the recorders and shows their warnings. Reports and removes a recorder that fails.
   void flush_recorders();
   void note_recording_end() {
     for (Recorder* const each : recorders_) each->note_recording_end();
@@ -143,7 +143,8 @@ public:
     for (const Recorder* const each : recorders_) each->add_to(polled);
   }
   void write_text(std::string_view text) { buffer_.append(text); }
-  // Writes rows that were held back for alignment.
+  // Ends a table: writes rows that were held back for alignment, and below a table of counts what
+  // was lost meanwhile.
   void flush_rows();
   void flush(); // blocks until all is written
   OutputBuffer& buffer() { return buffer_; }
@@ -194,6 +195,7 @@ public:
   // Calls gathered_warning() for the warnings of points, each text once. Warnings that only differ
   // in the symbol's name at their beginning are of one kind.
   void gather_warnings(std::span<const resolve::ProbePoint> points);
+  // Reports what repeated_warning() has counted and gathered_warning() has kept.
   void report_repeated();
 
   // Writes everything and reports a failed write. Must be called last.
@@ -205,14 +207,15 @@ private:
     std::uint64_t count = 0;
     bool is_reported = false; // the first was shown at once
   };
-  Repeated& find_repeated(std::string_view kind, bool is_reported);
-  void message(const Error& error);
+  // Makes it if the kind is new; only then `is_reported` counts.
+  Repeated& repeated_of(std::string_view kind, bool is_reported);
+  void write_error(const Error& error);
   void write_notice(std::string_view text);
   void write_status(std::string_view text, bool even_quiet = false);
   void warn_of(const Recorder& recorder, std::string_view text);
-  // Whether recorders write the messages.
-  bool are_messages_recorded() const { return records_messages_ && is_recorded(); }
-  // Returns whether the message is only recorded.
+  // Whether recorders show the messages, so that they are not written.
+  bool are_messages_hidden() const { return records_messages_ && is_recorded(); }
+  // Gives the message to the recorders. Returns whether only they show it.
   bool record_message(MessageRecord::Kind kind, std::string_view text);
 
   UniqueFd file_;

@@ -89,8 +89,8 @@ struct ClockReading {
 // Written when all probes are attached (`attached`).
 struct AttachedRecord {
   std::optional<std::string_view> mechanism; // nullopt: no probe was requested
-  std::size_t probes = 0;
-  std::string program; // "builtin", or the user's program
+  std::size_t probes = 0; // uprobes: sites, times the processes if each has links of its own
+  std::string program;    // "builtin", or the user's program
   ClockReading clocks = {};
 };
 // Describes a probe of the run for recorders. Written before its first event.
@@ -114,7 +114,8 @@ struct TaskProbeNote {
 // A probe and its hits, at the end of a run (`probe`).
 struct ProbeRecord {
   const resolve::ProbePoint* point = nullptr; // null for a task's probe that was not resolved
-  std::optional<std::uint64_t> hits; // entries and returns, including lost ones; nullopt: unknown
+  // Entries of paired calls, otherwise entries and returns; including lost ones. nullopt: unknown.
+  std::optional<std::uint64_t> hits;
   std::optional<std::size_t> processes_mapping;
   std::optional<std::string> reason; // diagnosis of an unhit probe
   std::optional<TaskProbeNote> task = {};
@@ -277,7 +278,7 @@ struct ClockRecord {
 constexpr std::string_view over_max_events_reason = "beyond --max-events";
 // Lost events (`lost`).
 struct LostRecord {
-  std::uint64_t count = 0; // since the previous record
+  std::uint64_t count = 0; // since the previous record with this reason
   std::string_view reason;
   // CLOCK_MONOTONIC. None of them was lost before since_ns; they were counted at time_ns.
   std::uint64_t since_ns = 0;
@@ -288,7 +289,7 @@ struct LostRecord {
 struct TriggerRecord {
   std::string_view until;                     // the condition or function as typed
   const resolve::ProbePoint* point = nullptr; // null: a record of a user's program
-  std::uint64_t time_ns = 0;                  // of its event, as all of the following
+  std::uint64_t time_ns = 0;                  // of its event, as the next members to comm
   std::uint32_t pid = 0;
   std::uint32_t tid = 0;
   std::uint32_t cpu = 0;
@@ -366,7 +367,8 @@ enum class StackCompleteness : std::uint8_t { complete, truncated, incomplete };
 // empty for a complete stack. It keeps truncated stacks apart from those that begin there.
 std::string_view missing_frames_label(StackCompleteness completeness);
 
-// The stack of a hit, or of several with the same stack. An event that has it follows.
+// The stack of a hit, or of several with the same stack. Unless hits are only counted, an event
+// that has it follows.
 struct StackSample {
   const unwind::Stack* stack = nullptr;
   StackCompleteness completeness = StackCompleteness::complete;
@@ -390,7 +392,7 @@ struct MessageRecord {
   std::string_view text;
 };
 
-// The name that a process has in the records that follow.
+// The name of a process. Precedes its first event, unless the name became known later.
 struct ProcessNameRecord {
   std::uint32_t pid = 0; // as in Event
   std::string name;
@@ -404,7 +406,7 @@ struct CallChange {
     opened,
     closed,
     unmatched,
-    time, // calls that began before time_ns were written, unless they ended shortly after it
+    time, // the tree was advanced to time_ns (CallGraphWriter::advance())
   };
   Kind kind = Kind::time;
   events::OpenCall call = {};
@@ -414,9 +416,9 @@ struct CallChange {
   bool has_event = false;    // the next event is its entry or exit
 };
 
-// Records that only recorders get: formatters do not write them.
+// Records that formatters ignore.
 template <typename T>
-concept OnlyRecorded = IsOneOf<T, StackSample, RawStackSample, unwind::ProcessMappings,
+concept NotFormatted = IsOneOf<T, StackSample, RawStackSample, unwind::ProcessMappings,
                                unwind::FileParts, unwind::KeptParts, MessageRecord, CallChange,
                                ProcessNameRecord, ProbeDescription, RecordTypesRecord>;
 
@@ -471,15 +473,19 @@ public:
 
   // The record, and what it borrows, is valid until the call returns.
   virtual void write(const Record& record) = 0;
-  // Writes rows that were held back for alignment.
+  // Ends a table, see Output::flush_rows().
   virtual void flush_rows() {}
+  // Called at least every 50 ms while events are read. Output drops a recorder whose flush() fails.
+  virtual Result<void> flush() { return {}; }
+
+  // RunLoop calls the next two, for its own recorders.
   // Whether this recorder excluded the last event, so that RunLoop neither counts nor writes it.
   virtual bool leaves_out() const { return false; }
   // Called at least every poll_timeout (trace/run_loop.hpp) while a run lasts. `now_ns`:
   // CLOCK_MONOTONIC.
   virtual void advance(std::uint64_t /*now_ns*/) {}
-  // Called at least every 50 ms while events are read. Output drops a recorder whose flush() fails.
-  virtual Result<void> flush() { return {}; }
+
+  // Output calls the others, for the recorders that were added to it.
   // Called when the run records nothing more. Records may still arrive, and detaching may take
   // long.
   virtual void note_recording_end() {}

@@ -52,7 +52,7 @@ public:
   void write(const Record& record) override {
     record.visit([this](const auto& each) { take(each); });
   }
-  void take(const OnlyRecorded auto& /*record*/) {}
+  void take(const NotFormatted auto& /*record*/) {}
   void take(const resolve::ProbePoint& point) { write_point(point, nullptr); }
   void take(const StaticProbeRecord& listed) { write_static(listed, nullptr); }
 
@@ -239,7 +239,7 @@ public:
       return;
     }
     if (event.kind == events::EventKind::record) {
-      user_record(event);
+      write_user_record(event);
       out_.end_event();
       return;
     }
@@ -266,11 +266,7 @@ public:
       width = 0;
     }
     if (event.kind == events::EventKind::on_return) cell(return_text(event), width, last_width_);
-    if (event.latency_ns) {
-      std::string latency;
-      append_short_duration(latency, *event.latency_ns);
-      cell(latency, 0, last_width_);
-    }
+    if (event.latency_ns) cell(short_duration(*event.latency_ns), 0, last_width_);
     add_on_cpu(on_cpu_ns(event));
     add_causes(event.caused_ns);
     add_registers(event);
@@ -303,19 +299,18 @@ public:
     cell(std::to_string(tid), width, line_.size());
     const std::string_view comm = event != nullptr ? std::string_view(event->comm) : record.comm;
     cell(comm.empty() ? "-" : comm, 7, last_width_);
-    std::string duration;
     const bool is_closed =
         record.kind == CallRecord::Kind::closed || record.kind == CallRecord::Kind::leaf;
-    if (is_closed && record.end == events::CallEnd::returned)
-      append_short_duration(duration, duration_of(*record.call, record.end_ns));
-    cell(duration, 15, last_width_);
+    const bool has_returned = is_closed && record.end == events::CallEnd::returned;
+    cell(has_returned ? short_duration(duration_of(*record.call, record.end_ns)) : "", 15,
+         last_width_);
     const bool coloured = style_.colour && style_.aligned;
     cell("", 8, last_width_);
     if (coloured) line_ += thread_colour(tid);
     line_.append(std::size_t{2} * std::min<std::uint32_t>(record.depth, max_indent), ' ');
     append_printable(line_, tree_text(record));
     if (coloured) line_ += "\x1b[0m";
-    if (is_closed && record.end == events::CallEnd::returned) {
+    if (has_returned) {
       add_on_cpu(on_cpu_ns(*record.call, record.end_ns));
       add_causes(record.call->caused_ns);
     }
@@ -366,11 +361,7 @@ public:
       const bool any = sums->measured > 0;
       const auto show = [&](double number, std::int64_t exact, bool is_sum) {
         if (!any) return std::string("-");
-        if (record.sums_latency) {
-          std::string duration;
-          append_short_duration(duration, static_cast<std::uint64_t>(number));
-          return duration;
-        }
+        if (record.sums_latency) return short_duration(static_cast<std::uint64_t>(number));
         return is_sum ? std::to_string(exact) : fmt::format("{:.6g}", number);
       };
       const auto sum = static_cast<std::int64_t>(sums->sum);
@@ -484,6 +475,7 @@ private:
     if (remarks_.size() < max_remarks) remarks_.push_back(std::move(remark));
   }
 
+  // Adds a row for each loss. Forgets the other remarks: a table of counts does not show them.
   void add_lost_rows() {
     for (const Remark& remark : remarks_)
       if (remark.lost > 0) table_.row({std::to_string(remark.lost), remark.kind, remark.text});
@@ -499,8 +491,8 @@ private:
     write_remarks(time_ns, false);
   }
 
-  // Writes the remarks that precede an event, and the date if the day has changed since the line
-  // before. Records of users' programs may have no time.
+  // Writes the remarks that precede an event, in the columns of events or of calls, and the date if
+  // the day has changed since the line before. Records of users' programs may have no time.
   void write_remarks(std::uint64_t time_ns, bool shows_calls) {
     shows_calls_ = shows_calls;
     has_events_ = true;
@@ -647,9 +639,9 @@ private:
     append_text_value(key, span.key);
     cell(key, 10, last_width_);
     cell(hit_text(begin) + " .. " + (end != nullptr ? hit_text(*end) : "open"), 14, last_width_);
-    std::string duration = end != nullptr ? "" : "for ";
-    append_short_duration(duration, begin.latency_ns.value_or(begin.time_ns - span.begin_ns));
-    cell(duration, 0, last_width_);
+    cell((end != nullptr ? "" : "for ") +
+             short_duration(begin.latency_ns.value_or(begin.time_ns - span.begin_ns)),
+         0, last_width_);
     add_on_cpu(on_cpu_ns(begin));
     add_causes(begin.caused_ns);
     if (end != nullptr && end->tid != begin.tid)
@@ -662,7 +654,7 @@ private:
   }
 
   // Time and sender are only known for maps that provide them.
-  void user_record(const events::Event& event) {
+  void write_user_record(const events::Event& event) {
     const events::UserRecord& record = *event.record;
     const bool is_known = event.time_ns != 0;
     if (is_known)
@@ -733,8 +725,9 @@ private:
   void begin_interval(std::uint64_t time_ns, bool is_interval) {
     if (!style_.aligned || time_ns == interval_end_) return;
     table_.flush();
-    line_ = std::exchange(interval_end_, time_ns) == 0 ? "" : "\n";
+    const bool is_first = std::exchange(interval_end_, time_ns) == 0;
     if (!is_interval) return;
+    line_ = is_first ? "" : "\n";
     clock_.append_time(line_, time_ns);
     line_ += '\n';
     out_.append(line_);
