@@ -60,11 +60,11 @@ double real_number(const FilterConstant& constant) {
 
 // Converts a time to ticks. One between two ticks becomes the one of them that keeps the order:
 // "wait >= 1500us" is "wait >= 2" in milliseconds. Fails if no whole number is that time.
-Result<FilterConstant> time_in_ticks(const FilterConstant& time, const values::TickLength& tick,
+Result<FilterConstant> time_in_ticks(const FilterConstant& time, const values::TickPeriod& tick,
                                      const values::ValueType& type, Comparison comparison) {
   __extension__ using Wide = unsigned __int128;
-  const Wide dividend = Wide{time.magnitude} * tick.below;
-  const Wide divisor = Wide{tick.above} * 1'000'000'000;
+  const Wide dividend = Wide{time.magnitude} * tick.denominator;
+  const Wide divisor = Wide{tick.numerator} * 1'000'000'000;
   FilterConstant made{.negative = time.negative};
   if (type.is_floating) {
     made.real = static_cast<double>(dividend) / static_cast<double>(divisor);
@@ -74,9 +74,9 @@ Result<FilterConstant> time_in_ticks(const FilterConstant& time, const values::T
   Wide ticks = dividend / divisor;
   if (dividend % divisor != 0) {
     if (!is_order(comparison))
-      return fail(ErrorKind::usage,
-                  fmt::format("it counts in {}: this time is not a whole number of them",
-                              name_unit(tick)));
+      return fail(
+          ErrorKind::usage,
+          fmt::format("it counts in {}: this time is not a whole number of them", name_unit(tick)));
     // v < c and v >= c mean the next tick above c, v > c and v <= c the next one below.
     const bool is_above = comparison == Comparison::less || comparison == Comparison::at_least;
     if (is_above != time.negative) ++ticks;

@@ -188,15 +188,15 @@ std::optional<LibraryType> find_optional(const Type& type) {
 }
 
 // Returns the tick of std::chrono::duration<long, std::ratio<1, 1000>>: 1/1000 of a second.
-std::optional<values::TickLength> tick_of_duration(const Type& type) {
+std::optional<values::TickPeriod> tick_of_duration(const Type& type) {
   const auto& arguments = type.template_arguments();
   if (arguments.size() < 2 || arguments[1].type == nullptr) return std::nullopt;
   const auto& ratio = arguments[1].type->template_arguments();
   if (ratio.size() != 2 || !ratio[0].value || !ratio[1].value) return std::nullopt;
   if (*ratio[0].value <= 0 || *ratio[1].value <= 0) return std::nullopt;
   const std::int64_t divisor = std::gcd(*ratio[0].value, *ratio[1].value);
-  return values::TickLength{.above = static_cast<std::uint64_t>(*ratio[0].value / divisor),
-                            .below = static_cast<std::uint64_t>(*ratio[1].value / divisor)};
+  return values::TickPeriod{.numerator = static_cast<std::uint64_t>(*ratio[0].value / divisor),
+                            .denominator = static_cast<std::uint64_t>(*ratio[1].value / divisor)};
 }
 
 std::optional<LibraryType> find_duration(const Type& type) {
@@ -382,9 +382,9 @@ std::optional<reading_form> find_string_form(const Type& type) {
   return hidden && hidden->type->kind() == dwarf::TypeKind::unknown ? by_namespace : std::nullopt;
 }
 
-std::string name_unit(const values::TickLength& tick) {
+std::string name_unit(const values::TickPeriod& tick) {
   struct Unit {
-    values::TickLength tick;
+    values::TickPeriod tick;
     std::string_view name;
   };
   constexpr std::array<Unit, 7> units = {{{{1, 1000000000}, "ns"},
@@ -396,7 +396,7 @@ std::string name_unit(const values::TickLength& tick) {
                                           {{86400, 1}, "d"}}};
   for (const Unit& unit : units)
     if (unit.tick == tick) return std::string(unit.name);
-  return fmt::format("*{}/{}s", tick.above, tick.below);
+  return fmt::format("*{}/{}s", tick.numerator, tick.denominator);
 }
 
 std::optional<LibraryType> find_library_type(const Type& type) {

@@ -32,7 +32,7 @@ struct LibraryType {
   bool length_is_end = false;
   std::optional<std::uint64_t> fixed_length = {}; // a sequence whose type has the number
   const dwarf::Type* flag = nullptr;              // optional: the type of that bool
-  std::optional<values::TickLength> tick = {};    // of a duration
+  std::optional<values::TickPeriod> tick = {};    // of a duration
   // interface: where the address of its type's description is, from the address in the first word;
   // nullopt: that is the address.
   std::optional<std::uint64_t> description_offset = {};
@@ -42,7 +42,7 @@ struct LibraryType {
 std::optional<LibraryType> find_library_type(const dwarf::Type& type);
 
 // Returns the unit of a duration, as it is shown after the number of ticks: "ms", "*1/3s".
-std::string name_unit(const values::TickLength& tick);
+std::string name_unit(const values::TickPeriod& tick);
 
 // Returns how the built-in program reads a std::string with this type; nullopt for other types.
 std::optional<reading_form> find_string_form(const dwarf::Type& type);

@@ -149,16 +149,16 @@ void describe(auto& io, output::Described<values::Enumeration::Enumerator> auto&
   io(1, "name", enumerator.name);
   io(2, "value", enumerator.value);
 }
-// Only the first enumeration with a number has its enumerators. Numbers begin at 1.
+// Only the first enumeration with an id has its enumerators. Ids begin at 1.
 void describe(auto& io, output::Described<values::Enumeration> auto& enumeration) {
-  io(1, "number", enumeration.number);
+  io(1, "number", enumeration.saved_id);
   io(2, "name", enumeration.name);
   io(3, "is_scoped", enumeration.is_scoped);
   io(4, "enumerators", enumeration.enumerators);
 }
-void describe(auto& io, output::Described<values::TickLength> auto& tick) {
-  io(1, "above", tick.above);
-  io(2, "below", tick.below);
+void describe(auto& io, output::Described<values::TickPeriod> auto& tick) {
+  io(1, "above", tick.numerator);
+  io(2, "below", tick.denominator);
 }
 void describe(auto& io, output::Described<values::ValueType> auto& type) {
   io(1, "use", type.use);

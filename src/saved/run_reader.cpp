@@ -457,7 +457,7 @@ bool RunReader::find_enumerations(values::ValueType& type) {
   if (!describe_parts(1)) return false;
   if (type.enumeration != nullptr) {
     if (!describe_parts(type.enumeration->enumerators.size())) return false;
-    const std::uint32_t number = type.enumeration->number;
+    const std::uint32_t number = type.enumeration->saved_id;
     if (number == 0 || number > enumerations_.size() + 1 || number > max_probes) return false;
     if (number > enumerations_.size()) enumerations_.push_back(type.enumeration);
     type.enumeration = enumerations_[number - 1];

@@ -73,14 +73,14 @@ std::uint32_t RunWriter::number_probe(const resolve::ProbePoint* point) {
 void RunWriter::number_enumerations(values::ValueType& type) {
   if (type.enumeration != nullptr) {
     auto numbered = std::make_shared<values::Enumeration>(*type.enumeration);
-    numbered->number = 0;
+    numbered->saved_id = 0;
     std::string fields;
     FieldWriter writer(fields);
     describe(writer, *numbered);
     const auto next = static_cast<std::uint32_t>(enumerations_.size() + 1);
     const auto [known, is_new] = enumerations_.try_emplace(std::move(fields), next);
     if (!is_new) *numbered = {};
-    numbered->number = known->second;
+    numbered->saved_id = known->second;
     type.enumeration = std::move(numbered);
   }
   for (values::ValueType& each : type.members) number_enumerations(each);

@@ -66,11 +66,12 @@ void CountRows::record_stacks(output::Output& output) const {
 void CountRows::report(const events::GroupSpec& groups, const AggregateSpec& spec,
                        const CountedTime& time, output::Output& output,
                        const ProcessNameLookup& find_name) const {
-  // The rows by their counts; rows with equal counts stay in the order of their keys.
+  // The rows by their counts, those of open spans by their sums; equal ones stay in the order of
+  // their keys.
   std::multimap<std::pair<record_u64, record_u64>, const CountRow*, std::greater<>> order;
   for (const auto& [key, row] : rows_)
     order.emplace(std::pair(row.are_open ? row.sums.sum : 0, row.sums.count), &row);
-  for (const auto& [sums, row] : order | std::views::take(spec.top.value_or(order.size()))) {
+  for (const auto& [rank, row] : order | std::views::take(spec.top.value_or(order.size()))) {
     const auto name = row->pid ? find_name(static_cast<pid_t>(*row->pid)) : std::nullopt;
     output::CountRecord record{.point = row->point,
                                .map = row->map,

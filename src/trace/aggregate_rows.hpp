@@ -48,8 +48,10 @@ public:
   void record_stacks(output::Output& output) const;
   // Writes a record for each row, or for as many as --top says. The rows with the highest counts
   // come first, those of open spans with the largest sums.
-  void report(const events::GroupSpec& groups, const AggregateSpec& spec, const CountedTime& time,
-              output::Output& output, const ProcessNameLookup& find_name = {}) const;
+  void report(
+      const events::GroupSpec& groups, const AggregateSpec& spec, const CountedTime& time,
+      output::Output& output,
+      const ProcessNameLookup& find_name = [](pid_t) { return std::nullopt; }) const;
 
 private:
   // Rows that show the same have equal keys. Rows of equal counts are shown in this order.

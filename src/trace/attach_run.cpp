@@ -601,8 +601,8 @@ private:
       });
       if (!exports_.empty()) graph->add(exports_);
     }
-    loop.explain_losses(loss_details());
-    loop.report_every(request_.aggregates.interval);
+    loop.set_loss_details(loss_details());
+    loop.set_report_interval(request_.aggregates.interval);
     UnhitReporter unhit_reporter(probes, program_, processes, output_, start_);
     CodeWatch code_watch(probes, processes, output_, start_);
     outcome.ending = loop.run(start_, [&](Clock::time_point now) {

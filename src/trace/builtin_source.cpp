@@ -152,8 +152,8 @@ public:
       return fail(Error{ErrorKind::unsupported, "--on-hit stop needs --buffer ring (Linux 5.8)"});
     std::vector<events::CapturePoint> points = make_points(resolved);
     add_known_calls(points, capture, binaries_, environment_.layouts, output_);
-    environment_.filters = request.filter.filters;
-    environment_.user = request.filter.user;
+    environment_.filters = request.filter.flags;
+    environment_.user = request.filter.uid;
     bpf::BuiltinProgram::Settings settings{.kind = program_kind(mechanism_),
                                            .buffer = buffer_,
                                            .cookie = cookies,
@@ -162,8 +162,8 @@ public:
                                            .exit_rules = resolved.exit_rules,
                                            .exits = collect_exits(probes_),
                                            .roles = collect_roles(probes_),
-                                           .processes = request.filter.processes,
-                                           .cgroup = request.filter.cgroup};
+                                           .processes = request.filter.processes_fd,
+                                           .cgroup = request.filter.cgroup_fd};
     if (capture.stack != events::StackWalk::none) settings.buffer_bytes = stack_buffer_bytes;
     if (auto made = make_capture_plan(settings, points, resolved.types.get()); !made) return made;
     auto program = loader_.load(settings, mechanism_);
@@ -232,7 +232,7 @@ public:
     return more;
   }
   SourceState state() const override {
-    return {.waits = program_->waits(),
+    return {.has_unfinished_record = program_->waits(),
             .unsubmitted = program_->unsubmitted(),
             .has_stopped = !request_.probes.stop_on.empty() && program_->recording_has_stopped()};
   }

@@ -13,7 +13,7 @@
 
 namespace uprobectl::trace {
 
-// Events of a run that were not written, with the reason.
+// What the output of a run lacks, with the reason: events, or one of the two hits of a call.
 struct Loss {
   std::string_view reason; // a literal; appears in `lost` records
   std::uint64_t count = 0;
@@ -55,7 +55,7 @@ constexpr bool is_unpaired(std::string_view reason) {
 } // namespace loss_reasons
 
 struct SourceState {
-  bool waits = false; // drain() stopped at a record that a program is still writing
+  bool has_unfinished_record = false; // drain() stopped at a record that a program is still writing
   // Records that were reserved in a ring buffer for long and are not written. losses() does not
   // have them.
   std::uint64_t unsubmitted = 0;
@@ -83,7 +83,7 @@ public:
   virtual SourceState state() const = 0; // after the last drain()
   // Discards all waiting events and returns their number.
   virtual std::uint64_t discard() = 0;
-  // Reports the requested aggregates.
+  // Reports what was counted since the last call, if aggregates were requested.
   virtual void report_aggregates(std::chrono::steady_clock::time_point /*now*/) {}
 };
 

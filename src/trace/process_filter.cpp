@@ -274,7 +274,7 @@ Result<FilteredProcesses> FilteredProcesses::start(const ProcessFilter& filter,
     }
   }
   chosen.initial_pids_ = chosen.known_pids();
-  if (chosen.filter().filters != 0 && chosen.pids_.empty())
+  if (chosen.filter().flags != 0 && chosen.pids_.empty())
     output.status(
         "processes are filtered in the BPF program: calls in other processes also stop at "
         "the probes, but are not shown");
@@ -367,20 +367,20 @@ std::vector<std::string> FilteredProcesses::find_lost_tasks() {
 ProgramFilter FilteredProcesses::filter() const {
   ProgramFilter filter;
   if (program_pids_) {
-    filter.filters |= FILTER_BY_PROCESS;
-    filter.processes = program_pids_.get();
+    filter.flags |= FILTER_BY_PROCESS;
+    filter.processes_fd = program_pids_.get();
   }
   if (set_) {
-    filter.filters |= FILTER_BY_PROCESS;
-    filter.processes = set_->map_fd();
+    filter.flags |= FILTER_BY_PROCESS;
+    filter.processes_fd = set_->map_fd();
   }
   if (user_) {
-    filter.filters |= FILTER_BY_USER;
-    filter.user = *user_;
+    filter.flags |= FILTER_BY_USER;
+    filter.uid = *user_;
   }
   if (group_) {
-    filter.filters |= FILTER_BY_CGROUP;
-    filter.cgroup = group_->fd();
+    filter.flags |= FILTER_BY_CGROUP;
+    filter.cgroup_fd = group_->fd();
   }
   return filter;
 }
@@ -433,7 +433,7 @@ void FilteredProcesses::add_to(std::vector<pollfd>& polled) const {
   if (name_watch_) polled.push_back({.fd = set_->poll_fd(), .events = POLLIN, .revents = 0});
 }
 
-bool FilteredProcesses::is_system_wide() const { return pids_.empty() && filter().filters == 0; }
+bool FilteredProcesses::is_system_wide() const { return pids_.empty() && filter().flags == 0; }
 
 std::vector<pid_t> FilteredProcesses::known_pids() const {
   std::optional<std::vector<pid_t>> now;

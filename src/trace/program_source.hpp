@@ -15,10 +15,11 @@ class BinaryCache;
 
 // The processes whose hits the program reports. The program drops hits of other processes.
 struct ProgramFilter {
-  unsigned filters = 0; // FILTER_… of bpf/record.h
-  std::uint32_t user = 0;
-  int processes = -1; // see BuiltinProgram::Settings
-  int cgroup = -1;
+  unsigned flags = 0;    // FILTER_… of bpf/record.h: which of the following count
+  std::uint32_t uid = 0; // real user id
+  // Descriptors, borrowed: see BuiltinProgram::Settings.
+  int processes_fd = -1;
+  int cgroup_fd = -1;
 };
 
 // Describes the programs of a run.
@@ -66,7 +67,8 @@ public:
   // of the probes tell. For a dry run, which does not ask the kernel and loads nothing.
   virtual Result<void> check_values(const ResolvedProbes& /*resolved*/) { return {}; }
 
-  // Called before other functions that use the kernel.
+  // Chooses what depends on the kernel and not on the probes. Called before other functions that
+  // use the kernel.
   virtual Result<void> prepare(const bpf::KernelFeatures& features) = 0;
 
   // Loads the programs and sets the program and cookie of each site. May be called again with fewer
@@ -82,7 +84,7 @@ public:
   // Warns about limits of what the probes will show. Called after load() or check_values().
   virtual void report_cautions() const = 0;
 
-  // Called when all probes are attached.
+  // Makes the parts of the run and lets the programs record. Called when all probes are attached.
   virtual Result<void> start(const HitProcesses& processes) = 0;
   virtual Result<void> stop() = 0; // called before the first probe is detached
 

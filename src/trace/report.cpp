@@ -506,7 +506,7 @@ void report_end(const RunEnd& end, output::Output& output) {
     else
       report_unhit_bound(probe, end, output);
   output.report_repeated();
-  if (const std::uint64_t corrupt = end.results.corrupt; corrupt > 0)
+  if (const std::uint64_t corrupt = end.results.unknown_layouts; corrupt > 0)
     output.warn(fmt::format("{} could not be decoded", counted(corrupt, "record", "records")));
   if (!end.results.has_started)
     output.warn("nothing was recorded: no function of --start-on was hit");

@@ -20,8 +20,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Limit of output buffered for a slow reader. Above it, records stay in the kernel's buffers; when
-// these are full, further records are lost and counted.
+// Limit of output buffered for a slow reader, bytes. Above it, records stay in the kernel's
+// buffers; when these are full, further records are lost and counted.
 constexpr std::size_t max_pending_output = 4U << 20;
 // After this time, a status message reports what the end of the run waits for.
 constexpr std::chrono::seconds slow_flush_timeout{2};
@@ -210,13 +210,13 @@ bool RunLoop::drain_even_if_blocked() {
 std::vector<Loss> RunLoop::report_losses() {
   const std::uint64_t now_ns = clock_ns(CLOCK_MONOTONIC);
   const std::vector<Loss> losses = source_.losses();
-  bool waits = false;
+  bool has_unreported = false;
   for (const Loss& loss : losses)
     if (out_.pending() <= max_pending_output)
       report_loss(loss);
     else
-      waits |= loss.count > reported(loss.reason);
-  if (!waits) nothing_lost_since_ns_ = now_ns;
+      has_unreported |= loss.count > reported(loss.reason);
+  if (!has_unreported) losses_reported_until_ns_ = now_ns;
   return losses;
 }
 
@@ -253,7 +253,7 @@ void RunLoop::report_loss(const Loss& loss) {
   if (loss.count <= before) return;
   const output::LostRecord lost{.count = loss.count - before,
                                 .reason = loss.reason,
-                                .since_ns = nothing_lost_since_ns_,
+                                .since_ns = losses_reported_until_ns_,
                                 .time_ns = clock_ns(CLOCK_MONOTONIC)};
   for (output::Recorder* const each : recorders_) each->write(lost);
   output_.write(lost);
@@ -338,16 +338,16 @@ void RunLoop::report_unsubmitted() {
           .hint("the kernel has killed a thread while a BPF program ran: see dmesg"));
 }
 
-// Waits a little, unless nothing is being written or the time is over.
-bool RunLoop::waits_for_record(Time until) const {
-  if (!source_.state().waits || Clock::now() >= until) return false;
+// Waits a little. Returns false at once if nothing is being written or the time is over.
+bool RunLoop::wait_for_record(Time until) const {
+  if (!source_.state().has_unfinished_record || Clock::now() >= until) return false;
   std::this_thread::sleep_for(unsubmitted_interval);
   return true;
 }
 
 std::uint64_t RunLoop::discard_rest(Time until) {
   std::uint64_t count = source_.discard();
-  while (waits_for_record(until)) count += source_.discard();
+  while (wait_for_record(until)) count += source_.discard();
   return count;
 }
 
@@ -379,7 +379,7 @@ std::string_view RunLoop::write_rest(std::chrono::milliseconds timeout, Time unt
     if (out_.closed()) return loss_reasons::output_closed;
     if (out_.error()) return loss_reasons::output_failed;
     if (is_full()) return loss_reasons::over_max_events;
-    if (!more && !was_blocked && !waits_for_record(until)) return {};
+    if (!more && !was_blocked && !wait_for_record(until)) return {};
   }
 }
 

@@ -106,7 +106,8 @@ private:
 
 // Details for the warnings about losses.
 struct LossDetails {
-  // Returns the hits since the start that --max-rate left out. They are not lost.
+  // Returns the hits since the start that --max-rate left out. They are in the warnings, but they
+  // are not lost: no `lost` record has them.
   std::function<std::uint64_t()> count_rate_limited = [] { return std::uint64_t{0}; };
   // Returns the functions whose calls were left without a return, as list_unreturned() does.
   std::function<std::string()> list_unreturned = [] { return std::string(); };
@@ -128,9 +129,11 @@ public:
   // events, losses and clocks, before Output does, and it may exclude an event
   // (Recorder::leaves_out()). An error of its flush() is ignored.
   void add_recorder(output::Recorder& recorder) { recorders_.push_back(&recorder); }
-  void explain_losses(LossDetails details) { loss_details_ = std::move(details); }
+  void set_loss_details(LossDetails details) { loss_details_ = std::move(details); }
   // Sets the interval of aggregate reports.
-  void report_every(std::optional<std::chrono::nanoseconds> interval) { interval_ = interval; }
+  void set_report_interval(std::optional<std::chrono::nanoseconds> interval) {
+    interval_ = interval;
+  }
   // Makes events wait in memory for a trigger (EventWindow). Borrows `spec`.
   void keep(const KeepSpec& spec);
   // Runs until the duration has passed since `start`, or until something else ends the run. Calls
@@ -168,7 +171,7 @@ private:
   void follow_clocks();
   void warn_of_unsubmitted();
   void report_unsubmitted();
-  bool waits_for_record(Time until) const;
+  bool wait_for_record(Time until) const;
   std::string_view write_rest(std::chrono::milliseconds timeout, Time until);
   std::uint64_t discard_rest(Time until);
   void wait(std::chrono::milliseconds timeout);
@@ -185,8 +188,7 @@ private:
   RunTotals totals_;
   std::optional<EventWindow> window_;
   std::uint64_t beyond_max_ = 0; // events that a trigger would have written after max_events
-  std::uint64_t nothing_lost_since_ns_ =
-      clock_ns(CLOCK_MONOTONIC); // no unreported loss occurred before this time
+  std::uint64_t losses_reported_until_ns_ = clock_ns(CLOCK_MONOTONIC);
   LossWarnings loss_warnings_;
   LossDetails loss_details_;
   std::uint64_t rate_limited_ = 0;

@@ -24,9 +24,9 @@ struct ProgramResults {
   // Records that were counted instead of shown; nullopt if none are counted.
   std::optional<std::uint64_t> counted_records = {};
   std::string uncounted_losses =
-      {};                    // why EventSource::losses() may be incomplete; empty if it is complete
-  std::uint64_t corrupt = 0; // records of an unexpected size; they are shown raw
-  bool has_started = true;   // false if a function was to start the recording, and was not hit
+      {}; // why EventSource::losses() may be incomplete; empty if it is complete
+  std::uint64_t unknown_layouts = 0; // records of an unexpected size; they are shown raw
+  bool has_started = true; // false if a function was to start the recording, and was not hit
 };
 
 class RunPart {
@@ -58,8 +58,8 @@ public:
   virtual void report(Time /*now*/) {}
   // Called when nothing is recorded any more. Records may still wait.
   virtual void stop() {}
-  // Called after the last report(): reports what was requested for the end, and fills in its
-  // results.
+  // Called after the last report(): reports what was requested for the end, and sets those results
+  // that this part has.
   virtual void finish(ProgramResults& /*results*/) {}
 };
 
@@ -75,8 +75,8 @@ public:
   }
   void add(std::unique_ptr<RunPart> part) { parts_.push_back(std::move(part)); }
 
-  // Calls the function of each part: each(&RunPart::update, now). For stop and warn use the
-  // functions below.
+  // Calls the function of each part: each(&RunPart::update, now). For take, warn and stop
+  // use the functions below.
   template <typename Function, typename... Arguments>
   // NOLINTNEXTLINE(cppcoreguidelines-missing-std-forward): each part gets the same arguments
   void each(Function function, Arguments&&... arguments) const {

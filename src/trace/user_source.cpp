@@ -98,7 +98,7 @@ public:
     return more;
   }
   SourceState state() const override {
-    return {.waits = streams_->waits(), .unsubmitted = streams_->unsubmitted()};
+    return {.has_unfinished_record = streams_->waits(), .unsubmitted = streams_->unsubmitted()};
   }
   std::vector<Loss> losses() const override {
     return {{loss_reasons::buffer_full, lost_in_buffers()}, {loss_reasons::corrupt, corrupt_}};
@@ -348,7 +348,7 @@ ProgramResults UserSource::finish() {
   // Records that cannot be decoded are shown raw.
   ProgramResults results{.counted_records = counted_records_,
                          .uncounted_losses = explain_uncounted_losses(maps_, lost_),
-                         .corrupt = decoder_->unknown_layouts()};
+                         .unknown_layouts = decoder_->unknown_layouts()};
   parts_.each(&RunPart::finish, results);
   values_->report_unused();
   if (selection_) selection_->report_unknown();

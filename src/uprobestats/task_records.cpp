@@ -285,7 +285,7 @@ bool TaskRecords::drain(const Visit& visit) {
 trace::SourceState TaskRecords::state() const {
   trace::SourceState state;
   for (const Stream& stream : streams_) {
-    state.waits |= !closed_ && stream.records->waits();
+    state.has_unfinished_record |= !closed_ && stream.records->waits();
     state.unsubmitted += stream.records->unsubmitted();
   }
   return state;

@@ -294,15 +294,15 @@ private:
 };
 
 // Builds the ValueType of a BTF type. Its kinds must agree with those of Decoder.
-class ComparedTypes {
+class ValueTypeBuilder {
 public:
-  explicit ComparedTypes(const btf* types) : types_(types) {}
+  explicit ValueTypeBuilder(const btf* types) : types_(types) {}
 
   ValueType make(std::uint32_t id, int depth = 0) {
     if (depth > max_type_depth || --visits_left_ < 0) return unreadable("its type is too large");
     std::string name;
     const btf_type* type = btf__type_by_id(types_, id);
-    for (int i = 0; type != nullptr && is_alias(type); ++i) {
+    for (int i = 0; type != nullptr && is_wrapper(type); ++i) {
       if (i == max_type_depth) return unreadable("its type is damaged");
       if (name.empty() && btf_is_typedef(type)) name = bpf::btf_name(types_, type->name_off);
       id = type->type;
@@ -341,7 +341,8 @@ public:
   }
 
 private:
-  static bool is_alias(const btf_type* type) {
+  // Whether the type has the value of another: const, volatile, a typedef, a variable.
+  static bool is_wrapper(const btf_type* type) {
     return btf_is_mod(type) || btf_is_typedef(type) || btf_is_var(type);
   }
 
@@ -520,7 +521,7 @@ BtfTypes::find_structures(const std::function<bool(const Type&)>& is_wanted) con
 }
 
 ValueType BtfTypes::value_type(std::uint32_t id) const {
-  return ComparedTypes(types_.get()).make(id);
+  return ValueTypeBuilder(types_.get()).make(id);
 }
 
 std::vector<ShownAsRule> BtfTypes::list_tags(std::uint32_t id) const {

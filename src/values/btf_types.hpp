@@ -29,13 +29,14 @@ public:
   // not_permitted names the capability.
   static Result<BtfTypes> load_from_kernel(std::uint32_t btf_id);
 
-  // Adds the types of another object; call it before types of debug information are added. Types
-  // that are known already come first. Returns the number to add to the ids of the other object;
-  // nullopt if memory is exhausted.
+  // Adds the types of another object; call it before types of debug information are added. If both
+  // have a name, find() returns the type that was known before. Returns the number to add to the
+  // ids of the other object; nullopt if memory is exhausted.
   std::optional<std::uint32_t> add(const BtfTypes& other);
   // Adds the structures, unions, enumerations and typedefs of debug information: clang emits no BTF
-  // for types that are only used inside of functions. Types that are known already come first.
-  // Members whose types BTF does not have, such as enums of Rust, are arrays of bytes.
+  // for types that are only used inside of functions. find() prefers types that were known before.
+  // Adds nothing if memory is exhausted. Members whose types BTF does not have, such as enums of
+  // Rust, are arrays of bytes.
   void add(const dwarf::DebugInfo& debug);
 
   // Marks the types with ids from `first` on as types of this object; by default those that are
@@ -56,8 +57,9 @@ public:
     std::size_t tail_size = 0; // bytes
     bool has_flexible_array = false;
   };
-  // Finds a struct, union or typedef as written in C, with or without its keyword. not_found
-  // suggests similar names. If several types have the name, the type of the object comes first.
+  // Finds a type by its name as written in C, with or without its keyword. not_found suggests
+  // similar structures, unions and typedefs. If several types have the name, the type of the object
+  // comes first.
   Result<Type> find(std::string_view name, std::optional<std::size_t> object = {}) const;
   std::optional<Type> type(std::uint32_t id) const;
   // Returns the structures and unions with this property, each name once.

@@ -13,7 +13,7 @@ namespace {
 
 using dwarf::TypeKind;
 
-constexpr int max_size_depth = 32; // of structures and arrays
+constexpr int max_type_depth = 32; // levels of nested structures and arrays
 
 class BtfWriter {
 public:
@@ -29,7 +29,7 @@ public:
 private:
   // Returns the id; 0 if BTF cannot describe the type.
   int convert(const dwarf::Type& type, int depth) {
-    if (depth > max_size_depth) return 0;
+    if (depth > max_type_depth) return 0;
     const auto [known, is_new] = ids_.try_emplace(&type, 0); // 0 while it is converted
     if (!is_new) return known->second;
     const int id = write(type, depth);
@@ -87,7 +87,8 @@ private:
   }
 
   int add_array(const dwarf::Type& type, int depth) {
-    // The last member of a structure may have an array of any size.
+    // An array of unknown size, as the last member of a structure, has a row_count() of 0: in BTF
+    // it is a flexible array member.
     const dwarf::Type* const element = type.dimensions() <= 1 ? type.target() : type.row();
     if (element == nullptr || type.descriptor() != nullptr ||
         type.row_count() > std::numeric_limits<std::uint32_t>::max())

@@ -81,10 +81,11 @@ std::optional<Value> to_text(const Value& value) {
   return Value{std::string(text.substr(0, text.find('\0')))};
 }
 
-class Shower {
+class RuleApplier {
 public:
-  Shower(ShownAsScope scope, std::span<const ShownAsRule> rules, std::span<const ShownAsRule> tags,
-         const ShownAsContext& context, std::vector<bool>* is_used)
+  RuleApplier(ShownAsScope scope, std::span<const ShownAsRule> rules,
+              std::span<const ShownAsRule> tags, const ShownAsContext& context,
+              std::vector<bool>* is_used)
       : scope_(scope), rules_(rules), tags_(tags), context_(context), is_used_(is_used) {}
 
   void visit(Value& value, const std::string& path, std::string_view name, const ValueType* type) {
@@ -174,18 +175,19 @@ private:
     return context_.frames(addresses);
   }
 
-  std::optional<Value> convert_number(ShownAs as, std::int64_t number, unsigned width) const {
-    const auto bits = static_cast<std::uint64_t>(number);
+  std::optional<Value> convert_number(ShownAs as, std::int64_t number, unsigned bits) const {
+    const auto unsigned_number = static_cast<std::uint64_t>(number);
     switch (as) {
     case ShownAs::address:
-      return context_.address ? std::optional(context_.address(bits)) : std::nullopt;
+      return context_.address ? std::optional(context_.address(unsigned_number)) : std::nullopt;
     case ShownAs::stack:
       return context_.stack ? std::optional(context_.stack(number)) : std::nullopt;
     case ShownAs::time:
       if (!context_.time) return std::nullopt;
-      return Value{Value::Name{context_.time(bits), number}};
+      return Value{Value::Name{context_.time(unsigned_number), number}};
     case ShownAs::hex:
-      return Value{Value::Hex{width == 0 || width >= 64 ? bits : bits & ((1ULL << width) - 1)}};
+      return Value{Value::Hex{bits == 0 || bits >= 64 ? unsigned_number
+                                                      : unsigned_number & ((1ULL << bits) - 1)}};
     case ShownAs::ip:
     case ShownAs::text:
       return std::nullopt;
@@ -222,9 +224,9 @@ bool show_as(Value& value, ShownAsScope scope, std::span<const ShownAsRule> rule
              std::span<const ShownAsRule> tags, const ShownAsContext& context,
              std::vector<bool>* is_used) {
   if (is_used != nullptr) is_used->resize(rules.size());
-  Shower shower(scope, rules, tags, context, is_used);
-  shower.visit(value, {}, {}, scope.type);
-  return shower.has_changed();
+  RuleApplier applier(scope, rules, tags, context, is_used);
+  applier.visit(value, {}, {}, scope.type);
+  return applier.has_changed();
 }
 
 } // namespace uprobectl::values

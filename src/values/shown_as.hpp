@@ -30,7 +30,8 @@ struct ShownAsRule {
 // Parses "[MAP.]FIELD=WORD". Fails with usage.
 Result<ShownAsRule> parse_shown_as_rule(std::string_view text);
 
-// Functions of the run that format values. If one is empty, its values stay as they are.
+// Callbacks to the run, which knows how to show these values. If one is empty, its values stay as
+// they are.
 struct ShownAsContext {
   std::function<Value(std::uint64_t address)> address = {};
   std::function<Value(std::int64_t id)> stack = {};
@@ -50,7 +51,7 @@ struct ShownAsScope {
 // Changes the members that a rule names; the first rule that fits decides. `tags`: rules of
 // declaration tags, with paths inside this value. Without a rule, integers named stack_id,
 // user_stack_id and the like are stacks. A value that cannot be shown in this way stays as it is. A
-// number has as many digits in hexadecimal as its type, if that is known. Sets `is_used` of the
+// negative number in hexadecimal has the bits of its type, if that is known. Sets `is_used` of the
 // rules that were found, if it is not null. Returns whether a value has changed.
 bool show_as(Value& value, ShownAsScope scope, std::span<const ShownAsRule> rules,
              std::span<const ShownAsRule> tags, const ShownAsContext& context,

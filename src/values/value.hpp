@@ -30,7 +30,9 @@ struct Value {
     bool is_truncated = false; // the bytes are only the beginning
     bool is_dump = false;      // shown as a hexdump below the event
   };
-  struct Name { // an enumerator, or flags joined with '|': printed without quotes
+  // A text that stands for a value, printed without quotes: an enumerator, flags joined with '|',
+  // an IP address, a duration, "nil".
+  struct Name {
     std::string text;
     std::optional<std::int64_t> number = {}; // the number that it stands for, modulo 2^64
   };
@@ -55,7 +57,8 @@ struct Value {
     Struct words;       // as in the source: {tab, data}
     Array content = {}; // the value, if it was captured; shown instead of the words
   };
-  // A string is a char array up to its first NUL.
+  // A std::string is text: a char array up to its first NUL, or a string of the language by its
+  // length.
   std::variant<bool, std::int64_t, std::uint64_t, double, std::string, Pointer, Raw, Name,
                Character, Unreadable, TruncatedString, Omitted, Struct, Array, Dynamic, Hex, Frames>
       value;
@@ -82,8 +85,8 @@ std::optional<std::int64_t> number_of(const Value& value);
 // nullopt for other values.
 std::optional<std::uint32_t> code_point_of(const Value& value);
 
-// Returns a floating-point number, also that of a duration, which is a name: "1.5s". nullopt for
-// other values.
+// Returns a floating-point number. That of a duration with a fraction, which is a name ("1.5s"), is
+// its number of ticks: the unit is not looked at. Call it only for values of floating-point types.
 std::optional<double> real_of(const Value& value);
 
 // Whether a value is a null pointer, or was not read because a pointer to it is null.
@@ -92,9 +95,9 @@ bool is_null(const Value& value);
 // Unreadable::reason if the pointer to the value is null.
 constexpr std::string_view null_pointer = "null pointer";
 
-// Returns why a value, or which part of it first, could not be read: "not resident",
-// "item.price: not resident". Parts that a limit has left out do not count (see is_truncated()),
-// unless the whole value was left out.
+// Returns why a value, or which part of it first, could not be read or is not a finite number: "not
+// resident", "item.price: not resident", "nan". Parts that a limit has left out do not count (see
+// is_truncated()), unless the whole value was left out.
 std::optional<std::string> unread_part(const Value& value);
 
 // Whether parts of a value were left out because of a limit.

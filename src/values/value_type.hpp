@@ -23,27 +23,29 @@ struct Enumeration {
   std::string name; // "shop::Color"
   bool is_scoped = false;
   std::vector<Enumerator> enumerators = {};
-  std::uint32_t number = 0; // id of the enumeration in a saved run
+  std::uint32_t saved_id = 0; // in a saved run, from 1
 };
 
-// What 1 stands for in a duration: `above / below` seconds. Both are positive.
-struct TickLength {
-  std::uint64_t above = 1;
-  std::uint64_t below = 1;
+// What 1 stands for in a duration: `numerator / denominator` seconds. Both are positive.
+struct TickPeriod {
+  std::uint64_t numerator = 1;
+  std::uint64_t denominator = 1;
 
-  bool operator==(const TickLength&) const = default;
+  bool operator==(const TickPeriod&) const = default;
 };
 
 struct ValueType {
   ValueUse use = ValueUse::number;
-  std::string name = {}; // as in the source or in --args; empty: a number whose type is not known
+  // As in the source or in --args; for messages, a type without a name is "an address", "an array"
+  // and the like. Empty: a number whose type is not known.
+  std::string name = {};
   // For ValueUse::number:
   unsigned bits = 64;
   bool is_signed = false;
   bool is_floating = false;
   bool is_address = false;
   std::shared_ptr<const Enumeration> enumeration = {}; // its enumerators are constants
-  std::optional<TickLength> tick = {};                 // of a duration, a number of ticks
+  std::optional<TickPeriod> tick = {};                 // of a duration, a number of ticks
 
   std::optional<std::uint64_t> size = {}; // in bytes, if it is always the same
   std::vector<ValueType> members = {};    // of a structure

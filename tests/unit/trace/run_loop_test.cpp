@@ -47,7 +47,7 @@ public:
   void send(std::uint64_t count) { waiting_ += count; }
   void lose(std::uint64_t count) { full_ += count; }
   SourceState state() const override {
-    return {.waits = !is_given_up_ && unsubmitted_ > 0,
+    return {.has_unfinished_record = !is_given_up_ && unsubmitted_ > 0,
             .unsubmitted = is_given_up_ ? unsubmitted_ : 0};
   }
   // So many records are reserved for ever, which is known at the third drain().
@@ -324,7 +324,7 @@ TEST_CASE("a run names the functions whose calls are left without a return while
   output::Output output(null.get(), {.json = true, .messages_fd = messages.get()});
   NoProcesses processes;
   RunLoop loop(source, processes, *signals, output, {.max_events = 3});
-  loop.explain_losses({.list_unreturned = [&] { return source.list_unreturned(); }});
+  loop.set_loss_details({.list_unreturned = [&] { return source.list_unreturned(); }});
   loop.run(std::chrono::steady_clock::now());
   CHECK(content_of(said) == "uprobectl: warning: 2 calls not paired so far: left without a return; "
                             "by function: f (2)\n");
