@@ -704,7 +704,7 @@ std::vector<ProbeCounts> BuiltinProgram::counts() const {
       result[probe].outside += counters[COUNTED_OUTSIDE];
       result[probe].triggers += counters[COUNTED_TRIGGERS];
       result[probe].no_return += counters[COUNTED_NO_RETURN];
-      result[probe].passed += counters[COUNTED_PASSED];
+      result[probe].ended_no_call += counters[COUNTED_ENDED_NO_CALL];
     }
   return result;
 }

@@ -24,10 +24,10 @@ struct ProbeCounts {
   // Entries and returns that were left out by sampling and by the rate limit.
   std::uint64_t sampled_out = 0;
   std::uint64_t rate_limited = 0;
-  std::uint64_t outside = 0;   // hits before the recording started or after it stopped
-  std::uint64_t triggers = 0;  // hits of an entry that starts or stops the recording
-  std::uint64_t no_return = 0; // calls that were left without a return
-  std::uint64_t passed = 0;    // hits at exits of functions that are jumped to, which ended no call
+  std::uint64_t outside = 0;       // hits before the recording started or after it stopped
+  std::uint64_t triggers = 0;      // hits of an entry that starts or stops the recording
+  std::uint64_t no_return = 0;     // calls that were left without a return
+  std::uint64_t ended_no_call = 0; // hits at exits of functions that are jumped to
 };
 
 // The hits of one process at one probe.

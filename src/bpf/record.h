@@ -672,7 +672,7 @@ enum probe_counter {
   COUNTED_TRIGGERS = 8,   /* hits of an entry that starts or stops recording, or of a trigger */
   COUNTED_INVISIBLE = 9,  /* hits in processes outside of uprobectl's pid namespace */
   COUNTED_NO_RETURN = 10, /* calls that were left without a return, as LOST_NO_RETURN counts them */
-  COUNTED_PASSED = 11,    /* hits at exits of other functions (EXIT_OF_CALLEE) that ended no call */
+  COUNTED_ENDED_NO_CALL = 11, /* hits at exits of other functions (EXIT_OF_CALLEE) */
   PROBE_COUNTERS = 12
 };
 struct probe_counts {

@@ -332,7 +332,7 @@ Result<trace::AttachRequest> make_attach_request(AttachLine& line, const Argumen
   request.program = std::move(*program);
   request.probes.static_probes = line.probes == ProbeKind::static_probes;
   const bool directed = options.capture.entry || options.capture.on_return;
-  if (request.program) request.program->direction_by_section = !directed;
+  if (request.program) request.program->phase_by_section = !directed;
   if (by_sections && directed)
     return fail(parser.usage_error("--entry and --return need a FUNCTION: without it the "
                                    "section names of the object select entry or return"));
@@ -473,7 +473,7 @@ ExitCode attach(const AttachLine& line, trace::AttachRequest request, std::vecto
       output.fail(compiled.error());
       return finish(output);
     }
-  auto outcome = run_attach(request, output);
+  auto outcome = trace::run_attach(request, output);
   if (!outcome) {
     const std::vector<resolve::TargetedFunction>& functions = request.probes.functions;
     const auto targets = trace::list_targets(functions);

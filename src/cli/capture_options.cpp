@@ -188,7 +188,7 @@ private:
   static trace::ReturnAt return_at(std::string_view how) {
     if (how == "trampoline") return trace::ReturnAt::trampoline;
     if (how == "callee") return trace::ReturnAt::callee;
-    return how == "ret" ? trace::ReturnAt::exits : trace::ReturnAt::automatic;
+    return how == "ret" ? trace::ReturnAt::own_exits : trace::ReturnAt::automatic;
   }
 
   Result<void> read_values() {
@@ -538,7 +538,7 @@ void bind_capture_options(OptionParser& parser, CaptureOptions& options,
   parser.bind("--measure", options.measured);
   parser.bind("--interval", request.aggregates.interval, DurationReader{"--interval"});
   parser.bind("--top", request.aggregates.top, CountReader{"--top", "a number of functions"});
-  parser.bind("--exclude", request.probes.excluded);
+  parser.bind("--exclude", request.probes.excluded_names);
   parser.bind("--expect", request.limits.expected_hits,
               CountReader{"--expect", "a number of hits"});
   parser.bind("--sample", options.sample);

@@ -55,8 +55,8 @@ Result<std::unique_ptr<ProgramSource>> make_program(const AttachRequest& request
 probe::MechanismNeeds mechanism_needs(const AttachRequest& request, std::span<const pid_t> pids,
                                       const ProgramSource& program,
                                       const ResolvedProbes& resolved) {
-  // The probes that can share a tracefs event. Returns of the built-in program cannot: it could not
-  // tell which of them was hit.
+  // The uprobes that can share a tracefs event: sites. Returns of the built-in program cannot: it
+  // could not tell which of them was hit.
   std::size_t sharing = 0;
   bool semaphores = false;
   for (const Probe& probe : resolved.probes) {
@@ -193,7 +193,7 @@ private:
     skip_unprobeable(resolved_, output_);
     if (!request_.makes_plan && !request_.program)
       move_after_prologues(request_.capture, binaries_, resolved_, output_);
-    compare_with_processes(options.pids);
+    skip_code_changed_in_processes(options.pids);
     // Several programs may ask for one function.
     std::set<std::pair<std::string_view, std::string_view>> functions;
     for (const ProbeRequest& probe_request : probe_requests)
@@ -204,20 +204,20 @@ private:
     return checked && request_.graph ? check_reported_function() : checked;
   }
 
-  // Compares the code in the processes that get breakpoints with the files. Unless the links filter
-  // by pids, these are all processes that map a probed file, whatever the program filters. A dry
-  // run looks at processes if some are named. `named`: the pids of the filter and of
-  // processes that its names match.
-  void compare_with_processes(std::span<const pid_t> named) {
+  // Compares the code in the processes that get breakpoints with the files, and leaves out probes
+  // of code that differs. Unless the links filter by pids, these are all processes that map a
+  // probed file, whatever the program filters. A dry run looks at processes if some are named.
+  // `named`: the pids of the filter and of processes that its names match.
+  void skip_code_changed_in_processes(std::span<const pid_t> named) {
     if (request_.makes_plan) return;
-    const bool by_pid = filters_by_pid();
+    const bool by_pid = has_only_fixed_pids();
     if (request_.dry_run && named.empty()) return;
     if (by_pid && command_ != nullptr) return; // it maps nothing yet
     skip_changed_code(resolved_, by_pid ? named : std::span<const pid_t>(), output_);
   }
 
   // Whether the kernel runs the probes only in the processes that were asked for.
-  bool filters_by_pid() const {
+  bool has_only_fixed_pids() const {
     return !filter_.pids.empty() && filter_.names.empty() && !filter_.follow && !filter_.all;
   }
 
@@ -312,10 +312,10 @@ private:
   void report_graph_cost() const {
     const auto functions =
         static_cast<std::uint64_t>(std::ranges::count_if(resolved_.probes, &Probe::is_recorded));
-    std::size_t points = 0;
-    for (const Probe& probe : resolved_.probes) points += probe.sites.size();
+    std::size_t sites = 0;
+    for (const Probe& probe : resolved_.probes) sites += probe.sites.size();
     std::string text = fmt::format("graph: {} at {}", counted(functions, "function", "functions"),
-                                   counted(points, "probe point", "probe points"));
+                                   counted(sites, "probe point", "probe points"));
     if (const auto cost = program_.measure_cost(CostOf::call)) {
       text += ", each call takes about ";
       output::append_short_duration(
@@ -327,7 +327,7 @@ private:
 
   void report_excluded() const {
     std::uint64_t excluded = 0;
-    for (const Probe& probe : resolved_.probes) excluded += probe.excluded;
+    for (const Probe& probe : resolved_.probes) excluded += probe.excluded_hits;
     output_.status(
         fmt::format("graph: {} left out by filters", counted(excluded, "call", "calls")));
   }
@@ -357,8 +357,8 @@ private:
   // function then costs a hit, so this is off by default if the kernel runs the probes in processes
   // that were not asked for. An attach plan does not have the exits of such functions.
   bool follows_tail_calls() const {
-    if (request_.makes_plan || request_.probes.return_at == ReturnAt::exits) return false;
-    return filters_by_pid() || request_.probes.return_at == ReturnAt::callee;
+    if (request_.makes_plan || request_.probes.return_at == ReturnAt::own_exits) return false;
+    return has_only_fixed_pids() || request_.probes.return_at == ReturnAt::callee;
   }
 
   // Asks the kernel only once, because this loads BPF programs.
@@ -462,7 +462,8 @@ private:
     return {};
   }
 
-  // Programs of the user that are not attached to probes run for every process.
+  // Other processes than the given pids can hit the probes if names may match later ones or all are
+  // probed. Programs of the user that are not attached to probes run for every process.
   HitProcesses hit_processes(const FilteredProcesses& processes) const {
     return {.include_others = filter_.pids.empty() || !filter_.names.empty() || filter_.all ||
                               program_.info().other_programs > 0,
@@ -473,8 +474,8 @@ private:
   // Attaches the probes again if the kernel's filter has lost a process: the filter selects the
   // memory of the task that had the pid when the links were made (see
   // FilteredProcesses::filter_in_program()).
-  void follow_processes(FilteredProcesses& processes, AttachedProbes& attached,
-                        SignalWatch& signals) {
+  void reattach_lost_processes(FilteredProcesses& processes, AttachedProbes& attached,
+                               SignalWatch& signals) {
     const std::vector<ProcessHistory::Replaced> replaced_processes = history_->take_replaced();
     if (processes.link_pids().empty()) return;
     std::vector<std::string> reasons;
@@ -607,7 +608,7 @@ private:
     CodeWatch code_watch(probes, processes, output_, start_);
     outcome.ending = loop.run(start_, [&](Clock::time_point now) {
       history_->update();
-      follow_processes(processes, attached, signals);
+      reattach_lost_processes(processes, attached, signals);
       report_ended(processes, now);
       unhit_reporter.report(now);
       if (attached.attachment) code_watch.look(now);
@@ -646,11 +647,11 @@ private:
     if (command_ != nullptr && !outcome.leaves_command) command_end = command_->end();
     if (command_end) outcome.command_status = command_end->shell_status();
     history_->update();
-    follow_processes(processes, attached, signals); // reports what is not attached again
+    reattach_lost_processes(processes, attached, signals); // reports what is not attached again
     if (command_end) warn_about_signal(*command_end, command_pid, code_watch);
     if (command_ == nullptr)
       for (const pid_t pid : code_watch.find_trapped())
-        explain_trap(fmt::format("process {}", pid), pid, code_watch);
+        report_copied_breakpoint(fmt::format("process {}", pid), pid, code_watch);
     names.finish();
     program_.report_aggregates(end);
     if (graph) graph->write_report();
@@ -658,23 +659,23 @@ private:
     program_.count_hits(probes);
     add_up_hits(probes);
     if (request_.capture.entry_decides) report_excluded();
-    report(processes,
-           {.probes = probes,
-            .pids = {},
-            .only_counted = !request_.program && !request_.capture.send_events,
-            .results = results,
-            .totals = loop.totals(),
-            .window = loop.window_totals(),
-            .duration = end - start_,
-            .detached_cleanly = is_disarmed,
-            .command_end = command_end,
-            .binaries = &binaries_,
-            .incomplete = code_watch.incomplete(),
-            .limits = request_.capture.limits,
-            .copies_stacks = request_.capture.stack != events::StackWalk::frame_pointers &&
-                             request_.capture.stack != events::StackWalk::caller,
-            .unwinds_stacks = !request_.capture.raw_stacks},
-           outcome.ending != AttachOutcome::Ending::output_closed);
+    finish_report(processes,
+                  {.probes = probes,
+                   .pids = {},
+                   .only_counted = !request_.program && !request_.capture.send_events,
+                   .results = results,
+                   .totals = loop.totals(),
+                   .window = loop.window_totals(),
+                   .duration = end - start_,
+                   .detached_cleanly = is_disarmed,
+                   .command_end = command_end,
+                   .binaries = &binaries_,
+                   .incomplete = code_watch.incomplete(),
+                   .limits = request_.capture.limits,
+                   .copies_stacks = request_.capture.stack != events::StackWalk::frame_pointers &&
+                                    request_.capture.stack != events::StackWalk::caller,
+                   .unwinds_stacks = !request_.capture.raw_stacks},
+                  outcome.ending != AttachOutcome::Ending::output_closed);
     if (results.stacks != nullptr)
       report_stacks(*results.stacks, request_.capture, request_.stacks, output_);
     report_without_stack(results.without_stack, !request_.spans.empty(), output_);
@@ -693,8 +694,9 @@ private:
     return outcome;
   }
 
-  // Adds the processes and the cost of hits, and writes the final report.
-  void report(const FilteredProcesses& processes, RunEnd end, bool measures_cost) {
+  // Completes the surveys of the probes and `end` by what is known of processes and the cost of
+  // hits, and writes the final report.
+  void finish_report(const FilteredProcesses& processes, RunEnd end, bool measures_cost) {
     const std::vector<pid_t> known = processes.known_pids();
     Probes& probes = resolved_.probes;
     add_surveys(probes, history_->surveys(known, false));
@@ -717,8 +719,10 @@ private:
     report_end(end, output_);
   }
 
-  // Reports that a process has run a copied breakpoint, as far as it was seen to copy code.
-  bool explain_trap(const std::string& process, pid_t pid, const CodeWatch& code_watch) const {
+  // Reports that a process has run a copied breakpoint. Returns false if it was not seen to copy
+  // code.
+  bool report_copied_breakpoint(const std::string& process, pid_t pid,
+                                const CodeWatch& code_watch) const {
     const bool has_copied = code_watch.has_copied(pid);
     if (!has_copied && !history_->has_new_code(pid)) return false;
     output_.fail(Error{
@@ -734,7 +738,7 @@ private:
   void warn_about_signal(const SuspendedChild::End& end, pid_t pid,
                          const CodeWatch& code_watch) const {
     if (end.signal == 0 || (end.got_sigterm && end.signal == SIGTERM)) return;
-    if (end.signal == SIGTRAP && explain_trap("the command", pid, code_watch)) return;
+    if (end.signal == SIGTRAP && report_copied_breakpoint("the command", pid, code_watch)) return;
     const char* const name = ::sigabbrev_np(end.signal); // null for real-time signals
     output_.warn(fmt::format("the command ended by signal {}{}", end.signal,
                              name != nullptr ? fmt::format(" (SIG{})", name) : ""));
@@ -762,7 +766,7 @@ private:
 
 Result<AttachOutcome> run_attach(const AttachRequest& requested, output::Output& output) {
   if (auto checked = check_request(requested); !checked) return fail(std::move(checked).error());
-  AttachRequest request = requested; // AttachRun decides what pairs_known_calls leaves open
+  AttachRequest request = requested; // AttachRun completes it: prototypes, pairing, replaced nops
   if (request.makes_plan) {
     request.dry_run = true;
     request.pairs_known_calls = false; // the run that uses the plan decides

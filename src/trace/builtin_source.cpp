@@ -48,10 +48,10 @@ private:
 };
 
 // Sets the stack of each event, or its caller.
-class RecordStacks final : public RunPart {
+class EventStacks final : public RunPart {
 public:
-  RecordStacks(const events::CapturePlan& plan, const events::CaptureSpec& capture,
-               HitStacks& stacks)
+  EventStacks(const events::CapturePlan& plan, const events::CaptureSpec& capture,
+              HitStacks& stacks)
       : capture_plan_(plan), capture_(capture), stacks_(stacks) {}
 
   bool take(Bytes record, events::Event& event) override {
@@ -124,7 +124,8 @@ public:
     const auto buffer = choose_buffer(request_.buffer, features);
     if (!buffer) return fail(buffer.error());
     buffer_ = *buffer;
-    // Their programs are for kernels that do not have the helper.
+    // The programs for perf buffers must load in kernels before 5.7, which do not have
+    // bpf_get_ns_current_pid_tgid().
     if (buffer_ == bpf::RecordBuffer::perf && ids->inode != 0 && ids->thread_pid == 0)
       return fail(Error{ErrorKind::unsupported,
                         "in a container perf buffers need a kernel with type information (BTF)"}
@@ -133,11 +134,11 @@ public:
     return find_layouts();
   }
 
-  // What this kernel does not tell is an error of the run only.
+  // A dry run does not ask the kernel for its layouts: any offset but 0 makes them known.
   Result<void> check_values(const ResolvedProbes& resolved) override {
     environment_.layouts.process_name = {.group_leader = 1, .comm = 1};
     environment_.layouts.thread = {.address = 1, .robust_list = 1};
-    std::vector<events::CapturePoint> points = make_points(resolved);
+    std::vector<events::CapturePoint> points = take_probes(resolved);
     KnownFunctions(request_.capture, points.size(), binaries_).add_to(points, true);
     bpf::BuiltinProgram::Settings not_loaded{.cookie = false};
     return make_capture_plan(not_loaded, points, resolved.types.get());
@@ -147,10 +148,10 @@ public:
     const events::CaptureSpec& capture = request_.capture;
     mechanism_ = request.mechanism;
     const bool cookies = supports_cookies(mechanism_, features_);
-    // This program is for kernels before 5.3, too, which do not have the helper.
+    // This program must load in kernels before 5.3, too, which do not have bpf_send_signal().
     if (buffer_ == bpf::RecordBuffer::perf && !cookies && capture.stops_process)
       return fail(Error{ErrorKind::unsupported, "--on-hit stop needs --buffer ring (Linux 5.8)"});
-    std::vector<events::CapturePoint> points = make_points(resolved);
+    std::vector<events::CapturePoint> points = take_probes(resolved);
     add_known_calls(points, capture, binaries_, environment_.layouts, output_);
     environment_.filters = request.filter.flags;
     environment_.user = request.filter.uid;
@@ -227,7 +228,7 @@ public:
   bool drain(const Visit& visit) override {
     loader_.poll_test();
     parts_.each(&RunPart::update, RunPart::Time::clock::now());
-    const bool more = program_->drain([&](Bytes record) { return take(record, visit); });
+    const bool more = program_->drain([&](Bytes record) { return visit_record(record, visit); });
     parts_.warn();
     return more;
   }
@@ -261,7 +262,7 @@ public:
     const std::uint64_t undecided = program_->lost(LOST_UNDECIDED) + program_->lost(LOST_UNMAPPED);
     for (Probe& probe : probes) {
       const bpf::ProbeCounts& counted = counts[probe.number];
-      probe.passed = counted.passed;
+      probe.ended_no_call = counted.ended_no_call;
       probe.invisible = counted.invisible;
       if (capture.pair_calls) probe.unreturned = counted.no_return;
       probe.left_out = {.sampled_out = counted.sampled_out, .rate_limited = counted.rate_limited};
@@ -269,7 +270,7 @@ public:
         probe.hits = counted.triggers;
         continue;
       }
-      probe.excluded = counted.excluded;
+      probe.excluded_hits = counted.excluded;
       if (!request_.spans.empty()) {
         probe.hits = probe.shown = counted.entries;
         continue;
@@ -321,8 +322,8 @@ private:
     return {};
   }
 
-  // Returns the points without what is captured of known functions.
-  std::vector<events::CapturePoint> make_points(const ResolvedProbes& resolved) {
+  // Takes the probes. Returns their points, without what is captured of known functions.
+  std::vector<events::CapturePoint> take_probes(const ResolvedProbes& resolved) {
     probes_ = resolved.probes;
     environment_.by_uretprobe = probes_returns_by_uretprobe();
     auto points = make_capture_points(probes_, request_.capture, binaries_);
@@ -330,7 +331,8 @@ private:
     return points;
   }
 
-  // Makes the capture plan, and copies it to the settings. `known`: see ResolvedProbes::types.
+  // Makes the capture plan and copies it to the settings, then compiles the conditions of --until.
+  // While types are read, BuiltinLoader may test the kernel. `known`: see ResolvedProbes::types.
   Result<void> make_capture_plan(bpf::BuiltinProgram::Settings& settings,
                                  std::span<const events::CapturePoint> points,
                                  const TypedProbes* known) {
@@ -378,7 +380,7 @@ private:
     if (capture.stack != events::StackWalk::none) {
       stacks = std::make_unique<HitStacks>(capture, request_.stacks, where, processes, output_);
       if (request_.keep) stacks->hold_samples();
-      if (!has_spans) parts_.add<RecordStacks>(capture_plan_, capture, *stacks);
+      if (!has_spans) parts_.add<EventStacks>(capture_plan_, capture, *stacks);
     }
     if (!has_spans && (aggregates.counts || aggregates.histograms))
       parts_.add<KernelAggregates>(
@@ -427,7 +429,8 @@ private:
     return request_.probes.return_at == ReturnAt::trampoline && phases_of(request_.capture).exit;
   }
 
-  bool take(Bytes record, const Visit& visit) {
+  // Returns false if no more records are wanted.
+  bool visit_record(Bytes record, const Visit& visit) {
     if (const auto pid = events::pid_of_new_stack(record)) {
       parts_.each(&RunPart::on_new_stack, static_cast<pid_t>(*pid));
       return true;
@@ -438,7 +441,8 @@ private:
       return true;
     }
     parts_.take(record, *event);
-    return (!request_.capture.send_events && !event->is_only_trigger) || visit(*event);
+    if (!request_.capture.send_events && !event->is_only_trigger) return true; // only counted
+    return visit(*event);
   }
 
   // Returns one warning for all clones with changed arguments, or an empty string.

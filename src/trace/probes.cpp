@@ -177,7 +177,7 @@ public:
     if (!has_points_) return;
     const std::vector<std::string> of_plan =
         selection_.plan ? selection_.plan->options : std::vector<std::string>();
-    for (const std::string& pattern : selection_.excluded) {
+    for (const std::string& pattern : selection_.excluded_names) {
       if (useful_exclusions_.contains(pattern)) continue;
       const bool is_of_plan = std::ranges::find(of_plan, "--exclude=" + pattern) != of_plan.end();
       if (is_of_plan || (has_planned_points_ && !selection_.plan)) continue;
@@ -484,7 +484,7 @@ private:
   // Notes which TARGETs of --exclude mean no file. The programs of an object may be for functions
   // and for static probes: "a:b" has a TARGET for the former only.
   void note_targets(const resolve::ProbePoint& point) {
-    for (const std::string& pattern : selection_.excluded) {
+    for (const std::string& pattern : selection_.excluded_names) {
       const auto split = resolve::split_target(pattern, point.static_probe != nullptr);
       if (!split || split->target.empty() || is_in_target(point, split->target))
         other_targets_.erase(pattern);
@@ -496,7 +496,7 @@ private:
 
   bool is_excluded(const resolve::ProbePoint& point) {
     bool excluded = false;
-    for (const std::string& pattern : selection_.excluded)
+    for (const std::string& pattern : selection_.excluded_names)
       if (selects(pattern, point, [&](const std::string& name) {
             return is_body_of(point, name) || is_in_source_file(point, name);
           })) {

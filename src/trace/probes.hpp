@@ -54,8 +54,8 @@ struct PlannedExit {
 struct PlannedSite {
   std::size_t program = 0; // see ProbeRequest::program
   bool on_return = false;
-  bool by_uretprobe = false;
-  std::optional<PlannedExit> exit = {}; // if on_return; nullopt: a uretprobe
+  bool by_uretprobe = false;            // requested, as ProbeRequest::by_uretprobe
+  std::optional<PlannedExit> exit = {}; // if on_return; nullopt: it is a uretprobe
   // Set by ProgramSource::load().
   bpf::LoadedProgram loaded = {};
   std::uint64_t cookie = 0;
@@ -96,8 +96,8 @@ struct LeftOut {
   std::uint64_t rate_limited = 0;
 };
 
-// A probed point. A static probe has one Probe for each of its points; they are attached together
-// and reported as one probe.
+// One probe point of a run. The points of a static probe are attached together and reported as one
+// probe.
 struct Probe {
   std::size_t number = 0; // its index in Probes; records of the built-in program carry it
   std::size_t first =
@@ -107,7 +107,7 @@ struct Probe {
   std::uint32_t triggers = 0; // STARTS_RECORDING, STOPS_RECORDING, ENDS_WAITING
   bool is_graph_root = false;
   std::vector<events::SpanRole> roles = {}; // in a run with spans
-  bool is_recorded = true;                  // if false, it is only probed as a trigger
+  bool is_recorded = true; // its hits make events or counts; if false, it is only a trigger
   // The functions in whose exits its calls may end, because they are jumped to. Ascending.
   std::vector<VirtualAddress> callees = {};
 
@@ -116,11 +116,10 @@ struct Probe {
   std::optional<std::uint64_t> total_hits = {}; // sum over all points; set at the first one only
   std::vector<ProgramHits> programs = {};       // of a user, in the order of the sites
   LeftOut left_out = {};
-  std::uint64_t excluded = 0;   // hits, by a filter
-  std::uint64_t unreturned = 0; // paired calls that were left without a return
-  std::uint64_t passed =
-      0; // hits at exits of tail-called functions that belong to no recorded call
-  std::uint64_t invisible = 0;    // hits of processes outside of this pid namespace
+  std::uint64_t excluded_hits = 0; // by a condition or the minimum latency
+  std::uint64_t unreturned = 0;    // paired calls that were left without a return
+  std::uint64_t ended_no_call = 0; // hits at exits of tail-called functions
+  std::uint64_t invisible = 0;     // hits of processes outside of this pid namespace
   std::uint64_t shown = 0;        // hits that are shown or counted; the returns if calls are paired
   std::string hidden_reason = {}; // why hits are not shown or cannot happen; or empty
   process::MappingSurvey survey = {}; // the processes that map the point, or did so during the run

@@ -214,7 +214,7 @@ private:
   void put_at_functions(PlacedProgram& placed) const {
     placed.functions.insert(placed.functions.end(), functions_.begin(), functions_.end());
     placed.static_probes = request_.probes.static_probes;
-    if (request_.program->direction_by_section || is_session(*placed.program.program)) return;
+    if (request_.program->phase_by_section || is_session(*placed.program.program)) return;
     placed.on_entry = request_.capture.on_entry;
     placed.on_return = request_.capture.on_return;
   }

@@ -298,7 +298,8 @@ std::string report_unhit(const Probe& probe, const RunEnd& end, const HitBodies&
           is_explained ? find_other_body(probe.point, hit) : nullptr)
     return fmt::format("another body of its function was hit: {}", display_name(*body));
   // Without a hit that a condition has excluded, all hits may have been those of children.
-  const std::string children = probe.excluded == 0 ? mention_children(probe.facts.children) : "";
+  const std::string children =
+      probe.excluded_hits == 0 ? mention_children(probe.facts.children) : "";
   const std::string reason = !probe.hidden_reason.empty() ? probe.hidden_reason + children
                              : !is_explained              ? end.no_process_reason
                                              : diagnose(probe.survey, end.pids, probe.facts);
@@ -387,7 +388,7 @@ void report_closing_summary(const RunEnd& end, const output::SummaryRecord& summ
                             describe_left_out(end.limits, summary), summary.probes_hit, probes,
                             unknown > 0 ? fmt::format(", {} unknown", unknown) : "",
                             describe_open_calls(end)));
-  if (const std::uint64_t hits = sum_over(end.probes, &Probe::passed); hits > 0)
+  if (const std::uint64_t hits = sum_over(end.probes, &Probe::ended_no_call); hits > 0)
     output.status(fmt::format("{} of functions that are jumped to ended no call (--return-at ret "
                               "does without them)",
                               counted(hits, "more hit at exits", "more hits at exits")));

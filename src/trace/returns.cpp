@@ -488,7 +488,7 @@ bool plan_returns(const ProbeSelection& selection, const events::CaptureSpec& ca
 }
 
 bool can_plan_exits(BinaryCache& binaries, const ResolvedProbes& resolved) {
-  ReturnPlanner planner(ReturnAt::exits, true, resolved.replaced_nops, nullptr, binaries);
+  ReturnPlanner planner(ReturnAt::own_exits, true, resolved.replaced_nops, nullptr, binaries);
   return std::ranges::all_of(resolved.probes, [&](const Probe& probe) {
     const resolve::ProbePoint& point = probe.point;
     const bool is_function = point.offset && point.symbol && point.symbol_offset == 0 &&

@@ -36,13 +36,16 @@ struct UserProgramRequest {
   bool clears_maps = false;                                 // after they are printed
   std::uint64_t cookie = 0;                                 // bpf_get_attach_cookie() returns it
   bool printk = false;                                      // show what it prints with bpf_printk
-  bool direction_by_section = true; // probe entry or return as the section says
+  bool phase_by_section = true; // probe entry or return as the section says
 };
 
 // How the returns of functions are probed (trace/returns.hpp).
 enum class ReturnAt {
-  automatic,  // at exits, unless the section of a user's program asks for the trampoline
-  exits,      // uprobes on return instructions and on jumps out of the function
+  // As `callee` if only given pids are probed, otherwise as `own_exits`. By uretprobe if the
+  // section
+  // of a user's program asks for it.
+  automatic,
+  own_exits,  // uprobes on return instructions and on jumps out of the function
   callee,     // also at the exits of tail-called functions, even if the run is system-wide
   trampoline, // the kernel's return probes
 };
@@ -71,11 +74,11 @@ struct ProbeSelection {
       functions;                           // as typed, each with its own TARGET or `target`
   bool static_probes = false;              // `functions` are PROVIDER:NAME patterns
   resolve::ResolveOptions resolve_options; // how FUNCTIONs are resolved
-  std::vector<std::string> excluded;       // patterns of names to skip
+  std::vector<std::string> excluded_names; // patterns of names to skip
   ReturnAt return_at = ReturnAt::automatic;
   bool keep_going = false; // attach the other probes if some FUNCTIONs fail
-  // Returns were not requested explicitly: functions whose returns cannot be probed are left out,
-  // and if there are no others, all are probed at their entries only.
+  // Returns were not requested explicitly: functions whose returns cannot be probed are left out.
+  // If that would leave none, all are probed at their entries only.
   bool returns_are_optional = false;
   // Functions whose first hit starts or stops the recording, for the whole run. With start_on,
   // nothing is recorded before. A stop ends the run. They are probed in addition.
@@ -116,7 +119,7 @@ struct StackOutputs {
   std::optional<std::string> save_dir; // directory for stacks that are truncated or incomplete
   bool hides_events = false;           // events are counted but not written
   output::FlameView view = output::FlameView::callees; // of flame graphs
-  // The weight of a stack: also `latency`; nullopt: 1, or the latency of paired calls.
+  // What a stack weighs; `latency` is allowed. nullopt: the latency of paired calls, or else 1.
   std::optional<events::SummedValue> weight = {};
   // The kernel walks the stacks of spans by frame pointers, although unwinding was requested.
   bool forced_frame_pointers = false;

@@ -270,7 +270,7 @@ Result<void> UserPrograms::load(probe::Mechanism mechanism, output::Output& outp
 }
 
 void UserPrograms::warn_of_guesses(output::Output& output) const {
-  if (!request_->direction_by_section || kind_ == bpf::ProgramKind::session) return;
+  if (!request_->phase_by_section || kind_ == bpf::ProgramKind::session) return;
   for (const ProbeRequest& request : probe_requests_)
     if (const bpf::ObjectProgram& program = find(selected_[request.program]);
         program.is_guessed && !request.static_probes)

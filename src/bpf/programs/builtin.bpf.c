@@ -567,7 +567,7 @@ static __noinline int follow_tail_call(struct registers* regs, struct exit_rule*
            bpf_map_update_elem(&jumped_calls, &key, &call, BPF_ANY) != 0;
   struct jumped_call* known = bpf_map_lookup_elem(&jumped_calls, &key);
   if (!known || !is_same_address(known->return_address, call.return_address)) {
-    count(number, COUNTED_PASSED);
+    count(number, COUNTED_ENDED_NO_CALL);
     return 0;
   }
   if (rule->through_slot && leads_to_callee(regs, rule)) return 0;

@@ -46,7 +46,8 @@ ResolvedProbes planned(ResolvedProbes resolved, ReturnAt return_at) {
 } // namespace
 
 TEST_CASE("Java code that cannot be read gets no uretprobe") {
-  for (const ReturnAt return_at : {ReturnAt::automatic, ReturnAt::trampoline, ReturnAt::exits}) {
+  for (const ReturnAt return_at :
+       {ReturnAt::automatic, ReturnAt::trampoline, ReturnAt::own_exits}) {
     const ResolvedProbes method = planned(unreadable("/data/app/strange.name", true), return_at);
     CHECK(method.probes.empty());
     CHECK(method.failures.size() == 1);
@@ -58,7 +59,7 @@ TEST_CASE("Java code that cannot be read gets no uretprobe") {
 }
 
 TEST_CASE("a function whose exits are not found gets no uretprobe instead") {
-  for (const ReturnAt return_at : {ReturnAt::automatic, ReturnAt::exits}) {
+  for (const ReturnAt return_at : {ReturnAt::automatic, ReturnAt::own_exits}) {
     const ResolvedProbes native = planned(unreadable("/data/app/libf.so", false), return_at);
     CHECK(native.failures.size() == 1);
     CHECK(native.probes.empty());
@@ -83,7 +84,7 @@ TEST_CASE("uretprobes are used on request, with a warning") {
   ResolvedProbes of_section = unreadable("/data/app/libf.so", false);
   of_section.probes[0].sites.front().by_uretprobe = true;
   CHECK(trampoline_notice(planned(of_section, ReturnAt::automatic), probe::Mechanism::multi, true));
-  CHECK(planned(of_section, ReturnAt::exits).probes.empty());
+  CHECK(planned(of_section, ReturnAt::own_exits).probes.empty());
   CHECK(trampoline_notice(ResolvedProbes(), probe::Mechanism::session, true));
 }
 
