@@ -173,14 +173,14 @@ struct DebugSearch {
   std::string system_folder = "/usr/lib/debug"; // where distributions install debug files
 };
 
-// The result of a search for symbols outside the image's own tables.
+// The result of one search for symbols outside the image's own tables.
 struct DebugReport {
   std::optional<std::string> used;   // ".gnu_debugdata", the file, or "ARCHIVE!/ENTRY"
   std::vector<std::string> warnings; // files that were found but not used, with the reason
 };
 
-// The sources of symbols outside an image's own tables.
-struct DebugNotes {
+// The sources of symbols outside an image's own tables: the results of all searches.
+struct SymbolSources {
   std::vector<std::string> used;     // ".gnu_debugdata", files, "ARCHIVE!/ENTRY"
   std::vector<std::string> warnings; // about symbol files that exist but could not be used
 };

@@ -426,7 +426,7 @@ public:
   // symbols.
   void complete_symbols();
   // Returns the sources of the symbols that were read so far.
-  const elf::DebugNotes& debug_notes() const;
+  const elf::SymbolSources& symbol_sources() const;
 
   // Returns the libraries of an archive as a whole: every ELF entry named lib/… or *.so.
   Result<std::vector<ArchiveLibrary>> libraries() const;

@@ -37,9 +37,9 @@ bool Binary::add_next_symbols() {
     elf::DebugReport report =
         embedded ? image_.add_embedded_symbols() : image_.add_debug_file(where_);
     next_source_ = embedded ? Source::file : Source::nothing;
-    std::ranges::move(report.warnings, std::back_inserter(notes_.warnings));
+    std::ranges::move(report.warnings, std::back_inserter(symbol_sources_.warnings));
     if (!report.used) continue;
-    notes_.used.push_back(std::move(*report.used));
+    symbol_sources_.used.push_back(std::move(*report.used));
     return true;
   }
   return false;

@@ -35,7 +35,7 @@ public:
   // Adds all sources unless the image has a .symtab. Queries that need all symbols call it.
   void complete_symbols();
   // Where the symbols that were added came from.
-  const elf::DebugNotes& debug_notes() const { return notes_; }
+  const elf::SymbolSources& symbol_sources() const { return symbol_sources_; }
 
   // Finds the symbol at an address, as symbol_at() of symbols.hpp does. The first call scans the
   // tables, the second sorts all symbols, so that later calls are fast. Uses debug symbols that
@@ -55,7 +55,7 @@ private:
   elf::Image image_;
   elf::DebugSearch where_;
   Source next_source_ = Source::embedded;
-  elf::DebugNotes notes_;
+  elf::SymbolSources symbol_sources_;
   std::optional<Result<dwarf::DebugInfo>> debug_info_;
   bool uses_index_ = false;
   std::optional<symbols::SymbolFinder> index_;

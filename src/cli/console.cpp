@@ -193,9 +193,9 @@ ExitCode finish(output::Output& output) {
 
 void report_debug_files(const resolve::Target& target, output::Output& output) {
   const std::string subject = to_string(target.display_path());
-  for (const std::string& source : target.debug_notes().used)
+  for (const std::string& source : target.symbol_sources().used)
     output.detail_once(subject + ": symbols from " + source);
-  for (const std::string& warning : target.debug_notes().warnings)
+  for (const std::string& warning : target.symbol_sources().warnings)
     output.warn_once(subject + ": " + warning);
 }
 

@@ -32,8 +32,8 @@ struct PreparedTerm {
 // The phases in which a run reads values, and whether its records have both.
 struct CapturePhases {
   bool entry = true;
-  bool exit = false;
-  bool paired = false;
+  bool exit = false;   // at the return of the function
+  bool paired = false; // a return record has the values of the entry, too
 };
 
 // Check that the built-in program can evaluate readings, which take up to default_prepared_bytes, a

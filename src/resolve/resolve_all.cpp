@@ -146,9 +146,9 @@ private:
                           add_points(target, index, std::move(points));
                         });
     const std::string subject = to_string(target.display_path());
-    for (const std::string& source : target.debug_notes().used)
+    for (const std::string& source : target.symbol_sources().used)
       results_.details.push_back(subject + ": symbols from " + source);
-    for (const std::string& warning : target.debug_notes().warnings)
+    for (const std::string& warning : target.symbol_sources().warnings)
       results_.warnings.push_back(subject + ": " + warning);
   }
 

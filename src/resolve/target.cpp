@@ -534,9 +534,9 @@ void Target::complete_symbols() {
   if (state_->binary->contents) state_->binary->contents->complete_symbols();
 }
 
-const elf::DebugNotes& Target::debug_notes() const {
-  static const elf::DebugNotes none;
-  return state_->binary->contents ? state_->binary->contents->debug_notes() : none;
+const elf::SymbolSources& Target::symbol_sources() const {
+  static const elf::SymbolSources none;
+  return state_->binary->contents ? state_->binary->contents->symbol_sources() : none;
 }
 
 Result<std::vector<ArchiveLibrary>> Target::libraries() const {

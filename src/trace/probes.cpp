@@ -266,10 +266,11 @@ private:
       else
         add_failure(probe_request, text, std::move(points).error());
     }
-    const elf::DebugNotes& notes = target.debug_notes();
-    for (std::size_t& i = found_->reported_sources; i < notes.used.size(); ++i)
-      output_.detail(probe_request.target + ": symbols from " + notes.used[i]);
-    for (const std::string& warning : notes.warnings) warn({probe_request.target + ": " + warning});
+    const elf::SymbolSources& symbols = target.symbol_sources();
+    for (std::size_t& i = found_->reported_sources; i < symbols.used.size(); ++i)
+      output_.detail(probe_request.target + ": symbols from " + symbols.used[i]);
+    for (const std::string& warning : symbols.warnings)
+      warn({probe_request.target + ": " + warning});
     return {};
   }
 

@@ -64,7 +64,8 @@ struct PlannedSite {
 // Facts about an unhit probe, besides the processes that map it.
 struct UnhitFacts {
   FileChange change = FileChange::none; // change of the probed file since it was opened
-  // Descendants of the target processes that are not probed and map the file executable.
+  // Descendants, not only children, of the target processes that are not probed and map the file
+  // executable.
   std::vector<pid_t> children = {};
   bool takes_pids = true; // the command has the option -p
   // Number of addresses where the function is inlined; nullopt without debug info.

@@ -204,8 +204,8 @@ private:
       const auto part = slice(bytes, entry.offset, entry.size);
       if (variable == nullptr || !part) return std::nullopt;
       all_values_ += std::exchange(values_, 0); // a large variable leaves the others their limit
-      if (all_values_ > max_in_section) values_ = max_decoded; // decode() fails: the rest is raw
-      auto value = decode(entry.type, *part, depth + 1);
+      std::optional<Value> value;               // beyond the limit of the section the rest is raw
+      if (all_values_ <= max_in_section) value = decode(entry.type, *part, depth + 1);
       values.push_back({std::string(bpf::btf_name(types_, variable->name_off)),
                         value ? std::move(*value) : raw_value(*part)});
     }

@@ -465,7 +465,7 @@ private:
     (void)opened->resolve(*resolve::parse_function("a function that no file has"),
                           {.suggest = false});
     const auto full = image->full_symbols();
-    return {.is_stripped = full && full->size() == 0 && opened->debug_notes().used.empty()};
+    return {.is_stripped = full && full->size() == 0 && opened->symbol_sources().used.empty()};
   }
 
   static Result<std::vector<resolve::ProbePoint>>

@@ -14,7 +14,7 @@ TEST_CASE("symbols that are added later are found by address, too") {
   CHECK_FALSE(file.symbol_at({0x201084})); // by a scan
   CHECK_FALSE(file.symbol_at({0x201084})); // by the index
   CHECK(file.add_next_symbols());
-  CHECK(file.debug_notes().used == std::vector<std::string>{".gnu_debugdata"});
+  CHECK(file.symbol_sources().used == std::vector<std::string>{".gnu_debugdata"});
   const auto found = file.symbol_at({0x201084});
   REQUIRE(found);
   CHECK(found->symbol.name == "_ZN2ns1fEi");
@@ -26,7 +26,7 @@ TEST_CASE("symbols of other files are not read if the image has its own") {
   Binary file(parse_image(bytes));
   REQUIRE(has_symtab(file.image()));
   file.complete_symbols();
-  CHECK(file.debug_notes().used.empty());
+  CHECK(file.symbol_sources().used.empty());
   CHECK(file.image().debug_symbols().empty());
 }
 
