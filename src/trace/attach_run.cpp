@@ -694,8 +694,7 @@ private:
     return outcome;
   }
 
-  // Completes the surveys of the probes and `end` by what is known of processes and the cost of
-  // hits, and writes the final report.
+  // Adds what is known of processes and of the cost of hits, and writes the final report.
   void finish_report(const FilteredProcesses& processes, RunEnd end, bool measures_cost) {
     const std::vector<pid_t> known = processes.known_pids();
     Probes& probes = resolved_.probes;
@@ -719,8 +718,7 @@ private:
     report_end(end, output_);
   }
 
-  // Reports that a process has run a copied breakpoint. Returns false if it was not seen to copy
-  // code.
+  // Reports that a process has run a copied breakpoint; false if it was not seen to copy code.
   bool report_copied_breakpoint(const std::string& process, pid_t pid,
                                 const CodeWatch& code_watch) const {
     const bool has_copied = code_watch.has_copied(pid);
