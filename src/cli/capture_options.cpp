@@ -405,7 +405,7 @@ private:
   // only in C++, and pairs of '<' and '>' around the arguments of templates.
   static bool has_comparison(std::string_view text) {
     if (text.contains("operator")) return false;
-    for (const std::string_view each : {"&&", "||", "==", "!=", "<=", ">=", " in {"})
+    for (const std::string_view each : {"&&", "||", "==", "!=", "<=", ">=", " in {", " in @"})
       if (text.contains(each)) return true;
     return std::ranges::count(text, '<') != std::ranges::count(text, '>');
   }

@@ -7,6 +7,7 @@
 #include "live/terminal.hpp"
 #include "plan_options.hpp"
 #include "symbol_plans.hpp"
+#include "util/text.hpp"
 
 #include <algorithm>
 #include <array>
@@ -77,13 +78,14 @@ void add_path(std::vector<std::string>& paths, const std::string& path) {
     paths.push_back(path);
 }
 
-// The files of "in @FILE" in a condition.
-void add_set_files(std::vector<std::string>& paths, std::string_view condition) {
-  static_cast<void>(
-      events::parse_filter(condition, [&](const std::string& path) -> Result<std::string> {
-        add_path(paths, path);
-        return std::string();
-      }));
+// Adds the files of "in @FILE" in a condition, and that of "MAP @FILE".
+void add_mentioned_files(std::vector<std::string>& paths, std::string_view text) {
+  static_cast<void>(events::parse_filter(text, [&](const std::string& path) -> Result<std::string> {
+    add_path(paths, path);
+    return std::string();
+  }));
+  const std::string_view entry = trimmed(text.substr(std::min(text.find(' '), text.size())));
+  if (entry.starts_with('@')) add_path(paths, std::string(entry.substr(1)));
 }
 
 host::UserPaths find_user_paths(const CommandLine& line) {
@@ -99,10 +101,12 @@ host::UserPaths find_user_paths(const CommandLine& line) {
       case FileUse::folder:
         add_path(paths.folders, value);
         break;
+      case FileUse::mentioned:
+        add_mentioned_files(paths.inputs, value);
+        break;
       case FileUse::device:
         break;
       }
-  for (const std::string& condition : line.values("--if")) add_set_files(paths.inputs, condition);
   if (line.spec().name == "load")
     for (const std::string& object : line.parsed().words()) add_path(paths.inputs, object);
   // The last --verify is the one that is used.
@@ -268,6 +272,7 @@ Result<void> serve_report(const CommandLine& line, std::span<const std::string_v
                                                   path, option));
   host::DeviceRun::Report report;
   report.is_live = is_live;
+  report.appends = line.flag("--append");
   if (is_live) report.arguments.emplace_back("--live");
   for (const std::string_view flag : {"--json", "--quiet", "--verbose", "--header", "--debuginfod"})
     if (line.flag(flag)) report.arguments.emplace_back(flag);

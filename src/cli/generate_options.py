@@ -20,7 +20,7 @@ OPTION_KEYS = {"names", "only", "value", "optional", "default", "repeat", "help"
                "section", "short", "detail", "topic", "with_adb", "plan"}
 SPELLING_KEYS = {"names", "commands", "value", "begins", "number", "max_bytes", "joined", "becomes", "suggest",
                  "complete"}
-FILE_USES = {"input", "output", "folder"}  # enumerators of FileUse
+FILE_USES = {"input", "output", "folder", "mentioned"}  # enumerators of FileUse
 WITH_ADB = FILE_USES | {"device", "host"}
 PLAN_USES = {"kept", "used"}  # enumerators of PlanUse
 COMPLETIONS = {"file", "dir", "pid", "command"}
@@ -47,7 +47,8 @@ def option_of(row, group, command):
         raise SystemExit(f"options.toml: {row['names']}: unknown keys {', '.join(sorted(unknown))}")
     if row.get("complete", "file") not in COMPLETIONS:
         raise SystemExit(f"options.toml: {row['names']}: complete = {row['complete']}")
-    if (row.get("with_adb") in WITH_ADB) != (row.get("complete") in ("file", "dir")):
+    has_path = row.get("with_adb") in WITH_ADB - {"mentioned"}
+    if has_path != (row.get("complete") in ("file", "dir")):
         raise SystemExit(f"options.toml: {row['names']}: options with complete = file or dir need with_adb, others have none")
     if row.get("plan", "kept") not in PLAN_USES:
         raise SystemExit(f"options.toml: {row['names']}: plan = {row['plan']}")

@@ -11,8 +11,9 @@
 namespace uprobectl::cli {
 
 // Says on which machine the files are that an option names, if the command runs on a device
-// (--adb): on the device, or on the workstation as inputs, outputs and output folders.
-enum class FileUse : std::uint8_t { device, input, output, folder };
+// (--adb): on the device, or on the workstation as inputs, outputs and output folders. `mentioned`:
+// the value is not a path, but may have inputs after '@', as a condition has ("arg0 in @FILE").
+enum class FileUse : std::uint8_t { device, input, output, folder, mentioned };
 
 // Says whether `attach --write-plan` cannot be combined with an option, uses it, or keeps it in the
 // plan.

@@ -34,7 +34,7 @@ std::string_view long_name(const OptionSpec& spec) {
 }
 
 // "in @FILE" in a condition names a file of this machine.
-Result<void> check_condition(const std::string& condition) {
+Result<void> check_condition(std::string_view option, const std::string& condition) {
   bool reads_file = false;
   const auto parsed =
       events::parse_filter(condition, [&](const std::string&) -> Result<std::string> {
@@ -43,8 +43,9 @@ Result<void> check_condition(const std::string& condition) {
       });
   if (parsed && reads_file)
     return fail(
-        Error{ErrorKind::usage, "--if '" + condition + "': a file cannot be part of a plan"}.hint(
-            "write the members of the set: in {1,2,3}"));
+        Error{ErrorKind::usage,
+              fmt::format("{} '{}': a file cannot be part of a plan", option, condition)}
+            .hint("write the members of the set: in {1,2,3}"));
   return {};
 }
 
@@ -60,8 +61,8 @@ Result<std::vector<std::string>> find_kept(const OptionParser& parser,
                       .hint("give it to the run with --plan, if that needs it"));
     if (option.flag) kept.emplace_back(name);
     for (const std::string& value : option.values) {
-      if (name == "--if")
-        if (auto checked = check_condition(value); !checked)
+      if (option.spec->file_use == FileUse::mentioned)
+        if (auto checked = check_condition(name, value); !checked)
           return fail(parser.usage_error(std::move(checked).error().message));
       kept.push_back(fmt::format("{}={}", name, value));
     }
@@ -86,6 +87,9 @@ Result<void> check_options(const plans::AttachPlan& plan) {
     if (has_value == spec->value.empty())
       return fail(ErrorKind::corrupt, fmt::format("not a valid plan: its option '{}' {}", option,
                                                   has_value ? "has a value" : "has no value"));
+    if (spec->file_use != FileUse::mentioned) continue;
+    if (auto checked = check_condition(name, option.substr(name.size() + 1)); !checked)
+      return fail(ErrorKind::corrupt, "not a valid plan: " + checked.error().message);
   }
   return {};
 }

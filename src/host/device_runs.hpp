@@ -35,6 +35,7 @@ struct DeviceRun {
     std::vector<std::string> arguments;
     std::vector<std::pair<std::string, std::string>> exports;
     bool is_live = false; // it has the terminal until it ends
+    bool appends = false; // to the files of the records
   };
   std::optional<Report> report = {};
   // The output of the device that is a saved run with copied stacks: its stdout, also for `report`,

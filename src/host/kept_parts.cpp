@@ -32,12 +32,15 @@ InputFile PartTransfer::find(const std::string& sha256) {
   auto entry = cache_.read(entry_name(sha256));
   if (!entry || entry->sha256 != sha256) return {.errnum = ENOENT};
   const std::scoped_lock lock(mutex_);
-  if (found_.contains(sha256)) return {};
+  if (const auto known = found_.find(sha256); known != found_.end()) {
+    ++known->second.references; // another file of the run with the same content
+    return {};
+  }
   // The run sends the parts itself then.
   if (entry->content.size() > max_found - std::min(found_bytes_, max_found))
     return {.errnum = ENOENT};
   found_bytes_ += entry->content.size();
-  found_.emplace(sha256, std::move(entry->content));
+  found_.emplace(sha256, Found{.content = std::move(entry->content)});
   return {};
 }
 
@@ -88,10 +91,16 @@ Result<void> PartTransfer::expand(std::string_view content, std::string& out) {
   std::string found;
   {
     const std::scoped_lock lock(mutex_);
-    auto known = found_.extract(kept.sha256);
-    if (known.empty()) return fail(ErrorKind::corrupt, "the run refers to unknown parts of a file");
-    found = std::move(known.mapped());
-    found_bytes_ -= found.size();
+    const auto known = found_.find(kept.sha256);
+    if (known == found_.end())
+      return fail(ErrorKind::corrupt, "the run refers to unknown parts of a file");
+    if (--known->second.references > 0) {
+      found = known->second.content;
+    } else {
+      found = std::move(known->second.content);
+      found_bytes_ -= found.size();
+      found_.erase(known);
+    }
   }
   std::string_view rest = found;
   while (!rest.empty()) {

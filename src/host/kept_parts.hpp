@@ -54,8 +54,13 @@ private:
   bool is_other_ = false; // not a saved run: passed on as it is
   std::optional<Arriving> arriving_;
   std::mutex mutex_;
-  std::map<std::string, std::string, std::less<>> found_; // contents that the run does not send
-  std::uint64_t found_bytes_ = 0;                         // in them
+  // The content of files that the run does not send, by its SHA-256.
+  struct Found {
+    std::string content;
+    std::uint64_t references = 1; // those that the run will still make: one for each request
+  };
+  std::map<std::string, Found, std::less<>> found_;
+  std::uint64_t found_bytes_ = 0; // in them
   // Written in threads: a device hears every second that the workstation is alive.
   std::atomic<std::uint64_t> storing_bytes_ = 0;
   std::vector<std::future<void>> storing_;

@@ -8,6 +8,8 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/eventfd.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 namespace uprobectl::live {
@@ -17,6 +19,53 @@ namespace {
 // So that a command that prints much seldom waits for us. A smaller pipe works as well.
 constexpr int pipe_size = 1 << 20;
 constexpr std::size_t most_at_once = 1 << 20; // bytes
+
+// Keeps only these descriptors, as 0 and 1.
+void keep_descriptors(int first, int second) {
+  const int kept_first = ::fcntl(first, F_DUPFD, 3);
+  const int kept_second = ::fcntl(second, F_DUPFD, 3);
+  ::dup2(kept_first, 0);
+  ::dup2(kept_second, 1);
+  if (::syscall(SYS_close_range, 2U, ~0U, 0U) == 0) return;
+  for (int each = 2; each < 1024; ++each) ::close(each); // before Linux 5.9
+}
+
+// Waits until the other end of `life` is closed, then reads the pipe to its end.
+[[noreturn]] void discard_after(int pipe, int life) {
+  keep_descriptors(pipe, life);
+  std::array<char, 4096> buffer; // NOLINT(*-member-init): not read
+  while (::read(1, buffer.data(), 1) < 0 && errno == EINTR) {
+  }
+  ::fcntl(0, F_SETFL, 0); // wait for what is written
+  for (ssize_t got = 1; got > 0 || (got < 0 && errno == EINTR);)
+    got = ::read(0, buffer.data(), buffer.size());
+  ::_exit(0);
+}
+
+// Starts a process that reads the pipe when we have ended, also by SIGKILL: a command that goes on
+// then gets no SIGPIPE, and does not wait for a reader. It ends when the command has closed the
+// pipe. Returns what must be open as long as we read the pipe ourselves.
+Result<UniqueFd> start_discarder(int pipe) {
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0)
+    return fail(system_error(errno, "cannot create a pipe"));
+  const UniqueFd life(ends[0]);
+  UniqueFd held(ends[1]);
+  const pid_t child = ::fork();
+  if (child < 0) return fail(system_error(errno, "cannot start a process"));
+  if (child == 0) {
+    sigset_t all;
+    sigfillset(&all);
+    ::sigprocmask(SIG_SETMASK, &all, nullptr);
+    // A grandchild: nobody has to wait for it.
+    if (::fork() != 0) ::_exit(0);
+    ::setsid();
+    discard_after(pipe, life.get());
+  }
+  while (::waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
+  }
+  return held;
+}
 
 } // namespace
 
@@ -30,12 +79,15 @@ Result<std::unique_ptr<CommandLines>> CommandLines::open() {
   if (!stop) return fail(system_error(errno, "cannot read the output of a command"));
   ::fcntl(ends[1], F_SETPIPE_SZ, pipe_size);
   ::fcntl(ends[0], F_SETFL, O_NONBLOCK); // only our end: each has its own flags
-  return std::unique_ptr<CommandLines>(
-      new CommandLines(std::move(read_end), std::move(write_end), std::move(stop)));
+  auto discarder = start_discarder(ends[0]);
+  if (!discarder) return fail(std::move(discarder).error());
+  return std::unique_ptr<CommandLines>(new CommandLines(
+      std::move(read_end), std::move(write_end), std::move(stop), std::move(*discarder)));
 }
 
-CommandLines::CommandLines(UniqueFd read_end, UniqueFd write_end, UniqueFd stop)
-    : read_end_(std::move(read_end)), write_end_(std::move(write_end)), stop_(std::move(stop)) {
+CommandLines::CommandLines(UniqueFd read_end, UniqueFd write_end, UniqueFd stop, UniqueFd discarder)
+    : read_end_(std::move(read_end)), write_end_(std::move(write_end)), stop_(std::move(stop)),
+      discarder_(std::move(discarder)) {
   sigset_t all;
   sigfillset(&all);
   sigset_t before;

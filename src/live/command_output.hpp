@@ -36,14 +36,15 @@ public:
   LastLines last();
 
 private:
-  CommandLines(UniqueFd read_end, UniqueFd write_end, UniqueFd stop);
+  CommandLines(UniqueFd read_end, UniqueFd write_end, UniqueFd stop, UniqueFd discarder);
   void work();
   void read();
   void add(std::string_view bytes);
 
   UniqueFd read_end_;
   UniqueFd write_end_;
-  UniqueFd stop_; // readable when the thread is to end
+  UniqueFd stop_;      // readable when the thread is to end
+  UniqueFd discarder_; // while it is open, the process that reads after us waits
   std::mutex mutex_;
   LastLines last_;
   bool is_in_line_ = false; // the last line may go on

@@ -508,6 +508,9 @@ class EndTests:
             problems.append("flame.svg is no drawing")
         if not (self.world.path / "said").read_text().endswith("done 5\n"):
             problems.append("the command's output is not here")
+        done = run(device, "attach", "--graph", "--root-if", "arg0 in @numbers", "-d", "20s", self.workload, "work_six", "--",
+                   self.workload, "--calls", "5")
+        problems += difference(f"trees of a set that is here: {done.stderr}", done.stderr.count("graph: 2 shown, 3 left out"), 1)
         run(device, "attach", "-d", "20s", "--stack", "--stack-size", "256", "--keep-stacks", "kept", self.workload,
             "work_six", "--", self.workload, "--calls", "1")
         saved = [str(path) for path in (self.world.path / "kept").iterdir()]
@@ -552,6 +555,12 @@ class EndTests:
             problems.append(f"text: {(path / 'near.txt').read_text()}")
         if "stacks truncated" in text.stderr and "--stack-size 512" not in text.stderr:
             problems.append(f"messages: {text.stderr!r}")
+
+        (path / "kept.txt").write_text("kept\n")
+        self.world.run(one, "attach", "--unwind-on", "host", "--append", "-o", "kept.txt", *question)
+        kept = (path / "kept.txt").read_text()
+        if not kept.startswith("kept\n") or kept.count("#1 make_calls+0x") != 5:
+            problems.append(f"--append: {kept}")
 
         both = self.world.run([one, other], "attach", "--json", "--unwind-on", "host", "--folded", "both.folded", *question)
         events = [record["device"] for record in records_of(both.stdout) if record["type"] == "event"]

@@ -334,6 +334,42 @@ def check_crash(folder, program):
             [] if os.WIFSIGNALED(status) and os.WTERMSIG(status) == kind or kind == signal.SIGBUS and os.WEXITSTATUS(status) == 1 else [f"status {status}"]))
 
 
+CHATTY = r"""
+#include <signal.h>
+#include <stdio.h>
+#include <unistd.h>
+__attribute__((noipa)) void step(void) { printf("%063d\n", 1); }
+int main(int count, char** names) {
+  if (count < 3) return 2;
+  signal(SIGHUP, SIG_IGN); /* uprobectl leads the session of the terminal here */
+  setvbuf(stdout, NULL, _IOLBF, 0);
+  while (access(names[1], F_OK) != 0) { step(); usleep(2000); }
+  for (int i = 0; i < 4 << 14; ++i) step();
+  return fclose(fopen(names[2], "w"));
+}
+"""
+
+
+def check_killed(folder):
+    """The command prints 4 MiB after uprobectl was killed; a pipe holds 1 MiB."""
+    chatty, killed, finished = folder / "chatty", folder / "killed", folder / "finished"
+    (folder / "chatty.c").write_text(CHATTY)
+    subprocess.run(["gcc", "-O1", "-o", chatty, folder / "chatty.c"], check=True)
+    child, terminal = pty.fork()
+    if child == 0:
+        os.execv(UPROBECTL, [UPROBECTL, "attach", "--live", "-d", "60", chatty, "step", "--", chatty, killed, finished])
+    output, end = b"", time.monotonic() + WAIT
+    while KEYS.encode() not in output and time.monotonic() < end and select.select([terminal], [], [], WAIT)[0]:
+        output += os.read(terminal, 1 << 16)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    os.close(terminal)
+    killed.touch()
+    while not finished.exists() and time.monotonic() < end:
+        time.sleep(0.05)
+    TAP.check("a command goes on printing when uprobectl was killed", [] if finished.exists() else [repr(output[-300:])])
+
+
 def check_without_terminal(folder, program):
     done = subprocess.run([UPROBECTL, "attach", "--live", program, "step", "--", program, "300", "2"], capture_output=True, text=True,
                           check=False, cwd=folder)
@@ -568,6 +604,7 @@ def main():
         check_command(folder, program)
         check_loud_command(folder)
         check_crash(folder, program)
+        check_killed(folder)
         check_without_terminal(folder, program)
         check_descriptions(folder, program)
         check_stalled(folder, program)

@@ -605,6 +605,22 @@ TEST_CASE("parts of a device's file that arrive are kept, and given to later run
   }
 }
 
+TEST_CASE("two files of a run may have the same parts") {
+  const CacheFolder folder;
+  const Cache cache = folder.open();
+  {
+    PartTransfer parts(cache);
+    passed(parts, run_head + announced_parts(false) + both_parts, 1000);
+  }
+  PartTransfer parts(cache);
+  CHECK(parts.find(sum_of_parts).errnum == 0);
+  CHECK(parts.find(sum_of_parts).errnum == 0);
+  CHECK(passed(parts, run_head + announced_parts(true) + announced_parts(true), 1000) ==
+        run_head + both_parts + both_parts);
+  std::string out;
+  CHECK_FALSE(parts.add(announced_parts(true), out)); // requested twice
+}
+
 TEST_CASE("parts with other bytes than announced are passed on, but not kept") {
   const CacheFolder folder;
   const Cache cache = folder.open();
