@@ -414,24 +414,16 @@ std::optional<ArgumentValue> EventValues::find(const std::string& name, const Ev
   return std::nullopt;
 }
 
-std::optional<EventValues::Number> EventValues::find_product(const SummedValue& value,
-                                                             const Event& event) {
-  Number product{.number = 1};
+std::optional<std::int64_t> EventValues::find_number(const SummedValue& value, const Event& event) {
+  std::uint64_t product = 1;
   for (const ValuePath& each : value.operands) {
     const auto found = find_summed(each.text, event);
     auto number = found ? number_of(found->value) : std::nullopt;
     if (found && !number && found->type_name == "char") number = code_point_of(found->value);
     if (!number) return std::nullopt;
-    product.number *= static_cast<std::uint64_t>(*number); // modulo 2^64, as in the run
-    product.is_signed |= std::holds_alternative<std::int64_t>(found->value.value) ||
-                         std::holds_alternative<values::Value::Name>(found->value.value);
+    product *= static_cast<std::uint64_t>(*number); // modulo 2^64, as in the run
   }
-  return product;
-}
-
-std::optional<std::int64_t> EventValues::find_number(const SummedValue& value, const Event& event) {
-  const auto found = find_product(value, event);
-  return found ? std::optional(static_cast<std::int64_t>(found->number)) : std::nullopt;
+  return static_cast<std::int64_t>(product);
 }
 
 std::optional<ArgumentValue> EventValues::find_summed(const std::string& name, const Event& event) {
@@ -449,12 +441,10 @@ std::optional<std::uint64_t> EventValues::find_weight(const SummedValue& value,
     if (const auto found = time_in(event, *time)) return found;
   const Event* const hit = bearer_of(value.operands.front().text, event).event;
   if (hit != nullptr && hit->weight && !time) return hit->weight;
-  const auto found = find_product(value, event);
-  if (!found) return std::nullopt;
-  const bool is_negative = found->is_signed && static_cast<std::int64_t>(found->number) < 0;
-  const std::uint64_t weight = is_negative ? 0 : found->number;
-  if (value != "size") return weight;
-  return checked_mul(weight, counted_elements(event))
+  const auto weight = find_number(value, event);
+  if (!weight) return std::nullopt;
+  if (value != "size") return static_cast<std::uint64_t>(*weight);
+  return checked_mul(static_cast<std::uint64_t>(*weight), counted_elements(event))
       .value_or(std::numeric_limits<std::uint64_t>::max());
 }
 

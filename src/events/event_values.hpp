@@ -89,10 +89,10 @@ public:
   // Returns what find_value() returns, and finds parts of values, such as "item.id". Borrows the
   // name.
   std::optional<ArgumentValue> find(const std::string& name, const Event& event);
-  // The number that is summed; nullopt if the event has none, or has something else.
+  // The number that is summed, modulo 2^64: a value, or the product of two; nullopt if the event has none, or has something else.
   std::optional<std::int64_t> find_number(const SummedValue& value, const Event& event);
   // Returns the weight of an event's stack (--weight); nullopt if the event has no number of this
-  // name. A negative number is a weight of 0.
+  // name. Modulo 2^64: a negative number is one from 2^63 on.
   std::optional<std::uint64_t> find_weight(const SummedValue& value, const Event& event);
   // Fails if points are described and none of them has a value of this name, or if `is_summed`, an
   // integer of this name. `option`: begins the error.
@@ -120,12 +120,6 @@ private:
   };
   Bearer bearer_of(const std::string& name, const Event& event);
 
-  struct Number {
-    std::uint64_t number = 0;
-    bool is_signed = false;
-  };
-  // A value that is summed, or the product of two.
-  std::optional<Number> find_product(const SummedValue& value, const Event& event);
   // Returns what find() returns; nullopt if it is known that the value cannot be summed.
   std::optional<ArgumentValue> find_summed(const std::string& name, const Event& event);
 

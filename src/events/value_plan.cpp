@@ -577,11 +577,7 @@ void ValuePlan::decode(Event& event, std::span<const ReadResult> results, std::u
                           event.left_by != ExitKind::tail_call;
   const bool has_weight =
       weight_ && (event.left_by != ExitKind::tail_call || readings_[*weight_].phase == PHASE_ENTRY);
-  if (has_weight && results[*weight_].is_read()) {
-    const std::uint64_t number = results[*weight_].value;
-    const bool is_negative = has_signed_weight_ && static_cast<std::int64_t>(number) < 0;
-    event.weight = is_negative ? 0 : number;
-  }
+  if (has_weight && results[*weight_].is_read()) event.weight = results[*weight_].value;
   event.failed = has_failed(event, results);
   if (event.failed != true || !error_number_ || !results[*error_number_].is_read()) return;
   event.return_errno = static_cast<int>(results[*error_number_].value);
@@ -671,7 +667,6 @@ bool ValuePlan::add_summed(const SummedReading& summed) {
 bool ValuePlan::set_weight(const SummedReading& weight) {
   if (!add_summed(weight)) return false;
   weight_ = readings_.size() - 1;
-  has_signed_weight_ = weight.is_signed;
   return true;
 }
 

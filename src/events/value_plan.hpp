@@ -238,7 +238,6 @@ private:
   unsigned result_bits_ = 64;
   std::optional<std::size_t> failure_bits_; // the reading
   std::optional<std::size_t> weight_;       // the reading
-  bool has_signed_weight_ = false;
 };
 
 // Returns the name of an enumerator with this value, or "A|B" if its bits are those of several;

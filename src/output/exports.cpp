@@ -156,11 +156,21 @@ void Exports::write(const Record& record) {
   // are those of the run.
   if (!is_running_ || (is_event && run_.header.graph) || (is_sum && run_.header.sends_events))
     return;
-  if (const auto* const sample = record.find<StackSample>()) {
-    hits_ += sample->hits;
-    if (run_.header.value_unit && !sample->value) unweighed_ += sample->hits;
+  const auto* const sample = record.find<StackSample>();
+  if (sample == nullptr) {
+    for (const auto& each : exports_) each->write(record);
+    return;
   }
-  for (const auto& each : exports_) each->write(record);
+  hits_ += sample->hits;
+  StackSample weighed = *sample;
+  // A weight is a width, so it has no sign. One from 2^63 on, such as a size_t of -1, would hide all
+  // others.
+  if (weighed.value && static_cast<std::int64_t>(*weighed.value) < 0) {
+    weighed.value.reset();
+    negative_ += weighed.hits;
+  }
+  if (run_.header.value_unit && !weighed.value) unweighed_ += weighed.hits;
+  for (const auto& each : exports_) each->write(weighed);
 }
 
 void Exports::opened(const events::OpenCall& call, const events::Event& entry) {
@@ -196,6 +206,11 @@ Result<void> Exports::flush() {
 std::vector<Error> Exports::finish(ExportedEnd end) {
   is_running_ = false;
   std::vector<Error> errors;
+  if (negative_ > 0 && !exports_.empty())
+    output_.warn(fmt::format("{} no weight in the exported stacks: '{}' was negative, or 2^63 or more",
+                             negative_ == 1 ? "1 hit has"
+                                            : fmt::format("{} hits have", negative_),
+                             run_.header.value_unit.value_or("the value")));
   if (unweighed_ > 0)
     end.summary += fmt::format(", {} without {}", unweighed_, *run_.header.value_unit);
   for (const auto& each : exports_)

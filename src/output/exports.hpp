@@ -102,7 +102,8 @@ private:
   ExportedRun run_;
   bool is_running_ = false;     // from begin() to finish()
   std::uint64_t hits_ = 0;      // with stacks
-  std::uint64_t unweighed_ = 0; // of them, without the value that stacks weigh
+  std::uint64_t unweighed_ = 0; // of them, without a weight
+  std::uint64_t negative_ = 0;  // of these, because it was negative or from 2^63 on
 };
 
 // --- Internal, for the sources of this module.

@@ -273,7 +273,8 @@ private:
     writer.text(field::sample::location_id, packed);
     packed.clear();
     ProtobufWriter::append_varint(packed, nodes_[innermost].hits);
-    if (unit()) ProtobufWriter::append_varint(packed, nodes_[innermost].measured);
+    constexpr std::uint64_t most = INT64_MAX; // values are int64
+    if (unit()) ProtobufWriter::append_varint(packed, std::min(nodes_[innermost].measured, most));
     writer.text(field::sample::value, packed);
     writer.end(sample);
   }

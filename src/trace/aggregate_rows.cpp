@@ -57,8 +57,7 @@ void CountRows::record_stacks(output::Output& output) const {
     if (!row.stack) continue;
     output::StackSample sample{
         .stack = &row.stack->stack, .completeness = row.completeness, .hits = row.sums.count};
-    if (row.sums.measured > 0)
-      sample.value = static_cast<std::int64_t>(row.sums.sum) < 0 ? 0 : row.sums.sum;
+    if (row.sums.measured > 0) sample.value = row.sums.sum;
     output.record(sample);
   }
 }

@@ -510,7 +510,7 @@ class EndTests:
             problems.append("the command's output is not here")
         done = run(device, "attach", "--graph", "--root-if", "arg0 in @numbers", "-d", "20s", self.workload, "work_six", "--",
                    self.workload, "--calls", "5")
-        problems += difference(f"trees of a set that is here: {done.stderr}", done.stderr.count("graph: 2 shown, 3 left out"), 1)
+        problems += difference(f"trees of a set that is here: {done.stderr}", done.stderr.count("graph: 2 trees shown, 3 left out"), 1)
         run(device, "attach", "-d", "20s", "--stack", "--stack-size", "256", "--keep-stacks", "kept", self.workload,
             "work_six", "--", self.workload, "--calls", "1")
         saved = [str(path) for path in (self.world.path / "kept").iterdir()]

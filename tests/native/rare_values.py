@@ -25,7 +25,13 @@ struct __attribute__((scalar_storage_order("big-endian"))) Ip { uint8_t version 
 struct Wide { unsigned __int128 id : 100; unsigned __int128 tag : 28; };
 __attribute__((noipa)) int header(struct Ip* ip, int n) { return ip->ihl + n; }
 __attribute__((noipa)) int wide(struct Wide wide, int n) { return (int)wide.tag + n; }
+__attribute__((noipa)) void take(unsigned long size) { __asm__ volatile("" ::"r"(size)); }
+__attribute__((noipa)) void good(void) { for (int i = 0; i < 3; ++i) take(100); take(1); }
+__attribute__((noipa)) void bad(void) { take(-1); take(1ul << 63); take(7); }
+__attribute__((noipa)) void add(int change) { __asm__ volatile("" ::"r"(change)); }
+__attribute__((noipa)) void change(void) { add(-5); add(10); add(-30); }
 int main(void) {
+  bad(); good(); change();
   struct Ip ip = {4, 5, 20};
   struct Wide k = {((unsigned __int128)1 << 99) + 3, 9};
   return header(&ip, 1) + wide(k, 7) != 22;
@@ -102,6 +108,19 @@ def main():
         found = values_of(attach(rare, rare, "wide"))
         TAP.check("after bit-fields of 100 bits a parameter is right or not known",
                   [] if len(found) == 1 and isinstance(found[0], dict) and found[0]["n"] in (7, None) else [found])
+
+        # Of the callers `good`, `bad` and `change`.
+        for function, value, options, expected, unweighed in (
+                ("take", "size", ["--weight", "size"], {"good": 301, "bad": 7}, 2),
+                ("take", "size", ["--count", "--by", "stack", "--measure", "size"], {"good": 301}, 3),
+                ("add", "change", ["--weight", "change"], {"change": 10}, 2)):
+            folded = folder / "folded"
+            done = subprocess.run([UPROBECTL, "attach", "-d", "60s", "--stack=fp", *options, "--folded", folded, rare, function, "--",
+                                   rare], capture_output=True, text=True, timeout=60)
+            lines = [line.rpartition(" ") for line in folded.read_text().splitlines()] if folded.exists() else []
+            weights = {stack.split(";")[-2]: int(number) for stack, _, number in lines}
+            TAP.check(f"{options[0]}: a negative or very large '{value}' hides no other weight",
+                      [] if weights == expected and f"warning: {unweighed} hits have no weight" in done.stderr else [weights, done.stderr])
 
         records = of_type(attach(cart, "--count", "--by", "s", cart, "text"), "count")
         TAP.check("texts that are not UTF-8 are counted apart",
