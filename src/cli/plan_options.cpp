@@ -42,10 +42,9 @@ Result<void> check_condition(std::string_view option, const std::string& conditi
         return std::string("0");
       });
   if (parsed && reads_file)
-    return fail(
-        Error{ErrorKind::usage,
-              fmt::format("{} '{}': a file cannot be part of a plan", option, condition)}
-            .hint("write the members of the set: in {1,2,3}"));
+    return fail(Error{ErrorKind::usage,
+                      fmt::format("{} '{}': a file cannot be part of a plan", option, condition)}
+                    .hint("write the members of the set: in {1,2,3}"));
   return {};
 }
 

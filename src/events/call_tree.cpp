@@ -352,7 +352,8 @@ void CallTree::finish(std::uint64_t time_ns) {
   while (!stacks_.empty()) {
     const auto stack = std::prev(stacks_.end());
     const bool has_ended = is_running_ && !is_running_(stack->pid, stack->tid);
-    close_all(stack, CallEnd::run_ended, has_ended ? std::max(stack->last_ns, stack->running_ns) : time_ns);
+    close_all(stack, CallEnd::run_ended,
+              has_ended ? std::max(stack->last_ns, stack->running_ns) : time_ns);
   }
 }
 

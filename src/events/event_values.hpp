@@ -89,7 +89,8 @@ public:
   // Returns what find_value() returns, and finds parts of values, such as "item.id". Borrows the
   // name.
   std::optional<ArgumentValue> find(const std::string& name, const Event& event);
-  // The number that is summed, modulo 2^64: a value, or the product of two; nullopt if the event has none, or has something else.
+  // The number that is summed, modulo 2^64: a value, or the product of two; nullopt if the event
+  // has none, or has something else.
   std::optional<std::int64_t> find_number(const SummedValue& value, const Event& event);
   // Returns the weight of an event's stack (--weight); nullopt if the event has no number of this
   // name. Modulo 2^64: a negative number is one from 2^63 on.

@@ -242,7 +242,8 @@ Result<std::unique_ptr<LocalReport>> Runs::start_report(const std::string& seria
   std::optional<MarkedLines> records;
   if (!run_.record_files.empty()) {
     const std::string& path = run_.record_files.front();
-    const auto file = record_files_.open(path, O_CREAT | (run_.report->appends ? O_APPEND : O_TRUNC));
+    const auto file =
+        record_files_.open(path, O_CREAT | (run_.report->appends ? O_APPEND : O_TRUNC));
     if (!file) return fail(system_error(errno, path));
     records.emplace(*file, record_mark_, serial, StreamContent::bytes);
   } else if (record_mark_ != LineMark::none) {

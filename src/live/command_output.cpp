@@ -81,8 +81,8 @@ Result<std::unique_ptr<CommandLines>> CommandLines::open() {
   ::fcntl(ends[0], F_SETFL, O_NONBLOCK); // only our end: each has its own flags
   auto discarder = start_discarder(ends[0]);
   if (!discarder) return fail(std::move(discarder).error());
-  return std::unique_ptr<CommandLines>(new CommandLines(
-      std::move(read_end), std::move(write_end), std::move(stop), std::move(*discarder)));
+  return std::unique_ptr<CommandLines>(new CommandLines(std::move(read_end), std::move(write_end),
+                                                        std::move(stop), std::move(*discarder)));
 }
 
 CommandLines::CommandLines(UniqueFd read_end, UniqueFd write_end, UniqueFd stop, UniqueFd discarder)

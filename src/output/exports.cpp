@@ -163,8 +163,8 @@ void Exports::write(const Record& record) {
   }
   hits_ += sample->hits;
   StackSample weighed = *sample;
-  // A weight is a width, so it has no sign. One from 2^63 on, such as a size_t of -1, would hide all
-  // others.
+  // A weight is a width, so it has no sign. One from 2^63 on, such as a size_t of -1, would hide
+  // all others.
   if (weighed.value && static_cast<std::int64_t>(*weighed.value) < 0) {
     weighed.value.reset();
     negative_ += weighed.hits;
@@ -207,10 +207,10 @@ std::vector<Error> Exports::finish(ExportedEnd end) {
   is_running_ = false;
   std::vector<Error> errors;
   if (negative_ > 0 && !exports_.empty())
-    output_.warn(fmt::format("{} no weight in the exported stacks: '{}' was negative, or 2^63 or more",
-                             negative_ == 1 ? "1 hit has"
-                                            : fmt::format("{} hits have", negative_),
-                             run_.header.value_unit.value_or("the value")));
+    output_.warn(
+        fmt::format("{} no weight in the exported stacks: '{}' was negative, or 2^63 or more",
+                    negative_ == 1 ? "1 hit has" : fmt::format("{} hits have", negative_),
+                    run_.header.value_unit.value_or("the value")));
   if (unweighed_ > 0)
     end.summary += fmt::format(", {} without {}", unweighed_, *run_.header.value_unit);
   for (const auto& each : exports_)

@@ -157,8 +157,8 @@ void describe(auto& io, output::Described<values::Enumeration> auto& enumeration
   io(4, "enumerators", enumeration.enumerators);
 }
 void describe(auto& io, output::Described<values::TickPeriod> auto& tick) {
-  io(1, "above", tick.numerator);
-  io(2, "below", tick.denominator);
+  io(1, "numerator", tick.numerator);
+  io(2, "denominator", tick.denominator);
 }
 void describe(auto& io, output::Described<values::ValueType> auto& type) {
   io(1, "use", type.use);

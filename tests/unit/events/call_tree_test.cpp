@@ -357,8 +357,7 @@ TEST_CASE("a fiber that goes on in another thread keeps its open calls") {
 TEST_CASE("a thread that ended while probes were removed ran until the recording ended") {
   Watched run;
   std::set<std::uint32_t> running = {1, 2};
-  run.tree.set_is_running(
-      [&](std::uint32_t, std::uint32_t tid) { return running.contains(tid); });
+  run.tree.set_is_running([&](std::uint32_t, std::uint32_t tid) { return running.contains(tid); });
   Thread(run.tree, 1).enter('a', main_stack);
   Thread(run.tree, 2).enter('b', main_stack + 16 * mib);
   Thread(run.tree, 3).enter('c', main_stack + 32 * mib);
