@@ -304,8 +304,10 @@ Result<void> UserRecordDecoder::apply(const RecordTypeRequest& request,
   for (Stream& stream : streams) {
     if (!request.map.empty() && (stream.map != request.map || !stream.is_buffer())) continue;
     is_used = true;
-    if (!request.map.empty() || !stream.requested)
-      stream.requested = *types->find(request.type, stream.object);
+    if (request.map.empty() && stream.has_own_request) continue;
+    if (!request.map.empty() && !std::exchange(stream.has_own_request, true))
+      stream.requested.clear();
+    stream.requested.push_back(*types->find(request.type, stream.object));
   }
   if (is_used) return {};
   std::vector<std::string> names;
@@ -331,7 +333,7 @@ Result<UserRecordDecoder> UserRecordDecoder::make(std::shared_ptr<const values::
       return fail(std::move(applied).error());
   for (std::size_t i = 0; i < maps.size(); ++i) {
     Stream& stream = decoder.streams_[i];
-    if (stream.requested || !stream.is_buffer()) continue;
+    if (!stream.requested.empty() || !stream.is_buffer()) continue;
     const std::string& known_name = maps[i].pin.empty() ? maps[i].name : maps[i].pin;
     const auto known = find_known_map(known_name);
     if (known) stream.known_name = known_name;
@@ -347,38 +349,62 @@ Result<UserRecordDecoder> UserRecordDecoder::make(std::shared_ptr<const values::
   return decoder;
 }
 
-const values::BtfTypes::Type* UserRecordDecoder::find_type(const Stream& stream,
-                                                           std::size_t size) const {
-  if (stream.requested) return &*stream.requested;
-  const auto fits = [&](const values::BtfTypes::Type& each) {
-    return has_size(stream.use, each.size, size);
-  };
-  const auto may_fit = [&](const values::BtfTypes::Type& each) {
+const values::BtfTypes::Type*
+UserRecordDecoder::find_type(const Stream& stream, std::size_t size,
+                             std::vector<const values::BtfTypes::Type*>& others) {
+  using Type = values::BtfTypes::Type;
+  const auto fits = [&](const Type& each) { return has_size(stream.use, each.size, size); };
+  const auto may_fit = [&](const Type& each) {
     return values::BtfTypes::may_have_size(each, size);
   };
-  auto candidate = std::ranges::find_if(stream.candidates, fits);
-  if (candidate == stream.candidates.end())
-    candidate = std::ranges::find_if(stream.candidates, may_fit);
-  if (candidate != stream.candidates.end()) return &*candidate;
-  if (stream.known_name) return nullptr;
-  const auto is_likely = [&](const values::BtfTypes::Type& each) {
+  const auto is_likely = [&](const Type& each) {
     return values::BtfTypes::is_likely_size(each, size);
   };
-  const values::BtfTypes::Type* const exact = find_only(stream.variables, fits);
-  const bool is_unclear = std::ranges::any_of(stream.variables, fits);
-  return exact != nullptr || is_unclear ? exact : find_only(stream.variables, is_likely);
+  // Returns the first for which this holds. The others are also possible.
+  const auto choose = [&](const std::vector<Type>& types, const auto& holds) -> const Type* {
+    const Type* chosen = nullptr;
+    for (const Type& each : types)
+      if (holds(each) && std::exchange(chosen, chosen ? chosen : &each) != nullptr)
+        others.push_back(&each);
+    return chosen;
+  };
+  if (stream.requested.size() == 1) return &stream.requested.front();
+  if (!stream.requested.empty()) {
+    const Type* const exact = choose(stream.requested, fits);
+    return exact != nullptr ? exact : choose(stream.requested, may_fit);
+  }
+  const auto candidate = std::ranges::find_if(stream.candidates, fits);
+  if (candidate != stream.candidates.end()) {
+    for (const Type& each : stream.variables)
+      if (fits(each) && each.name != candidate->name) others.push_back(&each);
+    return &*candidate;
+  }
+  const auto named = std::ranges::find_if(stream.candidates, may_fit);
+  if (!stream.known_name && std::ranges::any_of(stream.variables, fits)) {
+    const Type* const only = find_only(stream.variables, fits);
+    if (only != nullptr && named != stream.candidates.end()) others.push_back(&*named);
+    return only;
+  }
+  if (named != stream.candidates.end()) return &*named;
+  return stream.known_name ? nullptr : find_only(stream.variables, is_likely);
 }
 
-std::optional<std::string> UserRecordDecoder::explain_raw(std::size_t map) {
+std::optional<std::string> UserRecordDecoder::explain(std::size_t map) {
   Stream& stream = streams_[map];
+  if (stream.doubt) return std::exchange(stream.doubt, std::nullopt);
   if (!stream.raw_size || std::exchange(stream.is_explained, true)) return std::nullopt;
+  if (stream.requested.size() > 1)
+    return fmt::format("records of map '{}' are shown as bytes: none of the types of --record has "
+                       "their size of {} bytes",
+                       stream.map, *stream.raw_size);
   std::string text =
       fmt::format("records of map '{}' are shown as bytes: no type has its name", stream.map);
   if (!types_) return text + ", because the program has no type information (compile it with -g)";
   std::vector<std::string> names;
   for (const values::BtfTypes::Type& each :
        types_->find_structures([&](const values::BtfTypes::Type& type) {
-         return has_size(stream.use, type.size, *stream.raw_size);
+         return has_size(stream.use, type.size, *stream.raw_size) ||
+                (type.has_variable && values::BtfTypes::is_likely_size(type, *stream.raw_size));
        }))
     names.push_back(each.name);
   constexpr std::size_t max_named = 5;
@@ -395,10 +421,8 @@ std::vector<values::ValueType> UserRecordDecoder::list_types() const {
   std::vector<values::ValueType> listed;
   for (const Stream& each : streams_) {
     if (!each.is_buffer()) continue;
-    if (each.known_name && !each.requested) return {};
-    if (each.requested) listed.push_back(types_->value_type(each.requested->id));
-    if (each.requested) continue;
-    for (const auto* const may_be : {&each.candidates, &each.variables})
+    if (each.known_name && each.requested.empty()) return {};
+    for (const auto* const may_be : {&each.requested, &each.candidates, &each.variables})
       for (const values::BtfTypes::Type& type : *may_be)
         listed.push_back(types_->value_type(type.id));
   }
@@ -432,9 +456,24 @@ Event UserRecordDecoder::decode(std::size_t map, Bytes record) {
   Stream& stream = streams_[map];
   stream.last_type = std::nullopt;
   stream.raw_size = std::nullopt;
+  stream.doubt = std::nullopt;
   auto decoded = std::make_shared<UserRecord>();
   decoded->map = stream.map;
-  if (const values::BtfTypes::Type* const type = find_type(stream, record.size())) {
+  std::vector<const values::BtfTypes::Type*> others;
+  if (const values::BtfTypes::Type* const type = find_type(stream, record.size(), others)) {
+    const bool has_padding = stream.use == bpf::MapUse::perf_buffer && type->has_flexible_array &&
+                             record.size() > type->size;
+    if (!others.empty() && !std::exchange(stream.is_doubted, true)) {
+      std::vector<std::string> names;
+      for (const values::BtfTypes::Type* const each : others) names.push_back(each->name);
+      stream.doubt = fmt::format("records of {0} bytes of map '{1}' are shown as {2}, but may also "
+                                 "be {3} (--record {1}=TYPE)",
+                                 record.size(), stream.map, type->name, joined(names));
+    } else if (has_padding && !std::exchange(stream.is_padded, true)) {
+      stream.doubt = fmt::format("records of map '{}', a perf event array, end with up to 7 bytes "
+                                 "of padding, which may be shown as elements of the array in {}",
+                                 stream.map, type->name);
+    }
     decoded->value = types_->decode(type->id, record);
     bool is_wrapped = false; // it has a value of the type, and other bytes
     if (decoded->value && !has_size(stream.use, type->size, record.size()) &&

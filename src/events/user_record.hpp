@@ -55,7 +55,7 @@ std::optional<KnownMap> find_known_map(std::string_view name);
 
 // The type of the records of a map, as asked for.
 struct RecordTypeRequest {
-  std::string map; // empty: of all maps without another request
+  std::string map; // empty: of all maps without a request of their own
   std::string type;
 };
 
@@ -63,11 +63,12 @@ struct RecordTypeRequest {
 class UserRecordDecoder {
 public:
   // `types` may be null, `maps` are in the order of RecordStreams. Requests precede everything
-  // else; fails with `not_found` if there is no such type or map. Without one, a record of map
-  // "events" is decoded as `struct event` or `struct events_record` if one of them has exactly its
-  // size, a record of a known map by its layout. Layouts precede types only if the pin has the
-  // object's name. Else a record has the only structure of its size that a local variable of the
-  // programs has or points to, as debug information says.
+  // else; fails with `not_found` if there is no such type or map. If a map has several, a record
+  // has the one of its size, or one that may end early. Without one, a record of map "events" is
+  // decoded as `struct event` or `struct events_record` if one of them has exactly its size, a
+  // record of a known map by its layout. Layouts precede types only if the pin has the object's
+  // name. Else a record has the only structure of its size that a local variable of the programs
+  // has or points to, as debug information says; else `struct event` that may end early.
   static Result<UserRecordDecoder> make(std::shared_ptr<const values::BtfTypes> types,
                                         std::span<const bpf::UserMap> maps,
                                         std::span<const RecordTypeRequest> requests = {});
@@ -80,9 +81,9 @@ public:
   // Finishes the last record of the map, which decode() has returned. `keeps_sent`: the record
   // also keeps what was sent, if it is changed.
   void finish(std::size_t map, Event& event, bool keeps_sent, const Finish& change);
-  // Returns why the last record of the map was not decoded, with the types that could be meant; the
-  // first time only, then nullopt.
-  std::optional<std::string> explain_raw(std::size_t map);
+  // Returns why the last record of the map was not decoded, or that it may be of another type, with
+  // the types that could be meant; the first time only, then nullopt.
+  std::optional<std::string> explain(std::size_t map);
   // Number of records of known maps with a size that no layout has. They are shown raw.
   std::uint64_t unknown_layouts() const { return unknown_layouts_; }
 
@@ -91,17 +92,24 @@ private:
     std::string map;
     std::optional<std::string> known_name; // accepted by find_known_map()
     bpf::MapUse use = bpf::MapUse::ring_buffer;
-    std::optional<std::size_t> object = {}; // whose types come first
-    std::optional<values::BtfTypes::Type> requested = {};
-    std::vector<values::BtfTypes::Type> candidates;     // selected by the size of a record
+    std::optional<std::size_t> object = {};             // whose types come first
+    std::vector<values::BtfTypes::Type> requested = {}; // selected by the size of a record
+    bool has_own_request = false;                       // with the name of the map
+    std::vector<values::BtfTypes::Type> candidates;     // likewise
     std::vector<values::BtfTypes::Type> variables = {}; // likewise, if one alone has the size
     std::optional<std::size_t> raw_size = {};           // of the last record without a type
     std::optional<std::uint32_t> last_type = {};        // of the last record, in types_
-    bool is_explained = false;
+    std::optional<std::string> doubt = {};              // about the last record
+    bool is_explained = false;                          // why records are bytes
+    bool is_doubted = false;                            // of several types one was chosen
+    bool is_padded = false;                             // elements may be padding
 
     bool is_buffer() const { return bpf::is_buffer(use); }
   };
-  const values::BtfTypes::Type* find_type(const Stream& stream, std::size_t size) const;
+  // `others`: gets types that the record may have as well.
+  static const values::BtfTypes::Type*
+  find_type(const Stream& stream, std::size_t size,
+            std::vector<const values::BtfTypes::Type*>& others);
   const std::shared_ptr<const values::ValueType>& value_type(std::uint32_t id);
   static Result<void> apply(const RecordTypeRequest& request, const values::BtfTypes* types,
                             std::span<Stream> streams);

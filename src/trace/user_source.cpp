@@ -207,7 +207,7 @@ bool UserSource::take(std::size_t map, Bytes sent, const Visit& visit) {
   }
   const pid_t sender = record->from ? static_cast<pid_t>(record->from->pid) : 0;
   events::Event event = decoder_->decode(map, record->record);
-  if (const auto reason = decoder_->explain_raw(map)) output_.warn(*reason);
+  if (const auto reason = decoder_->explain(map)) output_.warn(*reason);
   if (record->from) set_sender(event, *record->from);
   if (selection_ && !selection_->selects(event)) return true;
   if (triggers_) triggers_->mark(event);

@@ -21,11 +21,29 @@ constexpr int max_type_depth = 32;            // levels of nested types; damaged
 constexpr std::size_t max_decoded = 1U << 16; // values in one decoded value or variable
 constexpr std::size_t max_in_section = 1U << 20; // values in all variables of a section
 
+// Returns the offset of the flexible array with which a type ends, in bytes: 0 for that array, more
+// for a structure that has it in its last member; nullopt for other types.
+std::optional<std::size_t> find_flexible_array(const btf* types, std::uint32_t id, int depth = 0) {
+  const btf_type* const type = bpf::resolved_type(types, id);
+  if (type == nullptr || depth > max_type_depth) return std::nullopt;
+  if (btf_is_array(type))
+    return btf_array(type)->nelems == 0 ? std::optional<std::size_t>(0) : std::nullopt;
+  if (!btf_is_struct(type) || btf_vlen(type) == 0) return std::nullopt;
+  const int last = btf_vlen(type) - 1;
+  const auto inner = find_flexible_array(types, btf_members(type)[last].type, depth + 1);
+  if (!inner) return std::nullopt;
+  return *inner + btf_member_bit_offset(type, static_cast<std::uint32_t>(last)) / 8;
+}
+
 class Decoder {
 public:
   explicit Decoder(const btf* types) : types_(types) {}
 
-  std::optional<Value> decode(std::uint32_t id, Bytes bytes, int depth = 0) {
+  std::optional<Value> decode(std::uint32_t id, Bytes bytes) { return decode(id, bytes, 0, true); }
+
+private:
+  // `is_last`: bytes after the type are those of its flexible array.
+  std::optional<Value> decode(std::uint32_t id, Bytes bytes, int depth, bool is_last = false) {
     if (depth > max_type_depth || ++values_ > max_decoded) return std::nullopt;
     const btf_type* const type = bpf::resolved_type(types_, id);
     const std::int64_t size = btf__resolve_size(types_, id);
@@ -48,7 +66,7 @@ public:
       return array(btf_array(type), bytes, depth);
     case BTF_KIND_STRUCT:
     case BTF_KIND_UNION:
-      return members(type, depth == 0 && !is_truncated ? all_bytes : bytes, bytes.size(), depth,
+      return members(type, is_last && !is_truncated ? all_bytes : bytes, bytes.size(), depth,
                      is_truncated);
     case BTF_KIND_DATASEC:
       return variables(type, bytes, depth);
@@ -57,7 +75,6 @@ public:
     }
   }
 
-private:
   static bool can_be_cut(const btf_type* type) {
     return btf_is_composite(type) || btf_is_array(type);
   }
@@ -156,8 +173,10 @@ private:
       const btf_member& member = btf_members(type)[i];
       const std::uint32_t bit = btf_member_bit_offset(type, static_cast<std::uint32_t>(i));
       const std::uint32_t width = btf_member_bitfield_size(type, static_cast<std::uint32_t>(i));
-      const bool is_open = i + 1 == btf_vlen(type) && flexible_array(member.type) != nullptr;
-      const Bytes bytes = is_open ? whole : whole.first(size);
+      const bool is_last =
+          i + 1 == btf_vlen(type) && find_flexible_array(types_, member.type, depth).has_value();
+      const bool is_open = is_last && flexible_array(member.type) != nullptr;
+      const Bytes bytes = is_last ? whole : whole.first(size);
       if (bit / 8 > bytes.size()) {
         if (is_truncated) break;
         return std::nullopt;
@@ -165,7 +184,7 @@ private:
       auto value = is_open && bit / 8 < bytes.size()
                        ? open_end(member.type, bytes.subspan(bit / 8), depth)
                    : width != 0 ? bit_field(member.type, bytes, bit, width)
-                                : decode(member.type, bytes.subspan(bit / 8), depth + 1);
+                                : decode(member.type, bytes.subspan(bit / 8), depth + 1, is_last);
       if (!value && is_truncated) {
         if (bit / 8 < bytes.size() && btf_is_struct(type))
           values.push_back({"<rest>", raw_value(bytes.subspan(bit / 8))});
@@ -467,16 +486,19 @@ std::optional<BtfTypes::Type> BtfTypes::type(std::uint32_t id) const {
     found.object = std::prev(next)->second;
   const btf_type* const shape = bpf::resolved_type(types_.get(), id);
   if (shape == nullptr || !btf_is_struct(shape) || btf_vlen(shape) == 0) return found;
+  if (const auto open = find_flexible_array(types_.get(), id)) {
+    found.tail = *open;
+    found.has_flexible_array = true;
+    return found;
+  }
   for (int i = 0; i < btf_vlen(shape); ++i) {
     const std::uint32_t id_of_member = btf_members(shape)[i].type;
     const btf_type* const array = bpf::resolved_type(types_.get(), id_of_member);
     if (array == nullptr || !btf_is_array(array)) continue;
     const std::int64_t array_size = btf__resolve_size(types_.get(), id_of_member);
-    const bool is_open = i + 1 == btf_vlen(shape) && btf_array(array)->nelems == 0;
-    if (!is_open && array_size < size / 2) continue;
+    if (array_size < size / 2) continue;
     found.tail = btf_member_bit_offset(shape, static_cast<std::uint32_t>(i)) / 8;
     found.tail_size = static_cast<std::size_t>(std::max<std::int64_t>(array_size, 0));
-    found.has_flexible_array = is_open;
   }
   return found;
 }

@@ -48,11 +48,13 @@ public:
     std::uint32_t id = 0;
     std::optional<std::size_t> object = {}; // as begin_object() says
     std::size_t size = 0;                   // bytes
-    // A local variable of a program has this type or points to it, by debug information.
+    // A local variable of a program has this type or points to it, by debug information. False for
+    // the keys of maps, and for the values of maps other than arrays: programs have variables of
+    // them without sending them.
     bool has_variable = false;
     // Offset of the array that makes up most of the structure, such as a string at its end:
     // programs may send only the part that they have filled. `has_flexible_array`: it is a flexible
-    // array member.
+    // array member, also that of a structure at the end.
     std::optional<std::size_t> tail = {};
     std::size_t tail_size = 0; // bytes
     bool has_flexible_array = false;

@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Turns types of debug information into BTF, as `pahole -J` does.
+#include "bpf/btf_reading.hpp"
 #include "dwarf/named_types.hpp"
 #include "values/btf_types.hpp"
 
 #include <bpf/btf.h>
+#include <functional>
 #include <limits>
+#include <linux/bpf.h>
 #include <map>
+#include <set>
+#include <string>
 
 namespace uprobectl::values {
 
@@ -136,6 +141,41 @@ private:
   std::map<const dwarf::Type*, int> ids_;
 };
 
+// Returns the names of the types that say nothing about records: see BtfTypes::Type::has_variable.
+// A map is a variable of section .maps. Its structure has pointers: `type` to an array with as many
+// elements as the number of the map's type, `key` and `value` to types.
+std::set<std::string, std::less<>> list_map_types(const btf* types) {
+  std::set<std::string, std::less<>> names;
+  const auto add_map = [&](const btf_type* map) {
+    const auto target = [&](std::string_view name) -> const btf_type* {
+      for (int i = 0; i < btf_vlen(map); ++i) {
+        if (bpf::btf_name(types, btf_members(map)[i].name_off) != name) continue;
+        const btf_type* const pointer = bpf::resolved_type(types, btf_members(map)[i].type);
+        if (pointer != nullptr && btf_is_ptr(pointer)) return btf__type_by_id(types, pointer->type);
+      }
+      return nullptr;
+    };
+    const btf_type* const kind = target("type");
+    const std::uint32_t number = kind && btf_is_array(kind) ? btf_array(kind)->nelems : 0;
+    const bool is_array = number == BPF_MAP_TYPE_ARRAY || number == BPF_MAP_TYPE_PERCPU_ARRAY;
+    for (const btf_type* type : {target("key"), is_array ? nullptr : target("value")})
+      for (int depth = 0; type != nullptr && depth < max_size_depth; ++depth) {
+        names.emplace(bpf::btf_name(types, type->name_off));
+        if (!btf_is_mod(type) && !btf_is_typedef(type)) break;
+        type = btf__type_by_id(types, type->type);
+      }
+  };
+  for (std::uint32_t id = 1; id < btf__type_cnt(types); ++id) {
+    const btf_type* const section = btf__type_by_id(types, id);
+    if (!btf_is_datasec(section) || bpf::btf_name(types, section->name_off) != ".maps") continue;
+    for (int i = 0; i < btf_vlen(section); ++i) {
+      const btf_type* const map = bpf::resolved_type(types, btf_var_secinfos(section)[i].type);
+      if (map != nullptr && btf_is_struct(map)) add_map(map);
+    }
+  }
+  return names;
+}
+
 } // namespace
 
 void BtfTypes::add(const dwarf::DebugInfo& debug) {
@@ -145,10 +185,12 @@ void BtfTypes::add(const dwarf::DebugInfo& debug) {
     base_ = std::move(types_);
     types_ = std::move(more);
   }
+  const auto of_maps = list_map_types(types_.get());
   BtfWriter writer(types_.get());
   for (const dwarf::NamedType& each : dwarf::list_named_types(debug)) {
     const int id = writer.add(each);
-    if (id > 0 && each.has_variable) variables_.insert(static_cast<std::uint32_t>(id));
+    if (id > 0 && each.has_variable && !of_maps.contains(each.name))
+      variables_.insert(static_cast<std::uint32_t>(id));
   }
 }
 

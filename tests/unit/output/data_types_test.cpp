@@ -274,10 +274,72 @@ TEST_CASE("a structure that ends with an array may be sent in part") {
   CHECK(decoder->decode(0, as_bytes("\x02\0\0\0ab"s)).record->type == "message");
   CHECK_FALSE(decoder->decode(0, as_bytes("\x02\0"s)).record->type);
   CHECK(
-      decoder->explain_raw(0) ==
+      decoder->explain(0) ==
       "records of map 'messages' are shown as bytes: no type has its name and its size of 2 bytes "
       "(--record messages=TYPE)");
-  CHECK_FALSE(decoder->explain_raw(0)); // once
+  CHECK_FALSE(decoder->explain(0)); // once
+}
+
+TEST_CASE("a flexible array at the end of the last member has the further bytes") {
+  TypesBuilder builder;
+  const auto u32 = builder.integer("u32", 4);
+  const auto open = builder.array(u32, 0);
+  const auto flex = builder.structure("flex", 8);
+  builder.member("type", u32, 0);
+  builder.member("n", u32, 32);
+  builder.member("vals", open, 64);
+  builder.structure("nest", 12);
+  builder.member("type", u32, 0);
+  builder.member("f", flex, 32);
+  const values::BtfTypes types = builder.build();
+  CHECK(json(types, "nest", "\3\0\0\0\4\0\0\0\2\0\0\0\7\0\0\0\10\0\0\0"s) ==
+        R"({"type":3,"f":{"type":4,"n":2,"vals":[7,8]}})");
+  CHECK(values::BtfTypes::is_likely_size(*types.find("nest"), 20));
+  CHECK_FALSE(values::BtfTypes::may_have_size(*types.find("nest"), 8));
+}
+
+TEST_CASE("of several requested types a record has the one of its size") {
+  TypesBuilder builder;
+  const auto u32 = builder.integer("u32", 4);
+  builder.structure("one", 4);
+  builder.member("a", u32, 0);
+  builder.structure("two", 8);
+  builder.member("a", u32, 0);
+  builder.member("b", u32, 32);
+  builder.structure("other", 8);
+  builder.member("c", u32, 0);
+  builder.member("d", u32, 32);
+  std::vector<bpf::UserMap> maps(1);
+  maps[0].name = "sent";
+  maps[0].use = bpf::MapUse::ring_buffer;
+  const auto types = std::make_shared<values::BtfTypes>(builder.build());
+  const auto make = [&](std::span<const events::RecordTypeRequest> requests) {
+    auto decoder = events::UserRecordDecoder::make(types, maps, requests);
+    REQUIRE(decoder);
+    return std::move(*decoder);
+  };
+  const std::string four = "\1\0\0\0"s;
+  const std::string eight = four + "\2\0\0\0"s;
+  const std::vector<events::RecordTypeRequest> both = {{"sent", "two"}, {"sent", "one"}};
+  auto decoder = make(both);
+  CHECK(decoder.decode(0, as_bytes(four)).record->type == "one");
+  CHECK(decoder.decode(0, as_bytes(eight)).record->type == "two");
+  CHECK_FALSE(decoder.explain(0));
+  CHECK(decoder.list_types().size() == 2);
+  CHECK_FALSE(decoder.decode(0, as_bytes(eight + four)).record->type);
+  CHECK(decoder.explain(0) == "records of map 'sent' are shown as bytes: none of the types of "
+                              "--record has their size of 12 bytes");
+  // A request with the name of the map precedes one for all maps.
+  const std::vector<events::RecordTypeRequest> own = {{"", "one"}, {"sent", "two"}, {"", "one"}};
+  decoder = make(own);
+  CHECK(decoder.decode(0, as_bytes(four)).record->type == "two");
+  const std::vector<events::RecordTypeRequest> equal = {{"", "two"}, {"", "one"}, {"", "other"}};
+  decoder = make(equal);
+  CHECK(decoder.decode(0, as_bytes(eight)).record->type == "two");
+  CHECK(decoder.explain(0) == "records of 8 bytes of map 'sent' are shown as two, but may also be "
+                              "other (--record sent=TYPE)");
+  CHECK(decoder.decode(0, as_bytes(eight)).record->type == "two");
+  CHECK_FALSE(decoder.explain(0)); // once
 }
 
 TEST_CASE(

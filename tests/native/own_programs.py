@@ -1,0 +1,182 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""own_programs.py UPROBECTL CLANG
+Programs of users in BPF objects, compiled here: the types of their records, maps of several objects, maps that are
+emptied, and programs that nobody runs. Needs root. Prints TAP."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(ROOT / "tests"))
+from tap import Tap
+
+UPROBECTL, CLANG = str(Path(sys.argv[1]).resolve()), sys.argv[2]
+TAP = Tap()
+
+PROGRAM = r"""
+#include <stdlib.h>
+#include "sdt.h"
+__attribute__((noipa)) long work(long a) { return a + 1; }
+__attribute__((noipa)) int other(int a) { return -a; }
+int main(int count, char** words) {
+  int calls = count > 1 ? atoi(words[1]) : 1;
+  for (int i = 0; i < calls; ++i) {
+    work(i);
+    other(i);
+    SDT_PROBE("app", "at", "0", "-4@%k0", "r"(i));
+  }
+  return 0;
+}
+"""
+HEAD = r"""
+#include <linux/bpf.h>
+#include <bpf/bpf_helpers.h>
+typedef __u32 u32;
+typedef __u64 u64;
+#define RING(name) struct { __uint(type, BPF_MAP_TYPE_RINGBUF); __uint(max_entries, 4096); } name SEC(".maps")
+#define MAP(name, kind, size, k, v) \
+  struct { __uint(type, kind); __uint(max_entries, size); __type(key, k); __type(value, v); } name SEC(".maps")
+#define AT_WORK SEC("uprobe//proc/self/exe:work")
+#define AT_OTHER SEC("uprobe//proc/self/exe:other")
+char LICENSE[] SEC("license") = "GPL";
+"""
+OBJECTS = {
+    # Records of 72, 24 and 72 bytes in one ring buffer.
+    "mixed": r"""
+struct event { u32 type; u32 pid; char path[64]; };
+struct exit_event { u32 type; int rc; u64 duration; u32 parent; u32 pad; };
+struct fork_event { u32 type; u32 child; u64 cookie; char tag[56]; };
+RING(events);
+AT_WORK int begin(void* context) {
+  struct event* e = bpf_ringbuf_reserve(&events, sizeof(*e), 0);
+  if (!e) return 0;
+  __builtin_memset(e, 0, sizeof(*e));
+  e->type = 1;
+  bpf_ringbuf_submit(e, 0);
+  return 0;
+}
+AT_OTHER int end(void* context) {
+  struct exit_event* e = bpf_ringbuf_reserve(&events, sizeof(*e), 0);
+  if (!e) return 0;
+  *e = (struct exit_event){.type = 2, .rc = -22, .duration = 123456789, .parent = 77};
+  bpf_ringbuf_submit(e, 0);
+  struct fork_event* f = bpf_ringbuf_reserve(&events, sizeof(*f), 0);
+  if (!f) return 0;
+  __builtin_memset(f, 0, sizeof(*f));
+  f->type = 3;
+  f->child = 99;
+  f->cookie = 5;
+  bpf_ringbuf_submit(f, 0);
+  return 0;
+}""",
+    # A number, as long as the key of a map.
+    "number": r"""
+struct key { u32 group; u32 cpu; };
+MAP(seen, BPF_MAP_TYPE_HASH, 64, struct key, u64);
+RING(times);
+AT_WORK int tell(void* context) {
+  struct key k = {.group = bpf_get_current_pid_tgid() >> 32, .cpu = bpf_get_smp_processor_id()};
+  u64 ns = 5000000000ULL;
+  bpf_map_update_elem(&seen, &k, &ns, 0);
+  bpf_ringbuf_output(&times, &ns, 8, 0);
+  return 0;
+}""",
+    # 20 bytes: both structures may have them.
+    "open_end": r"""
+struct flex { u32 type; u32 n; u32 vals[]; };
+struct nest { u32 type; struct flex f; };
+RING(parts);
+struct { __uint(type, BPF_MAP_TYPE_PERF_EVENT_ARRAY); __uint(key_size, 4); __uint(value_size, 4); } padded SEC(".maps");
+AT_WORK int tell(void* context) {
+  char* p = bpf_ringbuf_reserve(&parts, 20, 0);
+  if (!p) return 0;
+  struct nest* n = (void*)p;
+  n->type = 3;
+  n->f.type = 4;
+  n->f.n = 2;
+  n->f.vals[0] = 7;
+  n->f.vals[1] = 8;
+  bpf_ringbuf_submit(p, 0);
+  char buffer[32] = {};
+  struct flex* f = (void*)buffer;
+  f->type = 9;
+  bpf_perf_event_output(context, &padded, BPF_F_CURRENT_CPU, buffer, 16);
+  return 0;
+}""",
+}
+
+
+def compile_object(folder, name, file=None, *options):
+    source = folder / f"{name}.bpf.c"
+    source.write_text(HEAD + OBJECTS[name])
+    made = folder / f"{file or name}.bpf.o"
+    subprocess.run([CLANG, "-target", "bpf", "-mcpu=v3", "-O2", "-g", f"-I/usr/include/{os.uname().machine}-linux-gnu", *options,
+                    "-c", "-o", made, source], check=True)
+    return made.name
+
+
+def attach(folder, *words, calls=1):
+    """The records of a run, and what it has said."""
+    done = subprocess.run([UPROBECTL, "attach", "-j", "-d", "5s", *words, "--", "./app", str(calls)], capture_output=True,
+                          text=True, timeout=60, cwd=folder)
+    if done.returncode != 0:
+        return [], f"status {done.returncode}: {done.stderr}"
+    return [json.loads(line) for line in done.stdout.splitlines()], done.stderr
+
+
+def sent(records, of="record_type"):
+    return [each[of] for each in records if each["type"] == "event"]
+
+
+def entries(records):
+    """The last value of each map, or global variable."""
+    return {each["map"]: each["value"] for each in records if each["type"] == "map_entry"}
+
+
+def check_records(folder):
+    mixed = compile_object(folder, "mixed")
+    records, said = attach(folder, "--object", mixed)
+    TAP.check("a record has the type of exactly its size, also if another one has the map's name", [] if
+              sent(records) == ["event", "exit_event", "event"] and sent(records, "record")[1] ==
+              {"type": 2, "rc": -22, "duration": 123456789, "parent": 77, "pad": 0} else [records, said])
+    TAP.check("if another type has the size of the named one, a warning says so", [] if
+              said.count("records of 72 bytes of map 'events' are shown as event, but may also be fork_event") == 1 else [said])
+    records, said = attach(folder, "--object", mixed, "--record", "events=fork_event", "--record", "events=exit_event")
+    TAP.check("of several --record each record has that of its size", [] if
+              sent(records) == ["fork_event", "exit_event", "fork_event"] and "may also" not in said else [records, said])
+
+    records, said = attach(folder, "--object", compile_object(folder, "number"))
+    TAP.check("the key of a map is no guess for a record", [] if sent(records) == [None] and
+              sent(records, "raw") == ["00f2052a01000000"] and "structures of this size: key" in said else [records, said])
+
+    made = compile_object(folder, "open_end")
+    records, said = attach(folder, "--object", made, "--map", "parts")
+    TAP.check("a record that two structures with flexible arrays may have is not guessed", [] if sent(records) == [None] and
+              "structures of this size: nest, flex" in said else [records, said])
+    records, said = attach(folder, "--object", made, "--map", "parts", "--record", "nest")
+    TAP.check("a flexible array in the last member has the rest of the record", [] if
+              sent(records, "record") == [{"type": 3, "f": {"type": 4, "n": 2, "vals": [7, 8]}}] else [records, said])
+    records, said = attach(folder, "--object", made, "--map", "padded", "--record", "flex")
+    TAP.check("a warning says that elements may be padding", [] if
+              said.count("up to 7 bytes of padding") == 1 else [records, said])
+
+
+def main():
+    if os.geteuid() != 0 or not shutil.which("gcc"):
+        TAP.skip("programs of users", "not root" if os.geteuid() != 0 else "no program 'gcc'")
+        return TAP.done()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "app.c").write_text(PROGRAM)
+        subprocess.run(["gcc", "-O1", "-g", f"-I{ROOT / 'fixtures/workload'}", "-o", folder / "app", folder / "app.c"], check=True)
+        check_records(folder)
+    TAP.done()
+
+
+main()
