@@ -331,18 +331,39 @@ Result<Table> take_queue(const UserMap& map, std::size_t max_values, bool remove
   return table;
 }
 
-Result<void> clear_table(const UserMap& map, const Table& table) {
+Result<bool> clear_table(const UserMap& map, Table& table) {
   const Result<std::size_t> cpus = map.use == MapUse::per_cpu ? possible_cpus() : 1;
   if (!cpus) return fail(cpus.error());
-  const std::vector<std::byte> zeros(cpu_stride(map.value_size) * *cpus);
-  for (const TableEntry& entry : table.entries) {
-    if (::bpf_map_delete_elem(map.fd->get(), entry.key.data()) == 0 || errno == ENOENT) continue;
+  std::vector<std::byte> memory(cpu_stride(map.value_size) * *cpus);
+  const std::vector<std::byte> zeros(memory.size());
+  bool in_one_step = true;
+  // Returns whether there was an entry.
+  const auto take = [&](TableEntry& entry) -> Result<bool> {
+    const void* const key = entry.key.data();
+    const bool is_taken = ::bpf_map_lookup_and_delete_elem(map.fd->get(), key, memory.data()) == 0;
+    if (!is_taken && errno == ENOENT) return false; // deleted meanwhile
+    if (!is_taken && ::bpf_map_lookup_elem(map.fd->get(), key, memory.data()) != 0) {
+      if (errno == ENOENT) return false;
+      return fail(system_error(errno, "cannot read map '" + map.name + "'"));
+    }
+    entry.values = make_table_entry(entry.key, memory, map, *cpus).values;
+    if (is_taken) return true;
+    in_one_step = false;
+    if (::bpf_map_delete_elem(map.fd->get(), key) == 0 || errno == ENOENT) return true;
     // Elements of arrays cannot be deleted.
-    if (errno != EINVAL ||
-        ::bpf_map_update_elem(map.fd->get(), entry.key.data(), zeros.data(), BPF_EXIST) != 0)
+    if (errno != EINVAL || ::bpf_map_update_elem(map.fd->get(), key, zeros.data(), BPF_EXIST) != 0)
       return fail(system_error(errno, "cannot clear map '" + map.name + "'"));
+    return true;
+  };
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < table.entries.size(); ++i) {
+    const auto taken = take(table.entries[i]);
+    if (!taken) return fail(taken.error());
+    if (*taken && kept != i) table.entries[kept] = std::move(table.entries[i]);
+    kept += *taken ? 1 : 0;
   }
-  return {};
+  table.entries.resize(kept);
+  return in_one_step;
 }
 
 std::vector<std::uint64_t> stack_addresses(Bytes value) {

@@ -49,6 +49,7 @@ struct UserMap {
   bool is_of_run = false;        // made by this run: nobody else needs what it holds
   std::optional<std::size_t> object = {}; // number of the program's object that alone has the map
   std::string variable = {};              // if it is not empty, only this global variable is shown
+  std::string label = {};                 // as which it is printed; empty: its name
 };
 
 // Takes ownership of the descriptor and queries the kernel.
@@ -85,8 +86,11 @@ Result<Table> read_table(const UserMap& map, std::size_t max_entries);
 // Takes at most max_values values out of a queue or stack, or only reads the first one. The entries
 // have no keys. `cut` only says that max_values were taken.
 Result<Table> take_queue(const UserMap& map, std::size_t max_values, bool removes);
-// Removes the entries with these keys; those of arrays are set to zeros.
-Result<void> clear_table(const UserMap& map, const Table& table);
+// Removes the entries with these keys; those of arrays are set to zeros. `table` then has the
+// values that were removed. Returns false if an entry was read and then removed, so that what the
+// program wrote in between is lost. In one step the kernel removes only those of hashes, since
+// Linux 5.14.
+Result<bool> clear_table(const UserMap& map, Table& table);
 // Returns the return addresses in a value of a stack table, the innermost first.
 std::vector<std::uint64_t> stack_addresses(Bytes value);
 // Returns those of a stack; nullopt if the map has no such stack.

@@ -46,9 +46,10 @@ Result<void> check_unusable_maps(const UserPrograms& programs, std::span<const s
   return {};
 }
 
-Result<std::vector<bpf::UserMap>>
-select_maps(std::span<const std::string> named, std::vector<bpf::UserMap> known,
-            const std::shared_ptr<const values::BtfTypes>& types) {
+Result<std::vector<bpf::UserMap>> select_maps(std::span<const std::string> named,
+                                              std::vector<bpf::UserMap> known,
+                                              const std::shared_ptr<const values::BtfTypes>& types,
+                                              std::span<const std::string> objects) {
   if (named.empty()) return known;
   std::vector<bpf::UserMap> selected;
   // `variable`: the only one that is shown; empty: all of the map.
@@ -70,24 +71,36 @@ select_maps(std::span<const std::string> named, std::vector<bpf::UserMap> known,
       continue;
     }
     std::string variable;
-    auto found = std::ranges::find(known, name, &bpf::UserMap::name);
-    if (found == known.end())
-      found = std::ranges::find_if(
-          known, [&](const bpf::UserMap& map) { return has_name(map.name, name); });
-    if (found == known.end()) {
-      found = std::ranges::find_if(known, [&](const bpf::UserMap& map) {
+    // Each object may have such a map.
+    std::vector<const bpf::UserMap*> found;
+    const auto find = [&](const auto& holds) {
+      for (const bpf::UserMap& map : known)
+        if (holds(map)) found.push_back(&map);
+      return !found.empty();
+    };
+    if (!find([&](const bpf::UserMap& map) { return map.name == name; }) &&
+        !find([&](const bpf::UserMap& map) { return has_name(map.name, name); })) {
+      find([&](const bpf::UserMap& map) {
         const std::vector<std::string> globals = list_globals(map, types);
         return std::ranges::find(globals, name) != globals.end();
       });
       variable = name;
     }
-    if (found == known.end()) {
+    if (found.empty()) {
       const std::string names = joined(known | std::views::transform(&bpf::UserMap::name));
       return fail(Error{ErrorKind::not_found, "the program has no map '" + name + "'"}.hint(
           names.empty() ? "the program has no maps that can be shown" : "use one of: " + names));
     }
-    add(*found, std::move(variable));
+    for (const bpf::UserMap* const each : found) add(*each, variable);
   }
+  const auto has_other = [&](const bpf::UserMap& map) {
+    return std::ranges::any_of(selected, [&](const bpf::UserMap& each) {
+      return each.name == map.name && each.id != map.id;
+    });
+  };
+  for (bpf::UserMap& map : selected)
+    if (map.object && *map.object < objects.size() && has_other(map))
+      map.label = fmt::format("{}:{}", objects[*map.object], map.name);
   return selected;
 }
 

@@ -18,10 +18,12 @@ Result<void> check_unusable_maps(const UserPrograms& programs, std::span<const s
                                  output::Output& output);
 
 // Returns the named maps, or all. `known`: those of the programs, whose types are `types`; null:
-// they have none. Fails with not_found, and lists the maps.
+// they have none. If several of the `objects` (paths) have a map of a name, all are returned, with
+// labels. Fails with not_found, and lists the maps.
 Result<std::vector<bpf::UserMap>> select_maps(std::span<const std::string> named,
                                               std::vector<bpf::UserMap> known,
-                                              const std::shared_ptr<const values::BtfTypes>& types);
+                                              const std::shared_ptr<const values::BtfTypes>& types,
+                                              std::span<const std::string> objects);
 
 // Returns the names of maps that have what a program without buffers has collected.
 std::vector<std::string> list_collecting(std::span<const bpf::UserMap> maps);

@@ -99,13 +99,26 @@ void UserMapPrinter::print(const bpf::UserMap& map, const MapPrinting& how) {
   const bool is_queue = map.use == bpf::MapUse::queue;
   // Reading a queue removes its values, so that the program cannot read them any more.
   const bool takes = how.clears || !how.is_interval;
-  const auto table = is_queue ? take_queue(map, max_entries_shown, map.is_of_run && takes)
-                              : read_table(map, max_entries_shown);
+  auto table = is_queue ? take_queue(map, max_entries_shown, map.is_of_run && takes)
+                        : read_table(map, max_entries_shown);
   if (!table) return output_.warn(table.error().message);
   if (is_queue && !(map.is_of_run && takes))
     output_.warn_once(fmt::format("map '{}': only the first value is shown, because the others can "
                                   "only be read by removing them",
                                   map.name));
+  const bool is_kept = map.use == bpf::MapUse::map_table || has_globals(map);
+  if (how.clears && is_kept)
+    output_.warn_once(fmt::format("map '{}': {} are not emptied", map.name,
+                                  has_globals(map) ? "global variables" : "maps of maps"));
+  if (how.clears && !is_kept && !is_queue) {
+    const auto cleared = clear_table(map, *table);
+    if (!cleared)
+      output_.warn_once(cleared.error().message);
+    else if (!*cleared && !table->entries.empty())
+      output_.warn_once(fmt::format("map '{}': what the program writes to an entry while it is "
+                                    "emptied is lost",
+                                    map.name));
+  }
   if (has_globals(map))
     print_variables(map, *table, how);
   else
@@ -113,14 +126,11 @@ void UserMapPrinter::print(const bpf::UserMap& map, const MapPrinting& how) {
   if (table->cut)
     output_.warn(
         fmt::format("map '{}': only the first {} entries are shown", map.name, max_entries_shown));
-  if (!how.clears || is_queue) return;
-  if (map.use == bpf::MapUse::map_table || has_globals(map))
-    return output_.warn_once(fmt::format("map '{}': {} are not emptied", map.name,
-                                         has_globals(map) ? "global variables" : "maps of maps"));
-  if (auto cleared = clear_table(map, *table); !cleared) output_.warn_once(cleared.error().message);
 }
 
-void UserMapPrinter::write(output::MapEntryRecord& entry, const MapPrinting& how) {
+void UserMapPrinter::write(const bpf::UserMap& map, output::MapEntryRecord& entry,
+                           const MapPrinting& how) {
+  if (!map.label.empty()) entry.map = map.label;
   entry.time_ns = how.time_ns;
   entry.is_interval = how.is_interval_run;
   output_.write(entry);
@@ -161,7 +171,7 @@ void UserMapPrinter::print_entries(const bpf::UserMap& map, const bpf::Table& ta
       record.value = decode_value(map, shape, entry.values.front());
     }
     values_.show_entry(record, shape.key(), shape.value());
-    write(record, how);
+    write(map, record, how);
   }
 }
 
@@ -183,7 +193,7 @@ void UserMapPrinter::print_variables(const bpf::UserMap& map, const bpf::Table& 
     values::Value value = std::move(member->value);
     record.value = std::move(value);
   }
-  write(record, how);
+  write(map, record, how);
 }
 
 // The value is the id of a map.
@@ -195,8 +205,11 @@ void UserMapPrinter::print_inner_map(const bpf::UserMap& outer, const bpf::Table
   if (!inner)
     return output_.warn_once(fmt::format("map '{}': {}", outer.name, inner.error().message));
   inner->name = fmt::format("{}[{}]", outer.name, key);
+  if (!outer.label.empty()) inner->label = fmt::format("{}[{}]", outer.label, key);
   if (inner->use == bpf::MapUse::map_table) return; // the kernel does not nest them further
-  print(*inner, how);
+  MapPrinting inner_how = how;
+  inner_how.clears = false;
+  print(*inner, inner_how);
 }
 
 void UserMapReport::print(bool is_interval) {

@@ -38,7 +38,7 @@ private:
   void print_variables(const bpf::UserMap& map, const bpf::Table& table, const MapPrinting& how);
   void print_inner_map(const bpf::UserMap& outer, const bpf::TableEntry& entry,
                        const MapPrinting& how);
-  void write(output::MapEntryRecord& entry, const MapPrinting& how);
+  void write(const bpf::UserMap& map, output::MapEntryRecord& entry, const MapPrinting& how);
   values::Value decode_key(const bpf::UserMap& map, const Shape& shape,
                            const bpf::TableEntry& entry, std::size_t index) const;
   values::Value decode_value(const bpf::UserMap& map, const Shape& shape, Bytes bytes);

@@ -29,7 +29,8 @@ public:
   // Locates the objects' programs and sets their globals. Makes no bpf() calls for object files.
   static Result<UserPrograms> open(const AttachRequest& request, Workstation& workstation);
 
-  const std::string& name() const { return name_; } // the paths
+  const std::string& name() const { return name_; }             // the paths
+  std::span<const std::string> paths() const { return paths_; } // of the objects
   const std::vector<ProbeRequest>& probe_requests() const { return probe_requests_; }
 
   // Asks the kernel what pinned programs were loaded for. From then on kind() is known.

@@ -267,7 +267,8 @@ Result<void> UserSource::open_maps() {
     for (const bpf::UserMap& map : *known | std::views::filter(is_buffer))
       buffers.push_back(map.name);
   auto selected =
-      select_maps(request_.maps, known ? std::move(*known) : std::vector<bpf::UserMap>(), types);
+      select_maps(request_.maps, known ? std::move(*known) : std::vector<bpf::UserMap>(), types,
+                  programs_.paths());
   if (!selected) return fail(std::move(selected).error());
   maps_ = std::move(*selected);
   if (!buffers.empty() && std::ranges::none_of(maps_, is_buffer) && !needs_records())

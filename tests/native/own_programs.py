@@ -109,6 +109,37 @@ AT_WORK int tell(void* context) {
   bpf_perf_event_output(context, &padded, BPF_F_CURRENT_CPU, buffer, 16);
   return 0;
 }""",
+    # Compiled twice.
+    "counter": r"""
+MAP(counts, BPF_MAP_TYPE_HASH, 100, u32, u64);
+u64 total;
+RING(sent);
+AT_WORK int count(void* context) {
+  u32 k = 1;
+  u64 v = STEP, *p = bpf_map_lookup_elem(&counts, &k);
+  if (p) *p += STEP; else bpf_map_update_elem(&counts, &k, &v, 0);
+  total += STEP;
+  bpf_ringbuf_output(&sent, &v, 8, 0);
+  return 0;
+}""",
+    "emptied": r"""
+MAP(hash, BPF_MAP_TYPE_HASH, 4096, u32, u64);
+struct inner { __uint(type, BPF_MAP_TYPE_HASH); __uint(max_entries, 5); __type(key, u32); __type(value, u64); };
+struct inner first SEC(".maps");
+struct { __uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS); __uint(max_entries, 1); __type(key, u32);
+         __array(values, struct inner); } outer SEC(".maps") = {.values = {&first}};
+static __always_inline void add(void* map, u32 k) {
+  u64 v = 1, *p = bpf_map_lookup_elem(map, &k);
+  if (p) __sync_fetch_and_add(p, 1); else bpf_map_update_elem(map, &k, &v, 0);
+}
+AT_WORK int count(void* context) {
+  static u32 number;
+  u32 zero = 0;
+  add(&hash, number++ & 63);
+  void* map = bpf_map_lookup_elem(&outer, &zero);
+  if (map) add(map, 0);
+  return 0;
+}""",
 }
 
 
@@ -167,6 +198,27 @@ def check_records(folder):
               said.count("up to 7 bytes of padding") == 1 else [records, said])
 
 
+def check_maps(folder):
+    objects = [word for step in (1, 100) for word in
+               ("--object", compile_object(folder, "counter", f"step{step}", f"-DSTEP={step}"))]
+    records, said = attach(folder, *objects, "--map", "counts", calls=4)
+    TAP.check("--map prints the maps of that name of all objects", [] if
+              entries(records) == {"step1.bpf.o:counts": 4, "step100.bpf.o:counts": 400} else [records, said])
+    records, said = attach(folder, *objects, "--map", "total", calls=4)
+    TAP.check("and the variables", [] if entries(records) == {"step1.bss": 4, "step100.bss": 400} else [records, said])
+    records, said = attach(folder, *objects, "--map", "sent", calls=4)
+    TAP.check("and reads the buffers", [] if len(sent(records)) == 8 else [records, said])
+
+    # A program that has looked an entry up just before it is removed still adds to it.
+    calls = 15000
+    records, said = attach(folder, "--object", compile_object(folder, "emptied"), "--map", "hash", "--map", "outer", "--clear",
+                           "--interval", "10ms", calls=calls)
+    total = sum(each["value"] for each in records if each["type"] == "map_entry" and each["map"] == "hash")
+    TAP.check("what is added to a hash while it is emptied is not lost", [] if calls * 0.999 <= total <= calls or "is lost" in said else [total, said])
+    TAP.check("inner maps are not emptied", [] if entries(records).get("outer[0]") == calls and
+              "map 'outer': maps of maps are not emptied" in said else [entries(records), said])
+
+
 def main():
     if os.geteuid() != 0 or not shutil.which("gcc"):
         TAP.skip("programs of users", "not root" if os.geteuid() != 0 else "no program 'gcc'")
@@ -176,6 +228,7 @@ def main():
         (folder / "app.c").write_text(PROGRAM)
         subprocess.run(["gcc", "-O1", "-g", f"-I{ROOT / 'fixtures/workload'}", "-o", folder / "app", folder / "app.c"], check=True)
         check_records(folder)
+        check_maps(folder)
     TAP.done()
 
 
