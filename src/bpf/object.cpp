@@ -104,6 +104,10 @@ Error open_error(const std::string& path, int errnum, const std::string& cause) 
                         "supported"}
         .hint("define each map in SEC(\".maps\") with BTF types and compile the object again: "
               "docs/bpf-programs.md shows both forms");
+  if (cause.find("'.addr_space.1'") != std::string::npos)
+    return Error{ErrorKind::unsupported,
+                 path + ": global variables in an arena (__arena) are not supported"}
+        .hint("libbpf said: " + cause);
   Error error{ErrorKind::not_elf, path + ": not a BPF object file"};
   if (errnum == ENOENT && cause.empty()) return system_error(errnum, path);
   return cause.empty() ? error : std::move(error).hint("libbpf said: " + cause);
@@ -206,8 +210,10 @@ std::string take_wanted_pin(bpf_map* map) {
   return wanted;
 }
 
-// The program types with sections that libbpf attaches by itself (libbpf.c, section_defs).
+// The program types with sections that libbpf attaches by itself (libbpf.c, section_defs). A
+// program of an iterator runs only when somebody reads the link.
 bool has_attachable_type(const bpf_program* program) {
+  if (bpf_program__expected_attach_type(program) == BPF_TRACE_ITER) return false;
   constexpr std::array types = {BPF_PROG_TYPE_KPROBE,         BPF_PROG_TYPE_TRACEPOINT,
                                 BPF_PROG_TYPE_RAW_TRACEPOINT, BPF_PROG_TYPE_RAW_TRACEPOINT_WRITABLE,
                                 BPF_PROG_TYPE_TRACING,        BPF_PROG_TYPE_LSM};
@@ -470,6 +476,8 @@ Result<void> BpfObject::share_maps(const BpfObject& other, bool all) {
     if (all && known != nullptr && !bpf_map__autocreate(known)) bpf_map__set_autocreate(map, false);
     if (known == nullptr || bpf_map__fd(known) < 0 || bpf_map__type(known) != bpf_map__type(map))
       continue;
+    // Loaded ones have the size of the kernel's structure. No map is used before it is attached.
+    if (bpf_map__type(map) == BPF_MAP_TYPE_STRUCT_OPS) continue;
     const std::string subject = fmt::format("{}: map '{}'", state_->path, bpf_map__name(map));
     if (bpf_map__key_size(known) != bpf_map__key_size(map) ||
         bpf_map__value_size(known) != bpf_map__value_size(map))
@@ -603,6 +611,11 @@ Result<BpfObject> BpfObject::open(const MappedFile& file, const MappedFile* kern
   state->object.reset(bpf_object__open_mem(bytes->data(), bytes->size(), &options));
   if (!state->object) return fail(open_error(path, errno, libbpf_log.cause()));
   const std::vector<std::string> tail_calls = list_map_programs(*bytes);
+  bpf_map* map = nullptr;
+  bool has_struct_ops = false;
+  bpf_object__for_each_map(map, state->object.get()) {
+    if (bpf_map__type(map) == BPF_MAP_TYPE_STRUCT_OPS) has_struct_ops = true;
+  }
   bpf_program* program = nullptr;
   bpf_object__for_each_program(program, state->object.get()) {
     ObjectProgram described =
@@ -612,10 +625,12 @@ Result<BpfObject> BpfObject::open(const MappedFile& file, const MappedFile* kern
     described.can_be_attached =
         described.kind != SectionKind::other || has_attachable_type(program);
     described.load_problem = find_load_problem(program, described);
+    described.is_struct_ops =
+        has_struct_ops && bpf_program__type(program) == BPF_PROG_TYPE_STRUCT_OPS;
     described.overrides_returns = calls_helper(program, BPF_FUNC_override_return);
+    described.reads_function_address = calls_helper(program, BPF_FUNC_get_func_ip);
     state->programs.push_back(std::move(described));
   }
-  bpf_map* map = nullptr;
   bpf_object__for_each_map(map, state->object.get()) {
     complete_map(map);
     state->maps.push_back({.name = bpf_map__name(map),
@@ -639,7 +654,7 @@ Result<void> BpfObject::load(const ObjectLoading& loading) {
     const bool is_named = std::ranges::find(loading.only, described.name) != loading.only.end();
     const bool is_wanted = is_named || (loading.only.empty() && !described.is_optional &&
                                         described.load_problem.empty());
-    bpf_program__set_autoload(program, is_wanted || described.is_tail_call);
+    bpf_program__set_autoload(program, is_wanted || described.is_always_loaded());
   }
   index = 0;
   std::vector<bpf_map*> sized_by_object; // or by us

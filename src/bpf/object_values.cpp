@@ -208,6 +208,7 @@ private:
                                       unsigned bits) const {
     for (const BtfEnumerator& known : btf_enumerators(types_, type))
       if (known.name == text) return sign_extended(known.value);
+    if (btf_is_any_enum(type) && text.contains('|')) return parse_flags(type, text);
     const std::uint8_t encoding = btf_is_int(type) ? btf_int_encoding(type) : 0;
     if ((encoding & BTF_INT_BOOL) != 0 && (text == "true" || text == "false"))
       return text == "true" ? 1 : 0;
@@ -223,6 +224,19 @@ private:
         fits(*number, bits, true))
       return number->bits();
     return std::nullopt;
+  }
+
+  // "F1|F4", as values are shown.
+  std::optional<Wide> parse_flags(const btf_type* type, std::string_view text) const {
+    const auto all = btf_enumerators(types_, type);
+    Wide value = 0;
+    for (const auto part : std::views::split(text, '|')) {
+      const auto flag =
+          std::ranges::find(all, trimmed(std::string_view(part)), &BtfEnumerator::name);
+      if (flag == all.end()) return std::nullopt;
+      value |= sign_extended((*flag).value);
+    }
+    return value;
   }
 
   static Wide sign_extended(std::uint64_t value) {

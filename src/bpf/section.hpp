@@ -29,15 +29,20 @@ struct ObjectProgram {
   bool is_optional = false; // SEC("?…"): loaded only if it is named
   // In the initial values of a map of programs: libbpf loads such a map with all of them.
   bool is_tail_call = false;
+  // A program of a struct_ops map: libbpf 1.1 crashes if it loads the map without any of them.
+  bool is_struct_ops = false;
+  // Whether it is loaded with each copy of its object, attached or not.
+  bool is_always_loaded() const { return is_tail_call || is_struct_ops; }
   // "kprobe…", "kretprobe…": of the type of uprobe programs. BpfObject::use_for_uprobes() makes it
   // one.
   bool is_kprobe = false;
-  bool overrides_returns = false; // it calls bpf_override_return(), which no uprobe has
-  bool can_be_attached = true;    // false: libbpf attaches no program of its type
-  std::string load_problem = {};  // why libbpf cannot load it; empty if nothing is known
-  LoadedProgram loaded = {};      // owned by the object; fd -1 if it is not loaded
-  std::string pin = {};           // the path where it was pinned before, if it was
-  bool is_guessed = false;        // the section: nothing is known of the pin
+  bool overrides_returns = false;      // it calls bpf_override_return(), which no uprobe has
+  bool reads_function_address = false; // it calls bpf_get_func_ip()
+  bool can_be_attached = true;         // false: libbpf attaches no program of its type
+  std::string load_problem = {};       // why libbpf cannot load it; empty if nothing is known
+  LoadedProgram loaded = {};           // owned by the object; fd -1 if it is not loaded
+  std::string pin = {};                // the path where it was pinned before, if it was
+  bool is_guessed = false;             // the section: nothing is known of the pin
   // Set by load(): a uprobe program that this kernel runs on a stack of the CPU.
   bool has_private_stack = false;
 };

@@ -71,6 +71,7 @@ ProbeTotals probe_totals(std::span<const Probe> probes) {
   for (const Probe& probe : probes) {
     if (!probe.is_recorded) continue;
     totals.probes += probe.is_first() ? 1 : 0;
+    totals.static_probes += probe.is_first() && probe.point.static_probe ? 1 : 0;
     totals.static_points += probe.point.static_probe ? 1 : 0;
   }
   return totals;

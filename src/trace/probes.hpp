@@ -159,6 +159,7 @@ private:
 // The probe counts that the start line shows.
 struct ProbeTotals {
   std::size_t probes = 0;
+  std::size_t static_probes = 0; // among them
   std::size_t static_points = 0; // points of static probes
 };
 ProbeTotals probe_totals(std::span<const Probe> probes);

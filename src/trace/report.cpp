@@ -46,11 +46,14 @@ std::string describe_processes(const AttachRequest& request) {
   return text;
 }
 
-// "3 functions", "1 static probe at 4 probe points"
+// "3 functions", "1 static probe at 4 probe points and 2 functions"
 std::string describe_probes(const ProbeTotals& totals) {
   if (totals.static_points == 0) return counted(totals.probes, "function", "functions");
-  return counted(totals.probes, "static probe", "static probes") + " at " +
-         counted(totals.static_points, "probe point", "probe points");
+  std::string text = counted(totals.static_probes, "static probe", "static probes") + " at " +
+                     counted(totals.static_points, "probe point", "probe points");
+  if (const std::size_t functions = totals.probes - totals.static_probes; functions > 0)
+    text += " and " + counted(functions, "function", "functions");
+  return text;
 }
 
 // "; a hit of 'begin' starts the recording; a hit of 'end' ends the run"

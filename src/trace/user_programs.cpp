@@ -321,7 +321,7 @@ void UserPrograms::load_copies(std::span<const std::size_t> locations, output::O
 }
 
 // The number of programs that open_copies() loads for all copies: also those which an object loads
-// each time, for its tail calls.
+// each time, for its maps.
 std::size_t UserPrograms::count_copied() const {
   std::size_t sum = 0;
   for (std::size_t i = 0; i < objects_.size(); ++i) {
@@ -331,9 +331,9 @@ std::size_t UserPrograms::count_copied() const {
       sum += copies_[program] - 1;
       most = std::max(most, copies_[program]);
     }
-    const auto tail_calls =
-        std::ranges::count_if(objects_[i].programs(), &bpf::ObjectProgram::is_tail_call);
-    sum += (most - 1) * static_cast<std::size_t>(tail_calls);
+    const auto always =
+        std::ranges::count_if(objects_[i].programs(), &bpf::ObjectProgram::is_always_loaded);
+    sum += (most - 1) * static_cast<std::size_t>(always);
   }
   return sum;
 }
@@ -376,6 +376,10 @@ bpf::LoadedProgram UserPrograms::program(std::size_t index, std::size_t location
 
 bool UserPrograms::is_session(std::size_t index) const {
   return trace::is_session(find(selected_[index]));
+}
+
+bool UserPrograms::reads_function_address(std::size_t index) const {
+  return find(selected_[index]).reads_function_address;
 }
 
 Result<std::vector<bpf::ObjectLink>> UserPrograms::attach_other_programs(output::Output& output) {

@@ -57,6 +57,7 @@ public:
   // several.
   bpf::LoadedProgram program(std::size_t index, std::size_t location = 0) const;
   bool is_session(std::size_t index) const;
+  bool reads_function_address(std::size_t index) const;
   std::size_t count() const { return selected_.size(); }
   // Returns the name in messages and records. Programs of several objects may have the same name.
   std::string_view program_name(std::size_t index) const { return selected_[index].name; }

@@ -29,8 +29,9 @@ ProgramInfo describe_programs(const UserPrograms& programs) {
                    .probe_requests = programs.probe_requests(),
                    .other_programs = programs.other_programs()};
   for (std::size_t i = 0; i < programs.count(); ++i)
-    info.programs.push_back(
-        {.name = std::string(programs.program_name(i)), .is_session = programs.is_session(i)});
+    info.programs.push_back({.name = std::string(programs.program_name(i)),
+                             .is_session = programs.is_session(i),
+                             .reads_function_address = programs.reads_function_address(i)});
   return info;
 }
 

@@ -140,6 +140,37 @@ AT_WORK int count(void* context) {
   if (map) add(map, 0);
   return 0;
 }""",
+    # Neither this nor the next one is attached.
+    "struct_ops": r"""
+struct sock;
+struct tcp_congestion_ops { u32 (*ssthresh)(struct sock*); u32 (*undo_cwnd)(struct sock*);
+                            void (*cong_avoid)(struct sock*, u32, u32); char name[16]; };
+u64 hits;
+SEC("struct_ops/ssthresh") u32 ssthresh(u64* context) { return 2; }
+SEC("struct_ops/undo_cwnd") u32 undo(u64* context) { return 2; }
+SEC("struct_ops/cong_avoid") void avoid(u64* context) {}
+SEC(".struct_ops") struct tcp_congestion_ops none = {.ssthresh = (void*)ssthresh, .undo_cwnd = (void*)undo,
+                                                     .cong_avoid = (void*)avoid, .name = "none"};
+AT_WORK int count(void* context) { ++hits; return 0; }
+SEC("?uprobe") int any(void* context) { ++hits; return 0; }""",
+    "iterator": r"""
+u64 hits;
+SEC("iter/task") int each(void* context) { return 0; }
+AT_WORK int count(void* context) { ++hits; return 0; }""",
+    "flags": r"""
+enum mode { F1 = 1, F2 = 2, F4 = 4 };
+volatile enum mode mode = F2;
+u64 hits;
+SEC("uretprobe//proc/self/exe:work") int at_end(void* context) { hits += mode; return bpf_get_func_ip(context) == 0; }""",
+    "arena": r"""
+struct { __uint(type, 33); __uint(map_flags, BPF_F_MMAPABLE); __uint(max_entries, 10); } arena SEC(".maps"); // ARENA
+int __attribute__((address_space(1))) x;
+AT_WORK int count(void* context) { ++x; return 0; }""",
+    "three": r"""
+u64 hits;
+AT_WORK int one(void* context) { ++hits; return 0; }
+AT_OTHER int two(void* context) { ++hits; return 0; }
+SEC("usdt//proc/self/exe:app:at") int three(void* context) { ++hits; return 0; }""",
 }
 
 
@@ -219,6 +250,32 @@ def check_maps(folder):
               "map 'outer': maps of maps are not emptied" in said else [entries(records), said])
 
 
+def check_programs(folder):
+    if Path("/sys/kernel/btf/vmlinux").exists():
+        records, said = attach(folder, "--object", compile_object(folder, "struct_ops"), "--map", "hits", calls=3)
+        TAP.check("an object with a struct_ops map is attached", [] if list(entries(records).values()) == [3] else [records, said])
+        records, said = attach(folder, "--object", "struct_ops.bpf.o", "--map", "hits", "--program-name", "any", "./app", "work",
+                               "other", calls=3)
+        TAP.check("also at several functions", [] if list(entries(records).values()) == [6] and
+                  sorted(each["hits"] for each in records if each["type"] == "probe") == [3, 3] else [records, said])
+        records, said = attach(folder, "--object", compile_object(folder, "iterator"))
+        TAP.check("a program of an iterator is skipped", [] if "program 'each' (iter/task) is skipped" in said else [said])
+    else:
+        TAP.skip("programs that are not attached", "no types of the kernel")
+    said = attach(folder, "--object", compile_object(folder, "arena"))[1]
+    TAP.check("variables in an arena are refused", [] if "arena.bpf.o: global variables in an arena" in said else [said])
+    flags = compile_object(folder, "flags")
+    records, said = attach(folder, "--object", flags, "--set", "mode=F1|F4", "--map", "mode", "--return-at", "ret")
+    TAP.check("--set takes flags as they are shown", [] if list(entries(records).values()) == ["F1|F4"] else [records, said])
+    TAP.check("a warning says that bpf_get_func_ip() returns the address of an exit", [] if
+              "program 'at_end' runs at exits, where bpf_get_func_ip()" in said else [said])
+    records, said = attach(folder, "--object", flags, "--set", "mode=F1|F8")
+    TAP.check("an unknown flag is an error", [] if not records and "invalid value 'F1|F8'" in said else [records, said])
+    records, said = attach(folder, "--object", compile_object(folder, "three"), "--map", "hits")
+    TAP.check("functions are not counted as static probes", [] if
+              "probing 1 static probe at 1 probe point and 2 functions" in said else [said])
+
+
 def main():
     if os.geteuid() != 0 or not shutil.which("gcc"):
         TAP.skip("programs of users", "not root" if os.geteuid() != 0 else "no program 'gcc'")
@@ -229,6 +286,7 @@ def main():
         subprocess.run(["gcc", "-O1", "-g", f"-I{ROOT / 'fixtures/workload'}", "-o", folder / "app", folder / "app.c"], check=True)
         check_records(folder)
         check_maps(folder)
+        check_programs(folder)
     TAP.done()
 
 
