@@ -4,12 +4,14 @@
 #include "dwarf/attributes.hpp"
 #include "dwarf/entry_walk.hpp"
 #include "dwarf/inlined_entries.hpp"
+#include "dwarf/line_table.hpp"
 #include "dwarf/name_index.hpp"
 #include "dwarf/positions.hpp"
 #include "dwarf/type_table.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <map>
 #include <ranges>
 #include <set>
 #include <tuple>
@@ -56,6 +58,24 @@ std::string full_name(Context& context, const Die& function) {
   if (!named) return {};
   return is_set(named, DW_AT_external) ? std::string(context.text(named, DW_AT_name).value_or(""))
                                        : context.types().qualified_name(named);
+}
+
+FunctionSource source_of_entry(Context& context, const Die& function) {
+  using namespace llvm::dwarf;
+  const auto number = [&](Attribute attribute) {
+    const Die with_number = context.with_attribute(function, attribute);
+    return with_number ? unsigned_constant(with_number, attribute).value_or(0) : 0;
+  };
+  FunctionSource source;
+  const Die external = context.with_attribute(function, DW_AT_external);
+  source.is_external = external && is_set(external, DW_AT_external);
+  source.file = normal_path(referenced_file(context, function, DW_AT_decl_file));
+  source.line = number(DW_AT_decl_line);
+  source.column = number(DW_AT_decl_column);
+  if (const Die named = context.with_attribute(function, DW_AT_name))
+    source.unit =
+        std::string(context.text(named.getDwarfUnit()->getUnitDIE(), DW_AT_name).value_or(""));
+  return source;
 }
 
 // A requested function: nullopt for others.
@@ -344,6 +364,7 @@ private:
                                .code = to_code(ranges),
                                .caller = caller.name,
                                .caller_code = caller.code,
+                               .source = source_of_copy(die),
                                .call_file = std::move(call.file),
                                .call_line = call.line};
       for (std::size_t i = 0; i < found.addresses.size(); ++i) {
@@ -382,9 +403,20 @@ private:
     return caller;
   }
 
+  std::shared_ptr<const FunctionSource> source_of_copy(const Die& copy) {
+    const Die origin = context_.referenced(copy, llvm::dwarf::DW_AT_abstract_origin);
+    auto& source = sources_[{origin.getDwarfUnit(), origin ? origin.getOffset() : 0}];
+    if (!source)
+      source = std::make_shared<const FunctionSource>(origin ? source_of_entry(context_, origin)
+                                                             : FunctionSource());
+    return source;
+  }
+
   Context& context_;
   EntryReader reader_;
   std::unordered_map<std::uint64_t, Caller> callers_; // of the unit, by their offsets
+  std::map<std::pair<const llvm::DWARFUnit*, std::uint64_t>, std::shared_ptr<const FunctionSource>>
+      sources_; // by the entries of the functions
 };
 
 // Finds inlined copies by the index of names, and checks them at their entries. Returns each with
@@ -457,6 +489,17 @@ count_inlined(const DebugInfo& debug, std::span<const std::string_view> names) {
   std::vector<std::optional<std::uint64_t>> counts;
   for (const std::string_view name : names) counts.push_back(by_number[numbers[name]]);
   return counts;
+}
+
+std::optional<FunctionSource> source_of(const DebugInfo& debug, VirtualAddress address,
+                                        std::string_view name) {
+  Context& context = debug.context();
+  const Die there = context.function_at(address);
+  const bool is_own = there && context.linkage_name(there) == name;
+  const Die without_code = is_own ? Die() : context.function_without_code(address, name);
+  if (there) return source_of_entry(context, without_code ? without_code : there);
+  llvm::DWARFUnit* const unit = context.unit_at(address);
+  return unit == nullptr ? std::nullopt : std::optional(FunctionSource());
 }
 
 void prefetch_inlined(const DebugInfo& debug) {

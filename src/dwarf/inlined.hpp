@@ -26,6 +26,20 @@ struct FunctionCode {
   std::vector<elf::AddressRange> pieces; // as the debug information lists them
 };
 
+// Where the source defines a function. Functions of different units may have one name.
+struct FunctionSource {
+  bool is_external = false; // other units mean it by its name
+  std::string file;         // of the declaration; empty if unknown
+  std::uint64_t line = 0;   // of the declaration; 0: unknown
+  std::uint64_t column = 0; // likewise
+  std::string unit;         // the source file of its unit; empty if unknown
+};
+
+// Returns the source of the function with this raw name whose code covers the address. Nothing is
+// set if the unit does not describe the function; nullopt if no unit has the address.
+std::optional<FunctionSource> source_of(const DebugInfo& debug, VirtualAddress address,
+                                        std::string_view name);
+
 // Where an inlined copy of a function begins. A copy begins at several addresses if the compiler
 // has duplicated code; each call runs one of them.
 struct InlinedInstance {
@@ -40,6 +54,7 @@ struct InlinedInstance {
   std::vector<elf::AddressRange> code = {}; // of the copy; may be empty
   std::string caller;                       // raw name of the function that has the code
   std::shared_ptr<const FunctionCode> caller_code = {}; // null: unknown
+  std::shared_ptr<const FunctionSource> source = {};    // of the inlined function; never null
   std::string call_file;       // where the caller, or what is inlined into it, calls the function
   std::uint32_t call_line = 0; // 0: unknown
 };

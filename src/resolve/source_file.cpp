@@ -16,11 +16,6 @@ namespace {
 
 using Symbols = std::vector<elf::Symbol>;
 
-bool is_end_of_path(std::string_view path, std::string_view end) {
-  return path.ends_with(end) &&
-         (path.size() == end.size() || path[path.size() - end.size() - 1] == '/');
-}
-
 std::vector<elf::SymbolTable> tables_of(const elf::Image& image) {
   std::vector<elf::SymbolTable> tables;
   if (const auto table = image.dynamic_symbols()) tables.push_back(*table);
@@ -117,6 +112,11 @@ void keep_in_file(const Query& query, std::string_view file, Symbols& symbols) {
 }
 
 } // namespace
+
+bool is_end_of_path(std::string_view path, std::string_view end) {
+  return path.ends_with(end) &&
+         (path.size() == end.size() || path[path.size() - end.size() - 1] == '/');
+}
 
 std::optional<NameInFile> split_source_file(std::string_view name) {
   const auto at = name.rfind('@');

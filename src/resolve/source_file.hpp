@@ -7,6 +7,9 @@
 
 namespace uprobectl::resolve {
 
+// Whether the path ends with these components.
+bool is_end_of_path(std::string_view path, std::string_view end);
+
 struct NameInFile {
   std::string_view name;
   std::string_view file;

@@ -124,6 +124,43 @@ __attribute__((noinline)) int one(int x) { g = 1; return checked(x) + 1; }
 __attribute__((noinline)) int two(int x) { g = 2; return checked(x) + 2; }
 int main(int c, char **v) { return one(c) + two(c + 1) + one(c + 5) == 7; }
 """
+# The programs of one_name(): functions that have one name, out of line and inlined.
+ONE_NAME = {
+    "c1_c": """#define KEEP(x) asm volatile("" : "+r"(x))
+static int help(int x) { KEEP(x); return x + 1; }
+int (*volatile p1)(int) = help;
+int glob(int x) { KEEP(x); return x + 100; }
+__attribute__((noinline)) int one(int x) { return help(x) + glob(x); }
+""", "c2_c": """#define KEEP(x) asm volatile("" : "+r"(x))
+static int help(int x) { KEEP(x); return x + 2; }
+int (*volatile p2)(int) = help;
+static inline int glob(int x) { KEEP(x); return x * 100; }
+__attribute__((noinline)) int two(int x) { return help(x) + glob(x); }
+int one(int x);
+int main(int c, char **v) { return one(c) + two(c); }
+"""}
+OVERLOADED = """#define KEEP(x) asm volatile("" : "+r"(x))
+#define INLINE __attribute__((always_inline)) inline
+namespace n {
+template <class T> inline T largest(T a, T b) { KEEP(a); return a > b ? a : b; }
+template <class T> INLINE T least(T a, T b) { KEEP(a); return a < b ? a : b; }
+template <> __attribute__((noinline)) long least(long a, long b) { KEEP(a); return a < b ? a : b; }
+template <class T> INLINE T only(T a) { KEEP(a); return a; }
+static int ov(int a) { KEEP(a); return a; }
+static INLINE int ov(long a) { KEEP(a); return a + 1; }
+static int sole(int a) { KEEP(a); return a + 7; }
+int (*volatile fp)(int) = ov;
+int (*volatile fs)(int) = sole;
+int (*volatile fm)(int, int) = largest<int>;
+}
+extern "C" __attribute__((noinline)) int f1(int x) {
+  return n::largest(x, 3) + n::ov(x) + n::least(x, 3) + n::only(x) + n::sole(x);
+}
+extern "C" __attribute__((noinline)) long f2(long x) {
+  return n::largest(x, 3L) + n::ov((int)x) + n::ov(x) + n::least(x, 3L) + n::only(x);
+}
+int main(int c, char **) { return f1(c) + f2(c) + n::fp(c) + n::fm(c, 2); }
+"""
 UNDESCRIBED = """.text
 .globl bare
 .type bare,@function
@@ -295,6 +332,7 @@ def debug_files():
         if done.returncode != 1 or "its CRC is" not in done.stderr:
             problems.append(f"{path}: {done.stdout} {done.stderr}")
     TAP.check("--debug-dir refuses a file whose CRC .gnu_debuglink disproves", problems)
+
 
 
 def suffixes():
@@ -476,6 +514,52 @@ def functions_of_files():
     TAP.check("one function in several bodies is not ambiguous", problems)
 
 
+def inlined(*words):
+    """How often each name is a symbol, and how often code that is inlined into it; or the error."""
+    done = run(UPROBECTL, "resolve", "--json", "-q", "--inlined", *words, check=False)
+    records = [json.loads(line) for line in done.stdout.splitlines()]
+    found = sorted(f"in {each['inlined_into']['symbol']}" if each.get("inlined_into") else each["symbol"]
+                   for each in records if each["type"] == "match")
+    return found or next(each["message"] for each in records if each["type"] == "error")
+
+
+def one_name():
+    title = "inlined copies of another function of the name are not taken for the function's"
+    if not has("gcc", "g++"):
+        return TAP.skip(title, "no gcc")
+    build("files", "gcc", "-g", "-O2", **ONE_NAME)
+    problems = []
+    for words, expected in ((["help@c1.c"], ["help", "in one"]), (["help@c2.c"], ["help", "in two"]),
+                            (["glob"], ["glob", "in one"]), (["glob@c2.c"], ["in two"]),
+                            (["glob@c1.c"], ["glob", "in one"]),
+                            (["--all", "glob"], ["glob", "in one", "in two"]),
+                            (["--all", "help"], ["help", "help", "in one", "in two"])):
+        problems += differ(" ".join(words), inlined(*words[:-1], "files", words[-1]), expected)
+    said = run(UPROBECTL, "resolve", "--inlined", "files", "glob").stderr
+    problems += [] if "c2.c:4" in said else [said]
+    TAP.check(title, problems)
+    for compiler in ("g++", "clang++-19"):
+        title = f"inlined copies are found by any name of the function ({compiler})"
+        if not has(compiler):
+            TAP.skip(title, f"no {compiler}")
+            continue
+        build("overloaded", compiler, "-g", "-O2", overloaded_cpp=OVERLOADED)
+        body = "_ZN1nL2ovEi"
+        largest, least = "_ZN1n7largestIiEET_S1_S1_", "_ZN1n5leastIlEET_S1_S1_"
+        problems = []
+        for words, expected in ((["n::ov(int)"], [body, "in f1", "in f2"]), ([body], [body, "in f1", "in f2"]),
+                                (["n::ov"], [body, "in f1", "in f2"]), (["ov(int)"], [body, "in f1", "in f2"]),
+                                (["sole"], ["_ZN1nL4soleEi", "in f1"]),
+                                (["--all", "n::ov"], [body, "in f1", "in f2", "in f2"]),
+                                (["n::largest"], [largest, "in f1"]),
+                                (["--all", "n::largest"], [largest, "in f1", "in f2"]),
+                                (["--all", "n::least"], [least, "in f1"]),
+                                (["--all", "n::only"], ["in f1", "in f2"])):
+            problems += differ(" ".join(words), inlined(*words[:-1], "overloaded", words[-1]), expected)
+        problems += [] if "is ambiguous" in str(inlined("overloaded", "n::only")) else [inlined("overloaded", "n::only")]
+        TAP.check(title, problems)
+
+
 def other_languages():
     build("zig.so", "gcc", "-shared", "-nostdlib", z_s=function_symbols(
         "main", "main.run", "main.resume", "main.cold", "std.debug.print", "f", "f.constprop.0"))
@@ -650,7 +734,7 @@ def prologues():
 def main():
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
-        for group in (removed_code, entries, debug_files, suffixes, exclusions, functions_of_files,
+        for group in (removed_code, entries, debug_files, suffixes, exclusions, functions_of_files, one_name,
                       compiled_clones, folded, split, other_languages, old_baselines, simple_template_names,
                       sanitized_frames, prologues):
             group()
