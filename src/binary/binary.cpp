@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "binary/binary.hpp"
 
+#include "symbols/classify.hpp"
+
 #include <algorithm>
 #include <iterator>
 #include <utility>
@@ -46,7 +48,7 @@ bool Binary::add_next_symbols() {
 }
 
 void Binary::complete_symbols() {
-  if (has_symtab(image_)) return;
+  if (next_source_ == Source::nothing || symbols::has_whole_symtab(image_)) return;
   while (add_next_symbols()) {
   }
 }

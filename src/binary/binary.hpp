@@ -32,7 +32,7 @@ public:
   // Returns false if there is none left. Sources are read one at a time and only when a query needs
   // them, because reading them takes longer than everything else.
   bool add_next_symbols();
-  // Adds all sources unless the image has a .symtab. Queries that need all symbols call it.
+  // Adds all sources unless the .symtab is whole. Queries that need all symbols call it.
   void complete_symbols();
   // Where the symbols that were added came from.
   const elf::SymbolSources& symbol_sources() const { return symbol_sources_; }

@@ -25,6 +25,18 @@ bool is_named(const elf::Symbol& symbol, const elf::Machine& machine) {
   return !is_mapping_symbol(symbol, machine);
 }
 
+bool has_whole_symtab(const elf::Image& image) {
+  const auto table = image.full_symbols();
+  // Local symbols come first (gABI chapter 4, "Symbol Table").
+  for (std::uint32_t index = 1; table && index < table->size(); ++index) {
+    const auto symbol = table->at(index);
+    if (!symbol) continue;
+    if (symbol->binding != elf::Binding::local) return false;
+    if (symbol->defined && is_typed_code(*symbol)) return true;
+  }
+  return false;
+}
+
 bool is_typed_code(const elf::Symbol& symbol) {
   return symbol.type == elf::SymbolType::function || symbol.type == elf::SymbolType::ifunc;
 }

@@ -22,6 +22,10 @@ bool is_code(const elf::Symbol& symbol, const elf::Image& image);
 // Whether the symbol is marked as a function or IFUNC. Labels are not.
 bool is_typed_code(const elf::Symbol& symbol);
 
+// Whether the image's .symtab has all functions. If only a few were left in it (strip -K, -x), it
+// has no local ones.
+bool has_whole_symtab(const elf::Image& image);
+
 // Names that a compiler derives from a function's: "f.constprop.0", "f.part.1.cold".
 
 // Says what the code of a name with a suffix is. If a name has several suffixes, the last in this

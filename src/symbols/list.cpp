@@ -354,10 +354,9 @@ SymbolList list_debug_symbols(const elf::Image& image, const SymbolFilter& filte
 Result<SymbolList> list_symbols(const elf::Image& image, const SymbolFilter& filter) {
   SymbolCollector collector(image, filter);
   if (auto added = collector.add_own(); !added) return fail(std::move(added).error());
-  // An image with .symtab is listed without debug tables. Otherwise the result would depend on
-  // whether an earlier lookup has loaded a debug file.
-  const auto full = image.full_symbols();
-  if (!full || full->size() == 0 || collector.is_empty()) collector.add_debug();
+  // An image with a whole .symtab is listed without debug tables. Otherwise the result would depend
+  // on whether an earlier lookup has loaded a debug file.
+  if (collector.is_empty() || !has_whole_symtab(image)) collector.add_debug();
   return collector.take();
 }
 

@@ -32,13 +32,12 @@ auto preference(const elf::Symbol& symbol) {
   return std::tuple(-rank(symbol.binding), symbol.table, is_old_version);
 }
 
-// Returns the tables in preference order, with those of debug files if the image has no .symtab.
+// Returns the tables in preference order, with those of debug files unless .symtab is whole.
 std::vector<elf::SymbolTable> lookup_tables(const elf::Image& image) {
   std::vector<elf::SymbolTable> tables;
   if (auto table = image.dynamic_symbols()) tables.push_back(*table);
-  const auto full = image.full_symbols();
-  if (full) tables.push_back(*full);
-  if (!full || full->size() == 0)
+  if (auto table = image.full_symbols()) tables.push_back(*table);
+  if (!has_whole_symtab(image))
     for (const elf::SymbolTable& table : image.debug_symbols()) tables.push_back(table);
   return tables;
 }

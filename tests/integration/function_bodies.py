@@ -333,6 +333,15 @@ def debug_files():
             problems.append(f"{path}: {done.stdout} {done.stderr}")
     TAP.check("--debug-dir refuses a file whose CRC .gnu_debuglink disproves", problems)
 
+    build("part", "gcc", "-O1", "-g", "-Wl,--build-id", a_c=source + "int main(int c, char **v) { return visible(c); }\n")
+    address = nm("part")["hidden"]
+    run("objcopy", "--only-keep-debug", "part", "part.debug")
+    run("strip", "-K", "main", "part")
+    search = ["--debug-dir", "part.debug"]
+    found = run(UPROBECTL, "resolve", "-q", *search, "part", f"vaddr:{address:#x}").stdout
+    listed = run(UPROBECTL, "list-symbols", "-q", *search, "part").stdout
+    problems = [each for each in (found, listed) if "hidden" not in each]
+    TAP.check("a .symtab that strip left a few functions in does not hide those of the debug file", problems)
 
 
 def suffixes():
