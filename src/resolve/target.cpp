@@ -134,6 +134,19 @@ ResolvedFunction resolve_otherwise(const Query& query, ResolvedFunction missing)
   return !spelled.points || !spelled.points->empty() ? spelled : missing;
 }
 
+// Whether the name without parameters may also mean functions that only a debug file has: overloads
+// that are not exported.
+bool may_have_other_overloads(const Query& query, const ResolvedFunction& found) {
+  const std::string_view name = query.function.name;
+  if (query.function.form != FunctionSpec::Form::name || symbols::has_whole_symtab(query.image) ||
+      symbols::looks_mangled(name) || symbols::is_name_pattern(name) || symbols::is_signature(name))
+    return false;
+  if (!found.points) return found.points.error().kind == ErrorKind::ambiguous;
+  return std::ranges::any_of(*found.points, [](const ProbePoint& point) {
+    return point.symbol && symbols::looks_mangled(point.function());
+  });
+}
+
 ResolvedFunction resolve_by_symbols(const Query& query) {
   binary::Binary& file = query.code.file();
   if (needs_all_symbols(query)) file.complete_symbols();
@@ -141,6 +154,10 @@ ResolvedFunction resolve_by_symbols(const Query& query) {
   while (!found.points && may_be_in_debug_file(query, found.points.error()) &&
          file.add_next_symbols())
     found = resolve_form(query);
+  if (may_have_other_overloads(query, found)) {
+    file.complete_symbols();
+    found = resolve_form(query);
+  }
   if (found.points && query.function.form == FunctionSpec::Form::name &&
       query.options.clones != ResolveOptions::Clones::none && !binary::has_symtab(query.image) &&
       std::ranges::any_of(*found.points,

@@ -279,8 +279,9 @@ Result<std::vector<elf::Symbol>> find_by_demangled_name(const elf::Image& image,
   const auto own = list_own_symbols(image, {});
   if (!own) return fail(own.error());
   auto symbols = filter_by_demangled_name(*own, requested, part);
-  if (symbols.empty())
-    symbols = filter_by_demangled_name(list_debug_symbols(image, {}), requested, part);
+  // An exported overload does not hide those that only a debug file has.
+  if (symbols.empty() || !is_signature(name))
+    add_new(symbols, filter_by_demangled_name(list_debug_symbols(image, {}), requested, part));
   if (!symbols.empty()) return symbols;
   const auto imports = list_own_symbols(image, {.imports = true});
   if (!imports) return fail(imports.error());

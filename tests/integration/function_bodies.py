@@ -333,6 +333,28 @@ def debug_files():
             problems.append(f"{path}: {done.stdout} {done.stderr}")
     TAP.check("--debug-dir refuses a file whose CRC .gnu_debuglink disproves", problems)
 
+    hidden = "__attribute__((noinline, visibility(\"hidden\")))"
+    build("over.so", "g++", "-O1", "-fPIC", "-shared", "-Wl,--build-id", a_cpp=f"""namespace n {{
+int f(int x) {{ return x; }}
+{hidden} int f(long x) {{ return x + 1; }}
+struct A {{ A(int); {hidden} A(long); int v; }};
+A::A(int x) {{ v = x; }}
+A::A(long x) {{ v = x + 1; }} }}
+int use(long x) {{ return n::f(x) + n::A(x).v; }}
+""")
+    at = nm("over.so")
+    run("objcopy", "--only-keep-debug", "over.so", "over.debug")
+    run("strip", "over.so")
+    search = ["--debug-dir", "over.debug"]
+    problems = []
+    for name, expected in (("n::f", {at["_ZN1n1fEi"], at["_ZN1n1fEl"]}),
+                           ("n::A::A", {at["_ZN1n1AC1Ei"], at["_ZN1n1AC1El"]})):
+        problems += differ(name, resolve(*search, "--all", "over.so", name), expected)
+        found = resolve(*search, "over.so", name)
+        problems += [] if "is ambiguous, it has 2 addresses" in str(found) else [f"{name}: {found}"]
+    problems += differ("n::f(int)", resolve(*search, "over.so", "n::f(int)"), {at["_ZN1n1fEi"]})
+    TAP.check("an exported overload does not hide one that only the debug file has", problems)
+
     build("part", "gcc", "-O1", "-g", "-Wl,--build-id", a_c=source + "int main(int c, char **v) { return visible(c); }\n")
     address = nm("part")["hidden"]
     run("objcopy", "--only-keep-debug", "part", "part.debug")
