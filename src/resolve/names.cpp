@@ -6,6 +6,7 @@
 #include "resolve/inlined.hpp"
 #include "resolve/instructions.hpp"
 #include "resolve/point.hpp"
+#include "resolve/source_file.hpp"
 #include "resolve/thunks.hpp"
 #include "symbols/bodies.hpp"
 #include "symbols/typedefs.hpp"
@@ -63,6 +64,25 @@ Symbols select_definitions(Symbols symbols, bool bare) {
                         }).binding);
   std::erase_if(symbols, [&](const elf::Symbol& symbol) { return rank(symbol.binding) != best; });
   return symbols;
+}
+
+// Returns the static functions of this name that .symtab and the debug tables have at other
+// addresses than `chosen`.
+Symbols find_static(const Query& query, const Symbols& chosen) {
+  Symbols found;
+  const auto add = [&](const elf::SymbolTable& table) {
+    for (std::uint32_t index = 1; index < table.size(); ++index) {
+      if (!table.has_name(index, query.function.name)) continue;
+      const auto symbol = table.at(index);
+      if (symbol && symbol->binding == elf::Binding::local &&
+          symbols::is_code(*symbol, query.image) &&
+          std::ranges::find(chosen, symbol->address, &elf::Symbol::address) == chosen.end())
+        found.push_back(*symbol);
+    }
+  };
+  if (const auto table = query.image.full_symbols()) add(*table);
+  for (const elf::SymbolTable& table : query.image.debug_symbols()) add(table);
+  return preferred_symbols(std::move(found));
 }
 
 constexpr std::size_t max_names = 10;
@@ -169,6 +189,19 @@ void warn_about_scopes(const Query& query, std::span<ProbePoint> points) {
   for (ProbePoint& point : points)
     point.warnings.push_back(fmt::format("'{}' is taken for '{}'", query.function.name,
                                          point.demangled.value_or(*point.symbol)));
+}
+
+// Warns of static functions of other files that have the name.
+void warn_about_static(const Query& query, const Symbols& others, std::span<ProbePoint> points) {
+  std::vector<std::string> names;
+  for (const SymbolSource& source : find_sources(query, others))
+    if (!source.name.empty()) names.push_back(source.name);
+  if (names.empty())
+    for (const elf::Symbol& other : others)
+      names.push_back(fmt::format("vaddr:{:#x}", other.address.value));
+  points.front().warnings.push_back(
+      fmt::format("'{}' is also the name of static functions, which --all includes: {}",
+                  query.function.name, list_names(std::move(names))));
 }
 
 // Returns "+N". Without --unsafe, fails if it is outside of the symbol or the symbol has no size.
@@ -546,9 +579,16 @@ Result<std::vector<ProbePoint>> resolve_name(const Query& query, bool clones_in_
     Symbols chosen = select_definitions(std::move(*exact), first.name == name);
     if (chosen.empty()) return fail(not_code(query, first));
     const bool searched = chosen.front().table != elf::Table::dynsym;
-    return chosen_points(
+    Symbols others;
+    if (first.name == name && chosen.front().binding != elf::Binding::local &&
+        (searched || query.options.thorough || query.options.all))
+      others = find_static(query, chosen);
+    if (query.options.all) std::ranges::copy(others, std::back_inserter(chosen));
+    auto points = chosen_points(
         query,
         {.symbols = std::move(chosen), .searched = searched, .clones_in_debug = clones_in_debug});
+    if (points && !others.empty() && !query.options.all) warn_about_static(query, others, *points);
+    return points;
   }
 
   auto demangled = symbols::find_by_demangled_name(query.image, name);

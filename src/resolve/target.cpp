@@ -72,7 +72,8 @@ bool needs_all_symbols(const Query& query) {
   if (query.function.form == FunctionSpec::Form::plt) return false;
   return query.function.form != FunctionSpec::Form::name ||
          symbols::is_name_pattern(query.function.name) ||
-         query.options.clones == ResolveOptions::Clones::all || query.options.aliases;
+         query.options.clones == ResolveOptions::Clones::all || query.options.aliases ||
+         query.options.all;
 }
 
 ResolvedFunction resolve_form(const Query& query) {

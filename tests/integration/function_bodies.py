@@ -539,6 +539,19 @@ def functions_of_files():
         problems += differ(name, a | b, of(name) | of(f"{name}.constprop.0"))
         problems += [f"{name}: {a} {b}"] if a & b or not a or not b else []
     TAP.check("static functions of one name are distinguished by their source files", problems)
+    build("both.so", "gcc", "-O1", "-shared", "-fPIC", a_c="int foo(int x) { return x + 1; }\n", b_c="""
+static __attribute__((noinline)) int foo(int x) { __asm__(""); return x + 2; }
+int bar(int x) { return foo(x); }
+""")
+    symbols = [line.split() for line in run("nm", "--defined-only", "both.so").stdout.splitlines()]
+    exported = {int(words[0], 16) for words in symbols if words[1:] == ["T", "foo"]}
+    build("both", "gcc", "-O1", a_c=Path("a.c").read_text(), b_c=Path("b.c").read_text(),
+          main_c="int foo(int), bar(int);\nint main(int c, char **v) { return foo(c) + bar(c); }\n")
+    said = run(UPROBECTL, "resolve", "both", "foo").stderr
+    problems = differ("--all foo", resolve("--all", "both.so", "foo"), of("foo"))
+    problems += differ("foo", resolve("both.so", "foo"), exported)
+    problems += [] if "--all includes: foo@b.c" in said else [said]
+    TAP.check("--all includes static functions with the name of an exported one", problems)
     alone = nm("one.so")
     problems = differ("f", resolve("one.so", "f"), {alone["f"], alone["f.constprop.0"]})
     problems += differ("h", resolve("one.so", "h"), {alone["h.constprop.0"]})
