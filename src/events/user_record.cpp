@@ -352,36 +352,37 @@ Result<UserRecordDecoder> UserRecordDecoder::make(std::shared_ptr<const values::
 const values::BtfTypes::Type*
 UserRecordDecoder::find_type(const Stream& stream, std::size_t size,
                              std::vector<const values::BtfTypes::Type*>& others) {
-  using Type = values::BtfTypes::Type;
-  const auto fits = [&](const Type& each) { return has_size(stream.use, each.size, size); };
-  const auto may_fit = [&](const Type& each) {
+  using RecordType = values::BtfTypes::Type;
+  const auto fits = [&](const RecordType& each) { return has_size(stream.use, each.size, size); };
+  const auto may_fit = [&](const RecordType& each) {
     return values::BtfTypes::may_have_size(each, size);
   };
-  const auto is_likely = [&](const Type& each) {
+  const auto is_likely = [&](const RecordType& each) {
     return values::BtfTypes::is_likely_size(each, size);
   };
   // Returns the first for which this holds. The others are also possible.
-  const auto choose = [&](const std::vector<Type>& types, const auto& holds) -> const Type* {
-    const Type* chosen = nullptr;
-    for (const Type& each : types)
+  const auto choose = [&](const std::vector<RecordType>& types,
+                          const auto& holds) -> const RecordType* {
+    const RecordType* chosen = nullptr;
+    for (const RecordType& each : types)
       if (holds(each) && std::exchange(chosen, chosen ? chosen : &each) != nullptr)
         others.push_back(&each);
     return chosen;
   };
   if (stream.requested.size() == 1) return &stream.requested.front();
   if (!stream.requested.empty()) {
-    const Type* const exact = choose(stream.requested, fits);
+    const RecordType* const exact = choose(stream.requested, fits);
     return exact != nullptr ? exact : choose(stream.requested, may_fit);
   }
   const auto candidate = std::ranges::find_if(stream.candidates, fits);
   if (candidate != stream.candidates.end()) {
-    for (const Type& each : stream.variables)
+    for (const RecordType& each : stream.variables)
       if (fits(each) && each.name != candidate->name) others.push_back(&each);
     return &*candidate;
   }
   const auto named = std::ranges::find_if(stream.candidates, may_fit);
   if (!stream.known_name && std::ranges::any_of(stream.variables, fits)) {
-    const Type* const only = find_only(stream.variables, fits);
+    const RecordType* const only = find_only(stream.variables, fits);
     if (only != nullptr && named != stream.candidates.end()) others.push_back(&*named);
     return only;
   }

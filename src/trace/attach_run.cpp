@@ -190,7 +190,6 @@ private:
                       {.follows = follows_tail_calls(), .pids = options.pids}, binaries_, resolved_,
                       output_))
       request_.capture.pair_calls = false;
-    warn_of_exit_addresses(program_.info(), resolved_, output_);
     skip_unprobeable(resolved_, output_);
     if (!request_.makes_plan && !request_.program)
       move_after_prologues(request_.capture, binaries_, resolved_, output_);

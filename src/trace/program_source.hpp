@@ -27,7 +27,6 @@ struct ProgramInfo {
   struct Program {
     std::string name;
     bool is_session = false; // it runs at entries and at returns
-    bool reads_function_address = false;
   };
 
   std::string name; // as in `attached` records

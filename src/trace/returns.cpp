@@ -487,22 +487,6 @@ bool plan_returns(const ProbeSelection& selection, const events::CaptureSpec& ca
   return true;
 }
 
-void warn_of_exit_addresses(const ProgramInfo& program, const ResolvedProbes& resolved,
-                            output::Output& output) {
-  const auto runs_at_exit = [&](std::size_t number) {
-    return std::ranges::any_of(resolved.probes, [&](const Probe& probe) {
-      return std::ranges::any_of(probe.sites, [&](const PlannedSite& site) {
-        return site.program == number && site.exit;
-      });
-    });
-  };
-  for (std::size_t i = 0; i < program.programs.size(); ++i)
-    if (program.programs[i].reads_function_address && runs_at_exit(i))
-      output.warn(fmt::format("program '{}' runs at exits, where bpf_get_func_ip() returns the "
-                              "address of the exit, not of the function",
-                              program.programs[i].name));
-}
-
 bool can_plan_exits(BinaryCache& binaries, const ResolvedProbes& resolved) {
   ReturnPlanner planner(ReturnAt::own_exits, true, resolved.replaced_nops, nullptr, binaries);
   return std::ranges::all_of(resolved.probes, [&](const Probe& probe) {

@@ -8,7 +8,6 @@
 #include "bpf/record.h"
 #include "events/plan.hpp"
 #include "trace/probes.hpp"
-#include "trace/program_source.hpp"
 #include "uprobectl/resolve/function.hpp"
 
 #include <cstring>
@@ -33,11 +32,6 @@ struct TailCallRequest {
 bool plan_returns(const ProbeSelection& selection, const events::CaptureSpec& capture,
                   bool checks_exits, const TailCallRequest& tail_calls, BinaryCache& binaries,
                   ResolvedProbes& resolved, output::Output& output);
-
-// Warns of programs that ask for the function's address at an exit: bpf_get_func_ip() returns that
-// of the exit there, and at a uretprobe that of the function.
-void warn_of_exit_addresses(const ProgramInfo& program, const ResolvedProbes& resolved,
-                            output::Output& output);
 
 // Returns true if all probed functions return, and all their exits can be probed.
 bool can_plan_exits(BinaryCache& binaries, const ResolvedProbes& resolved);

@@ -29,9 +29,8 @@ ProgramInfo describe_programs(const UserPrograms& programs) {
                    .probe_requests = programs.probe_requests(),
                    .other_programs = programs.other_programs()};
   for (std::size_t i = 0; i < programs.count(); ++i)
-    info.programs.push_back({.name = std::string(programs.program_name(i)),
-                             .is_session = programs.is_session(i),
-                             .reads_function_address = programs.reads_function_address(i)});
+    info.programs.push_back(
+        {.name = std::string(programs.program_name(i)), .is_session = programs.is_session(i)});
   return info;
 }
 
@@ -64,6 +63,11 @@ public:
         site.loaded =
             programs_.program(site.program, runs_->probe_index(site.program, probe.number));
         site.cookie = request_.cookie;
+        if (site.exit && programs_.reads_function_address(site.program))
+          output_.warn_once(
+              fmt::format("program '{}' runs at exits, where bpf_get_func_ip() returns the address "
+                          "of the exit, not of the function",
+                          programs_.program_name(site.program)));
       }
     return static_probes_.load(spec_tables_, resolved.probes, request_.cookie,
                                supports_cookies(request.mechanism, features_));
