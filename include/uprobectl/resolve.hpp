@@ -387,8 +387,8 @@ public:
   // Returns the points that the FUNCTION means, sorted by offset, each offset once. Several points
   // for one exact name are an error that lists them, unless ResolveOptions::all is set. An archive
   // as a whole supports only file-offset:. Reads .gnu_debugdata and debug files for names that the
-  // file's own tables lack. If the file has no .symtab, also reads them for patterns, numbers,
-  // aliases and clones.
+  // file's own tables lack. If the .symtab lacks functions, also reads them for patterns, numbers,
+  // aliases, clones and overloads.
   Result<std::vector<ProbePoint>> resolve(const FunctionSpec& function,
                                           const ResolveOptions& options = {}) const;
   // Resolves the FUNCTION as resolve() does, and returns also the distance of the spelling that was

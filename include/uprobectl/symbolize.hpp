@@ -139,7 +139,7 @@ public:
   // caller, and glibc's loader has no unwind information for it.
   bool is_program_start(VirtualAddress address) const;
 
-  // Symbolizes an address. Uses the symbols of the image and, if it has no .symtab, also those of
+  // Symbolizes an address. Uses the symbols of the image and, if .symtab lacks some, also those of
   // .gnu_debugdata and of a debug file. Names Java methods by the DEX files of an OAT file. Never
   // null. Frames stay valid after further calls.
   std::shared_ptr<const Frame> frame(VirtualAddress address);

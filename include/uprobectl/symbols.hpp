@@ -4,8 +4,8 @@
 // segments. Undefined symbols are reported as imports.
 //
 // Besides .dynsym and .symtab, an image may have debug tables (Image::add_embedded_symbols,
-// Image::add_debug_file). They are searched last, and only if the image has no .symtab or its own
-// tables have no match.
+// Image::add_debug_file). They are searched last, and only if the .symtab lacks functions (strip),
+// or the image's own tables have no match.
 #pragma once
 
 #include "uprobectl/elf.hpp"
@@ -65,8 +65,8 @@ Result<std::vector<elf::Symbol>> find_by_name(const elf::Image& image, std::stri
 // Finds code symbols by demangled name: `ns::Foo::bar` means all overloads, `ns::Foo::bar(int)`
 // one. Includes clones and parts, without cold parts unless the name has their suffix as it is
 // printed: "ns::f() (.cold)". The return type of a template is optional, and spaces are ignored.
-// Scans .dynsym and .symtab, then the debug tables if nothing was found, then the imports.
-// Demangles only names that contain the last identifier.
+// Scans .dynsym and .symtab, then the debug tables unless a whole signature was found, then
+// the imports. Demangles only names that contain the last identifier.
 Result<std::vector<elf::Symbol>> find_by_demangled_name(const elf::Image& image,
                                                         std::string_view name);
 
@@ -203,7 +203,7 @@ private:
 
 // Lists the symbols of .dynsym and .symtab that the filter selects, and PLT entries if it has their
 // kind.
-// Includes the debug tables if the image has no .symtab or nothing else matches.
+// Includes the debug tables if the .symtab lacks functions or nothing else matches.
 Result<SymbolList> list_symbols(const elf::Image& image, const SymbolFilter& filter);
 
 // A symbol that covers an address.
@@ -212,10 +212,10 @@ struct SymbolAt {
   std::uint64_t offset = 0; // of the address from the start of the symbol
 };
 // Finds the symbol that covers the address; nullopt if there is none. Preference order: sized
-// symbols, PLT entries, labels (which extend up to the next symbol). Among symbols that begin
+// symbols, PLT entries, labels (up to the next symbol in their section). Among symbols that begin
 // closest below the address: global, weak, local; then .dynsym, .symtab; then default versions,
-// others; then the order of the table, as in unwinders. Includes the debug tables if the image has
-// no .symtab. In a debug file without code (objcopy --only-keep-debug, eu-strip -f), whose segments
+// others; then the order of the table, as in unwinders. Includes debug tables if .symtab lacks
+// functions. In a debug file without code (objcopy --only-keep-debug, eu-strip -f), whose segments
 // have no bytes, all functions count.
 std::optional<SymbolAt> symbol_at(const elf::Image& image, VirtualAddress address);
 

@@ -7,6 +7,7 @@
 #include "symbols/plt.hpp"
 
 #include <algorithm>
+#include <array>
 #include <tuple>
 
 namespace uprobectl::symbols {
@@ -63,6 +64,17 @@ private:
   std::optional<elf::Symbol> best_;
 };
 
+// Whether another section of code begins after a symbol and up to the address: a symbol without a
+// size ends there.
+bool has_section_between(const elf::Image& image, VirtualAddress symbol, VirtualAddress address) {
+  constexpr std::array<std::string_view, 6> names = {".init",    ".plt",  ".plt.got",
+                                                     ".plt.sec", ".text", ".fini"};
+  return std::ranges::any_of(names, [&](std::string_view name) {
+    const auto begin = image.section_address(name);
+    return begin && symbol < *begin && *begin <= address;
+  });
+}
+
 // Limits the index entries examined before an address, and at one address.
 constexpr std::size_t max_examined = 256;
 
@@ -74,7 +86,7 @@ std::optional<SymbolAt> symbol_at(const elf::Image& image, VirtualAddress addres
   const elf::Segment* segment = image.find_segment(address);
   if (segment == nullptr) return std::nullopt;
   ClosestSymbol covering; // sized symbols that contain the address
-  ClosestSymbol unsized;  // extend up to the next symbol of any kind
+  ClosestSymbol unsized;  // extend up to the next symbol of any kind in their section
   VirtualAddress last_end{segment->address};
   const auto consider = [&](const elf::SymbolTable& table) {
     for (std::uint32_t index = 1; index < table.size(); ++index) {
@@ -97,7 +109,9 @@ std::optional<SymbolAt> symbol_at(const elf::Image& image, VirtualAddress addres
       return SymbolAt{*entry, address.value - entry->address.value};
   const auto& best = covering.best() ? covering.best() : unsized.best();
   if (!best) return std::nullopt;
-  if (best->size == 0 && best->address < last_end) return std::nullopt;
+  if (best->size == 0 &&
+      (best->address < last_end || has_section_between(image, best->address, address)))
+    return std::nullopt;
   return SymbolAt{*best, address.value - best->address.value};
 }
 
@@ -150,14 +164,14 @@ std::optional<SymbolAt> SymbolFinder::at(VirtualAddress address) {
   }
   std::optional<elf::Symbol> best = covering.best();
   if (!best) best = stub_at(address);
-  // A label extends up to the next symbol of any kind.
+  // A label extends up to the next symbol of any kind, in its section.
   const VirtualAddress begin = end > 0 ? entries_[end - 1].address : VirtualAddress();
   if (!best && end > 0 && begin >= lowest && begin.value >= max_ends_[end - 1]) {
     ClosestSymbol unsized;
     for (std::size_t i = end; i-- > last && entries_[i].address == begin;)
       if (const elf::Symbol symbol = read(entries_[i]); symbol.size == 0)
         unsized.offer_previous(symbol);
-    best = unsized.best();
+    if (!has_section_between(image_, begin, address)) best = unsized.best();
   }
   if (!best) return std::nullopt;
   return SymbolAt{*best, address.value - best->address.value};

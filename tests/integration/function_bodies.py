@@ -616,6 +616,28 @@ def other_languages():
     problems += differ("f", resolve("zig.so", "f"), {at["f"], at["f.constprop.0"]})
     TAP.check("functions of Zig, whose names have dots, are not taken for clones", problems)
 
+    # Old crti.o files gave _init no size.
+    build("init.so", "gcc", "-shared", "-nostdlib", i_s='''.section .init,"ax",@progbits
+.globl _init
+_init: nop
+ret
+.text
+.p2align 4
+helper: nop
+ret
+.globl last
+last: nop
+ret
+.section .note.GNU-stack,"",@progbits
+''')
+    at = nm("init.so")
+    run("strip", "init.so")
+    names = [json.loads(run(UPROBECTL, "resolve", "--json", "-q", "init.so", f"vaddr:{address:#x}").stdout.splitlines()[0])
+             for address in (at["_init"] + 1, at["helper"], at["last"] + 1)]
+    TAP.check("a symbol without a size ends with its section",
+              differ("names", [(each["symbol"], each["symbol_offset"]) for each in names],
+                     [("_init", "0x1"), (None, "0x0"), ("last", "0x1")]))
+
     # As NASM and Yasm name labels that begin with a dot: without a type and size.
     build("labels.so", "gcc", "-shared", "-nostdlib", l_s=""".text
 .globl f, g
