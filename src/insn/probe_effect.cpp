@@ -338,6 +338,8 @@ constexpr A64Pattern memory_copy{0x3b200c00, 0x19000400}; // cpy*, set* (FEAT_MO
 // and those with key B.
 constexpr A64Pattern sign_with_pc{0xffffdbff, 0xdac183fe};
 constexpr A64Pattern authenticate_with_pc{0xffc0001f, 0xf380001f};
+constexpr A64Pattern movprfx{0xfffffc00, 0x0420bc00};
+constexpr A64Pattern movprfx_predicated{0xff3ee000, 0x04102000};
 constexpr A64Pattern clear_exclusive{0xfffff0ff, 0xd503305f};
 
 // Which hints the kernel single-steps: aarch64_insn_is_steppable_hint.
@@ -383,6 +385,8 @@ ProbeEffect effect_on_word(std::uint32_t word) {
   return stepped();
 }
 
+bool is_prefix(std::uint32_t word) { return movprfx.has(word) || movprfx_predicated.has(word); }
+
 bool is_exclusive_load(std::uint32_t word) {
   return exclusive.has(word) && !casp.has(word) && (word & load_bit) != 0;
 }
@@ -416,6 +420,9 @@ bool is_inside_exclusive(Bytes function, std::uint64_t offset) {
 ProbeEffect arm64_probe_effect(Bytes code, std::uint64_t offset) {
   const auto word = read_at<std::uint32_t>(code, offset);
   if (!word || offset % word_size != 0) return {};
+  if (is_prefix(*word) ||
+      (offset >= word_size && is_prefix(*read_at<std::uint32_t>(code, offset - word_size))))
+    return unsafe("movprfx must run just before the next instruction, and a probe parts them");
   const ProbeEffect effect = effect_on_word(*word);
   if (effect.kind == ProbeEffect::Kind::safe && is_inside_exclusive(code, offset))
     return unsafe("between an exclusive load and its store a probe makes the store fail, for ever");

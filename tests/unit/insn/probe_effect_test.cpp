@@ -132,6 +132,18 @@ TEST_CASE("nops that a kernel replaces by a call are distinguished from others")
   CHECK_FALSE(optimized_nop(Arch::arm64, words({0xd503201f, 0xd503201f})));
 }
 
+TEST_CASE("movprfx and the instruction after it belong together") {
+  // movprfx z0, z1; fmla z0.s, p0/m, z2.s, z3.s; ret
+  const std::initializer_list<std::uint32_t> plain = {0x0420bc20, 0x65a30040, 0xd65f03c0};
+  CHECK(arm64_effect(plain, 0) == Kind::unsafe);
+  CHECK(arm64_effect(plain, 4) == Kind::unsafe);
+  CHECK(arm64_effect(plain, 8) == Kind::safe);
+  // movprfx z0.s, p0/z, z1.s; add z0.s, p0/m, z0.s, z2.s
+  const std::initializer_list<std::uint32_t> predicated = {0x04902020, 0x04800040};
+  CHECK(arm64_effect(predicated, 0) == Kind::unsafe);
+  CHECK(arm64_effect(predicated, 4) == Kind::unsafe);
+}
+
 TEST_CASE("between an exclusive load and its store a probe is harmful, around them it is not") {
   // mov x2, x1; ldxr x0, [x1]; add x0, x0, #1; stxr w3, x0, [x1]; cbnz w3, .-12; ret
   const std::initializer_list<std::uint32_t> loop = {0xaa0103e2, 0xc85f7c20, 0x91000400,
