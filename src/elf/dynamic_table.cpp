@@ -30,6 +30,12 @@ void for_each_entry(const Layout& layout, Bytes bytes, Visit visit) {
 void set_entry(DynamicTable& table, std::int64_t tag, std::uint64_t value) {
   const VirtualAddress address{value};
   switch (tag) {
+  case raw::DT_TEXTREL:
+    table.relocates_code = true;
+    break;
+  case raw::DT_FLAGS:
+    table.relocates_code = table.relocates_code || (value & raw::DF_TEXTREL) != 0;
+    break;
   case raw::DT_SYMTAB:
     table.symbols = address;
     break;

@@ -30,6 +30,7 @@ struct DynamicTable {
   std::uint64_t packed_rel_size = 0;              // DT_ANDROID_RELSZ, bytes
   std::uint64_t strings_size = 0;                 // DT_STRSZ, bytes
   std::uint64_t symbol_size = 0;                  // DT_SYMENT, bytes
+  bool relocates_code = false;                    // DT_TEXTREL, or DF_TEXTREL in DT_FLAGS
 };
 
 // Returns nullopt if the image has none (static programs, debug files). Fails with corrupt if the

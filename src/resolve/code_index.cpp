@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "resolve/code_index.hpp"
 
+#include "elf/relocations.hpp"
 #include "elf/sections.hpp"
 #include "symbols/classify.hpp"
 
@@ -52,6 +53,15 @@ bool AddressSet::contains(VirtualAddress address) const {
   if (after == ranges_.begin()) return false;
   const elf::AddressRange& last = *std::prev(after);
   return address.value - last.address.value < last.size;
+}
+
+bool AddressSet::overlaps(const elf::AddressRange& range) const {
+  if (range.size == 0) return false;
+  const VirtualAddress last{range.address.value + range.size - 1};
+  const auto after = std::ranges::upper_bound(ranges_, last, {}, &elf::AddressRange::address);
+  if (after == ranges_.begin()) return false;
+  const elf::AddressRange& found = *std::prev(after);
+  return found.address >= range.address || range.address.value - found.address.value < found.size;
 }
 
 const FrameTable& CodeIndex::frames() {
@@ -175,3 +185,34 @@ bool CodeIndex::is_in_signature(VirtualAddress address) {
 }
 
 } // namespace uprobectl::resolve
+bool CodeIndex::has_sequence(const elf::AddressRange& code) {
+  if (!sequences_) read_sequences();
+  return sequences_->overlaps(code);
+}
+
+bool CodeIndex::is_relocated(const elf::AddressRange& code) {
+  if (relocated_) return relocated_->overlaps(code);
+  std::vector<elf::AddressRange> words;
+  const auto layout = elf::read_layout(image_.bytes());
+  const auto dynamic = layout ? elf::read_dynamic(*layout) : std::nullopt;
+  if (dynamic && *dynamic && (**dynamic).relocates_code) {
+    const std::uint64_t size = image_.machine().is_64bit ? 8 : 4; // some are of half a word
+    elf::for_each_relocation(*layout, **dynamic, [&](const elf::Relocation& each) {
+      const elf::Segment* const segment = image_.find_segment(each.address);
+      if (segment != nullptr && segment->executable) words.push_back({each.address, size});
+    });
+  }
+  return relocated_.emplace(std::move(words)).overlaps(code);
+}
+
+bool CodeIndex::may_have_handlers(const elf::AddressRange& code, bool unless_known) {
+  std::uint64_t at = code.address.value;
+  while (at - code.address.value < code.size) {
+    const auto piece = frames().piece_at({at});
+    if (!piece) return at == code.address.value && unless_known;
+    if (piece->has_handlers) return true;
+    at = piece->range.address.value + piece->range.size;
+  }
+  return false;
+}
+

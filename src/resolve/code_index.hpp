@@ -51,6 +51,7 @@ public:
 
   bool contains(VirtualAddress address) const;
 
+  bool overlaps(const elf::AddressRange& range) const;
 private:
   std::vector<elf::AddressRange> ranges_; // disjoint, by address
 };
@@ -106,6 +107,13 @@ private:
   std::optional<CodeMarks> marks_;
   std::optional<symbols::Bodies> bodies_;
   std::optional<NopPasser> nop_passer_;
+  bool has_sequence(const elf::AddressRange& code);
+  // Whether the loader changes some of the code (text relocations).
+  bool is_relocated(const elf::AddressRange& code);
+
+  // Whether unwind data name handlers of exceptions in the code. `unless_known`: what to return
+  // if no unwind data cover its start.
+  bool may_have_handlers(const elf::AddressRange& code, bool unless_known);
   std::optional<AddressSet> data_;
   std::optional<AddressSet> sequences_;
   std::optional<AddressSet> signatures_;

@@ -177,6 +177,7 @@ std::optional<FramePiece> FrameTable::read(const Entry& entry) const {
   if (!has_augmentation(description, *distance)) return piece;
   const auto augmentation = read_at<std::uint8_t>(*whole, augmentation_field);
   if (!augmentation || *augmentation >= 0x80) return piece; // longer than any known one
+  piece.has_handlers = *augmentation != 0;                  // LSDA pointers are all that FDEs have
   const std::uint64_t instructions = augmentation_field + 1 + *augmentation;
   if (instructions < whole->size())
     piece.inside_frame = begin_inside_frame(whole->subspan(instructions));

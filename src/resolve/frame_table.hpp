@@ -12,6 +12,7 @@ struct FramePiece {
   elf::AddressRange range;
   // The frame is already set up at the start of the range: it is entered by a jump, not a call.
   bool inside_frame = false;
+  bool has_handlers = false; // of exceptions (an LSDA), which the unwinder jumps to
 };
 
 // Looks up addresses in .eh_frame_hdr, as unwinders do (LSB core 5.0, 10.6; DWARF 5, 6.4), or in

@@ -36,6 +36,9 @@ constexpr std::string_view signature_reason =
     "it is the signature in front of the abort handler of a restartable sequence (rseq), and the "
     "kernel kills the program if it is changed";
 
+constexpr std::string_view relocated_reason =
+    "the loader changes it (a text relocation), and the kernel runs it as it is in the file";
+
 // Checks that an instruction begins at a point.
 class InstructionCheck {
 public:
@@ -244,6 +247,11 @@ std::optional<std::string> next_probeable(const ProbePoint& point) {
 // Says what is known of the bytes at a symbol without a type. Assembly writes such symbols before
 // functions and before tables.
 enum class LabelContent { code, data, unknown };
+  const Bytes bytes = code_bytes(index.image(), address, insn::max_instruction_size);
+  const auto arch = code_arch(index.image().machine(), code && code->symbol.thumb);
+  const auto size = arch ? insn::instruction_size(*arch, bytes) : std::nullopt;
+  if (index.is_relocated({address, size.value_or(bytes.size())}))
+    return {.kind = insn::ProbeEffect::Kind::unsafe, .reason = relocated_reason};
 
 LabelContent content_at(const Query& query, VirtualAddress address) {
   if (const auto arch = code_arch(query.image.machine()); arch && has_code_marks(*arch))
