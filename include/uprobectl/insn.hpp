@@ -7,11 +7,13 @@
 // invalid ones do not decode.
 //
 // Unsupported: the text of arm and Thumb instructions; any other architecture. Data between
-// instructions is not detected: on arm64, arm and Thumb every word counts as an instruction.
+// instructions is not detected by most functions: on arm64, arm and Thumb every word counts as an
+// instruction.
 #pragma once
 
 #include "uprobectl/arch.hpp"
 
+#include <span>
 #include <vector>
 
 namespace uprobectl::insn {
@@ -111,6 +113,11 @@ struct FunctionExits {
   // the next word on arm64.
   std::vector<std::uint64_t> undecodable;
   bool falls_through = false; // the last instruction continues into the next function
+
+  // Some of these may be in data: no direct branch leads to the code after a jump or return that
+  // has them, and the function names an address in itself; or a branch leads into the middle of an
+  // instruction, or bytes do not decode.
+  bool may_be_in_data = false;
 };
 
 // Finds the exits of a function whose first byte is at the address. Returns nullopt for
@@ -118,6 +125,13 @@ struct FunctionExits {
 // table if it has a `notrack` prefix, an index register, an address computed as a sum, or a
 // callee-saved register, which a tail call cannot use (System V AMD64 3.2.1, AAPCS64 6.1.1).
 std::optional<FunctionExits> function_exits(Arch arch, Bytes function, VirtualAddress address);
+
+// Finds the exits without those in data: in bytes that the function loads, or that no direct branch
+// from the function's first byte or one of the `entries` leads to and that do not decode up to the
+// next instruction. Returns nullopt also if the function may reach more of its code, as by the jump
+// table of a `switch`.
+std::optional<FunctionExits> reached_exits(Arch arch, Bytes function, VirtualAddress address,
+                                           std::span<const VirtualAddress> entries);
 
 // Whether the code is a return thunk of x86, as GCC's -mfunction-return=thunk makes: a jump to it
 // is a return. Pass the bytes from the code's start on, 64 if there are as many.

@@ -2,6 +2,7 @@
 // Finds the exits of a function: returns, jumps out of it, and indirect jumps. An indirect jump can
 // be the jump table of a `switch`, which stays in the function, or a tail call.
 #include "insn/decoder.hpp"
+#include "insn/reached_code.hpp"
 #include "util/text.hpp"
 
 #include <algorithm>
@@ -158,6 +159,17 @@ public:
 
   FunctionExits read() {
     while (at_ < function_.size() && step()) continue;
+    drop_literals();
+    exits_.may_be_in_data = may_be_in_data();
+    return std::move(exits_);
+  }
+
+  FunctionExits read(const std::vector<bool>& instructions) {
+    for (std::uint64_t offset = 0; offset < function_.size(); ++offset) {
+      if (!instructions[offset]) continue;
+      at_ = offset;
+      step();
+    }
     return std::move(exits_);
   }
 
@@ -174,8 +186,92 @@ private:
         continue;
       if (decoded->only_prefix || at_ - start > max_x86_instruction_size) return skip(start);
       add(*decoded, address, start);
+      note(*decoded, address, start);
       return true;
     }
+  }
+
+  // Notes what may_be_in_data() and drop_literals() need.
+  void note(const Decoder::Decoded& decoded, VirtualAddress address, std::uint64_t start) {
+    const llvm::MCInstrDesc& description = decoder_.description(decoded);
+    if (arch_ == Arch::arm64)
+      note_literal(start);
+    else
+      starts_.push_back(start);
+    if (description.isReturn() || (description.isBranch() && description.isBarrier()))
+      ends_.push_back(at_);
+    if (!description.isBranch() && !description.isCall()) {
+      names_itself_ = names_itself_ || names_function(decoded, address, start);
+      return;
+    }
+    const auto target = decoder_.branch_target(decoded, address);
+    if (target && target->value - address_.value < function_.size())
+      branches_.push_back({.target = target->value - address_.value, .from = start});
+  }
+
+  // Whether an operand relative to the instruction is in the function. On arm64 that of adr.
+  bool names_function(const Decoder::Decoded& decoded, VirtualAddress address,
+                      std::uint64_t start) const {
+    if (arch_ == Arch::arm64) {
+      const auto word = read_at<std::uint32_t>(function_, start);
+      return word && (*word & 0x9f000000U) == 0x10000000U;
+    }
+    const auto memory = decoder_.memory_address(decoded, address);
+    return memory && memory->value - address_.value < function_.size();
+  }
+
+  void note_literal(std::uint64_t start) {
+    // Load register (literal) and its SIMD form (DDI 0602): 19 bits with the distance in words.
+    const auto word = read_at<std::uint32_t>(function_, start);
+    if (!word || (*word & 0x3b000000U) != 0x18000000U || *word >> 30U == 3) return;
+    constexpr std::uint64_t word_size = 4;
+    const auto distance = static_cast<std::int32_t>(*word << 8U) >> 13U;
+    const std::uint64_t at = start + static_cast<std::uint64_t>(distance) * word_size;
+    const bool is_simd = (*word >> 26U & 1U) != 0;
+    const std::uint32_t wide = *word >> 30U;
+    const std::uint64_t size = is_simd ? word_size << wide : wide == 1 ? 8 : word_size;
+    if (at < function_.size()) literals_.push_back({at, size});
+  }
+
+  // Words that an instruction loads are data.
+  void drop_literals() {
+    if (literals_.empty()) return;
+    const auto is_literal = [&](std::uint64_t offset) {
+      return std::ranges::any_of(
+          literals_, [&](const Literal& each) { return offset - each.begin < each.size; });
+    };
+    std::erase_if(exits_.returns, is_literal);
+    std::erase_if(exits_.undecodable, is_literal);
+    const auto drop = [&](std::vector<Jump>& jumps) {
+      std::erase_if(jumps, [&](const Jump& jump) { return is_literal(jump.offset); });
+    };
+    drop(exits_.jumps_out);
+    drop(exits_.jumps_to_entry);
+  }
+
+  bool may_be_in_data() {
+    const bool starts_elsewhere = std::ranges::any_of(branches_, [&](const Branch& branch) {
+      return arch_ != Arch::arm64 && !std::ranges::binary_search(starts_, branch.target);
+    });
+    if (starts_elsewhere || !exits_.undecodable.empty()) return true;
+    if (!names_itself_) return false; // it loads nothing of its own
+    std::ranges::sort(branches_, {}, &Branch::target);
+    const auto is_unreached = [&](std::uint64_t offset) {
+      const auto after = std::ranges::upper_bound(ends_, offset);
+      if (after == ends_.begin()) return false;
+      const std::uint64_t begin = *std::prev(after);
+      const std::uint64_t end = after == ends_.end() ? function_.size() : *after;
+      auto branch = std::ranges::lower_bound(branches_, begin, {}, &Branch::target);
+      for (; branch != branches_.end() && branch->target <= offset; ++branch)
+        if (branch->from < begin || branch->from >= end) return false;
+      return true;
+    };
+    const auto any_of = [&](const std::vector<Jump>& jumps) {
+      return std::ranges::any_of(jumps,
+                                 [&](const Jump& jump) { return is_unreached(jump.offset); });
+    };
+    return std::ranges::any_of(exits_.returns, is_unreached) || any_of(exits_.jumps_out) ||
+           any_of(exits_.jumps_to_entry);
   }
 
   bool skip(std::uint64_t start) {
@@ -270,6 +366,21 @@ private:
   IndirectJumpClassifier indirect_;
   std::uint64_t at_ = 0;
   FunctionExits exits_;
+
+  // Offsets.
+  struct Branch {
+    std::uint64_t target = 0;
+    std::uint64_t from = 0;
+  };
+  struct Literal {
+    std::uint64_t begin = 0;
+    std::uint64_t size = 0;
+  };
+  std::vector<std::uint64_t> starts_; // of instructions; not on arm64
+  std::vector<std::uint64_t> ends_;   // of those after which control does not continue
+  std::vector<Branch> branches_;      // direct branches and calls that stay in the function
+  bool names_itself_ = false;
+  std::vector<Literal> literals_; // arm64
 };
 
 } // namespace
@@ -278,6 +389,15 @@ std::optional<FunctionExits> function_exits(Arch arch, Bytes function, VirtualAd
   const Decoder* decoder = Decoder::for_arch(arch);
   if (decoder == nullptr) return std::nullopt;
   return ExitReader(*decoder, arch, function, address).read();
+}
+
+std::optional<FunctionExits> reached_exits(Arch arch, Bytes function, VirtualAddress address,
+                                           std::span<const VirtualAddress> entries) {
+  const Decoder* const decoder = Decoder::for_arch(arch);
+  const auto reached = reached_code(arch, function, address, entries);
+  if (decoder == nullptr || !reached) return std::nullopt;
+  return ExitReader(*decoder, arch, function, address)
+      .read(instructions_in(arch, function, *reached));
 }
 
 } // namespace uprobectl::insn

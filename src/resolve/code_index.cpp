@@ -184,7 +184,6 @@ bool CodeIndex::is_in_signature(VirtualAddress address) {
   return signatures_->contains(address);
 }
 
-} // namespace uprobectl::resolve
 bool CodeIndex::has_sequence(const elf::AddressRange& code) {
   if (!sequences_) read_sequences();
   return sequences_->overlaps(code);
@@ -216,3 +215,4 @@ bool CodeIndex::may_have_handlers(const elf::AddressRange& code, bool unless_kno
   return false;
 }
 
+} // namespace uprobectl::resolve

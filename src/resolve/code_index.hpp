@@ -50,9 +50,9 @@ public:
   explicit AddressSet(std::vector<elf::AddressRange> ranges);
 
   bool contains(VirtualAddress address) const;
-
   bool overlaps(const elf::AddressRange& range) const;
 private:
+
   std::vector<elf::AddressRange> ranges_; // disjoint, by address
 };
 

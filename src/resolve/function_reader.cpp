@@ -196,8 +196,13 @@ public:
     if (const auto cold = state_.jump_targets().find_cold_part(point_.address);
         cold && cold->size <= max_function_size)
       parts_.push_back({cold->address, cold->size});
-    for (std::size_t i = 0; i < parts_.size(); ++i)
-      if (auto done = read_part(parts_[i]); !done) return fail(std::move(done).error());
+    while (exits_.size() < parts_.size()) {
+      for (std::size_t i = exits_.size(); i < parts_.size(); ++i)
+        if (auto done = read_part(parts_[i]); !done) return fail(std::move(done).error());
+      drop_data();
+    }
+    for (std::size_t i = 0; i < exits_.size(); ++i)
+      if (auto done = add_exits(parts_[i], exits_[i]); !done) return fail(std::move(done).error());
     add_return_jumps();
     sort();
     found_.code = std::move(parts_);
@@ -215,24 +220,69 @@ private:
                              part.size, part.address.value)));
     if (!state_.may_decode(part.size))
       return fail(refuse(ErrorKind::corrupt, "the functions of the file overlap too often"));
-    const auto exits = insn::function_exits(arch_, *code, part.address);
+    auto exits = insn::function_exits(arch_, *code, part.address);
     if (!exits) return fail(refuse(ErrorKind::unsupported, "its instructions cannot be decoded"));
-    for (const std::uint64_t offset : exits->undecodable)
+    add_parts(part, *exits);
+    exits_.push_back(std::move(*exits));
+    return {};
+  }
+
+  void add_parts(const elf::AddressRange& part, const insn::FunctionExits& exits) {
+    for (const Jump& jump : exits.jumps_out)
+      if (jump.target && *jump.target != point_.address && !is_inside_function(*jump.target) &&
+          !is_data({part.address.value + jump.offset}))
+        if (const auto other = part_at(*jump.target)) parts_.push_back(*other);
+  }
+
+  // Reads the parts again if they may have data between instructions and it is known which code
+  // control reaches. Adds the parts that are found only so: decoding stops at some data.
+  void drop_data() {
+    if (std::ranges::none_of(exits_, &insn::FunctionExits::may_be_in_data) || !knows_entries())
+      return;
+    std::vector<insn::FunctionExits> reached(exits_.size());
+    std::vector<VirtualAddress> entries;
+    for (const insn::FunctionExits& exits : exits_)
+      for (const Jump& jump : exits.jumps_out)
+        if (jump.target && *jump.target != point_.address && is_inside_function(*jump.target))
+          entries.push_back(*jump.target);
+    for (std::size_t i = 0; i < exits_.size(); ++i) {
+      auto read = insn::reached_exits(arch_, *code_of(parts_[i]), parts_[i].address, entries);
+      if (!read) return;
+      reached[i] = std::move(*read);
+      add_parts(elf::AddressRange(parts_[i]), reached[i]);
+    }
+    exits_ = std::move(reached);
+  }
+
+  // Whether control enters the function only at its start and by jumps of its parts: not at a
+  // handler of an exception, at the code after Go's deferred calls, or where a restartable sequence
+  // was aborted.
+  bool knows_entries() const {
+    if (language_ == CodeLanguage::go || language_ == CodeLanguage::java) return false;
+    CodeIndex& index = state_.code_index();
+    return std::ranges::none_of(parts_, [&](const elf::AddressRange& part) {
+      return index.may_have_handlers(part, language_ == CodeLanguage::cxx) ||
+             index.has_sequence(part);
+    });
+  }
+
+  Result<void> add_exits(const elf::AddressRange& part, const insn::FunctionExits& exits) {
+    for (const std::uint64_t offset : exits.undecodable)
       if (const VirtualAddress address{part.address.value + offset}; !may_be_data(address))
         return fail(refuse(
             ErrorKind::corrupt,
             fmt::format("the bytes at vaddr:{:#x} are not a known instruction", address.value)));
-    if (exits->falls_through)
+    if (exits.falls_through)
       return fail(refuse(ErrorKind::unsupported, "it runs on into the code after it"));
-    for (const std::uint64_t offset : exits->returns)
+    for (const std::uint64_t offset : exits.returns)
       if (const VirtualAddress address{part.address.value + offset}; !is_data(address))
         found_.returns.push_back(file_offset(address));
-    for (const Jump& jump : exits->jumps_out)
+    for (const Jump& jump : exits.jumps_out)
       if (const VirtualAddress address{part.address.value + jump.offset}; !is_data(address))
         if (auto taken = add_jump(jump, address); !taken) return taken;
     // A Go function restarts after its stack has grown.
     if (part.address == point_.address && language_ != CodeLanguage::go)
-      for (const Jump& jump : exits->jumps_to_entry)
+      for (const Jump& jump : exits.jumps_to_entry)
         if (auto added = add_tail_call(jump, {part.address.value + jump.offset}); !added)
           return added;
     return {};
@@ -242,10 +292,6 @@ private:
     if (jump.target && *jump.target == point_.address && language_ == CodeLanguage::go) return {};
     if (jump.target && *jump.target != point_.address) {
       if (is_inside_function(*jump.target)) return {};
-      if (const auto part = part_at(*jump.target)) {
-        parts_.push_back(*part);
-        return {};
-      }
       return add_tail_call(jump, address, return_code_at(*jump.target));
     }
     if (!jump.target && !jump.slot && stays_inside(jump, address)) return {};
@@ -425,6 +471,7 @@ private:
   const ProbePoint& point_;
   CodeLanguage language_;
   std::vector<elf::AddressRange> parts_;
+  std::vector<insn::FunctionExits> exits_;                                         // of the parts
   std::vector<std::pair<VirtualAddress, FunctionReturns::TailCall>> return_jumps_; // by target
   FunctionReturns found_;
 };

@@ -33,13 +33,24 @@ CodeLibrary x64_library() {
                    {0x50, "ebee"},       // only_calls: jmp g
                    {0x54, "ffe1"},       // only_through: jmp *%rcx
                    {0x58, "ebfe"},       // forever: jmp to itself
-                   {0x60, "c306c3"},     // broken: ret; no instruction; ret
+                   {0x60, "06c3c3"},     // broken: no instruction; ret; ret
                    {0x68, "85ff"},       // unended: test %edi, %edi
                    {0x6c, "e3d2c3"},     // counted: jrcxz g; ret
                    {0x70, "ffcf75fcc3"}, // looped: dec %edi; jne looped; ret
                    {0x78, "5dffe0"},     // torn: pop %rbp; jmp *%rax
                    {0x80, "9090c3eb83"}, // f.cold: nop; nop; ret; jmp f+8
                    {0x90, "c3"},         // fx.cold, of another function
+                   {0xa0, "89f8"         // tabled: mov %edi, %eax
+                          "eb08"         // 0xa2: jmp 0xac
+                          "9090c390"     // 0xa4: two words of data
+                          "9090c390"
+                          "488d15f1ffffff" // 0xac: lea 0xa4(%rip), %rdx
+                          "8b0482c3"},     // 0xb3: mov (%rdx, %rax, 4), %eax; ret
+                   {0xc0, "488d1504000000" // handled: lea 0xcb(%rip), %rdx
+                          "52eb0290c3c3"}, // 0xc7: push %rdx; jmp 0xcc; nop; ret; ret
+                   {0xd0, "eb01b8"         // skipping: jmp 0xd3; a byte of data
+                          "b9c3900000c3"}, // 0xd3: mov $0x90c3, %ecx; ret
+                   {0xe0, "eb0106c3"},     // passing: jmp 0xe3; no instruction; ret
                    {0x100, std::string(plt_stub)}},
           .symbols = function_symbol("f", 0x00, 0x30) + function_symbol("g", 0x40, 0x10) +
                      function_symbol("only_calls", 0x50, 2) +
@@ -48,6 +59,8 @@ CodeLibrary x64_library() {
                      function_symbol("unended", 0x68, 2) + function_symbol("counted", 0x6c, 3) +
                      function_symbol("looped", 0x70, 5) + function_symbol("torn", 0x78, 3) +
                      function_symbol("f.cold", 0x80, 5) + function_symbol("fx.cold", 0x90, 1) +
+                     function_symbol("tabled", 0xa0, 0x17) + function_symbol("handled", 0xc0, 13) +
+                     function_symbol("skipping", 0xd0, 9) + function_symbol("passing", 0xe0, 4) +
                      function_symbol("sizeless", 0x1d8, 0) + function_symbol("long", 0x1f0, 0x20) +
                      function_symbol("huge", 0x1e0, 0x500000)};
 }
@@ -156,6 +169,15 @@ TEST_CASE("arm64 functions: authenticated returns, switches and data among the c
         "corrupt: the bytes at vaddr:0x10050 are not a known instruction");
 }
 
+TEST_CASE("data between instructions have no returns, by what direct branches reach") {
+  const OpenLibrary library(code_library(x64_library()));
+  CHECK(library.returns("tabled") == "0x10b6");
+  CHECK(library.returns("skipping") == "0x10d8");
+  CHECK(library.returns("passing") == "0x10e3");
+  // What uses the stored address is not known.
+  CHECK(library.returns("handled") == "0x10cb 0x10cc");
+}
+
 TEST_CASE("offsets of an entry's functions count from the start of the archive") {
   // 30 bytes of local header and 11 of the name before the library.
   const ZipFile archive{.entries = {{.name = "lib/libf.so", .data = code_library(x64_library())}}};
@@ -182,7 +204,7 @@ TEST_CASE("a function that begins anew has left itself by a tail call") {
 TEST_CASE("a function with unknown exits has a reason") {
   const OpenLibrary library(code_library(x64_library()));
   CHECK(library.returns("broken") ==
-        "corrupt: the bytes at vaddr:0x10061 are not a known instruction");
+        "corrupt: the bytes at vaddr:0x10060 are not a known instruction");
   CHECK(library.returns("unended") == "unsupported: it runs on into the code after it");
   CHECK(library.returns("counted") == "unsupported: the jump out of it at vaddr:0x1006c depends on "
                                       "more than flags or a register");
