@@ -130,9 +130,7 @@ insn::Boundary CodeIndex::boundary_at(Arch arch, VirtualAddress start, VirtualAd
   const Bytes code = code_bytes(image_, start, offset + insn::max_instruction_size);
   if (offset >= code.size()) return insn::Boundary::no;
   if (fixed_size != 0) return offset % fixed_size == 0 ? insn::Boundary::yes : insn::Boundary::no;
-  constexpr std::uint64_t times = 8;
-  constexpr std::uint64_t small = 1U << 20U; // bytes
-  const std::uint64_t most = times * (image_.bytes().size() + small);
+  const std::uint64_t most = max_decoded();
   Decoded& known = decoded_[start.value];
   while (known.begins.size() <= offset && !known.is_complete) {
     const Bytes rest = code.subspan(known.begins.size());
@@ -159,6 +157,50 @@ std::optional<insn::Instruction> CodeIndex::instruction_around(Arch arch, Virtua
   }
   const auto size = insn::instruction_size(
       arch, code_bytes(image_, {start.value + begin}, insn::max_instruction_size));
+  if (!size) return std::nullopt;
+  return insn::Instruction{.offset = begin, .size = *size};
+}
+
+std::uint64_t CodeIndex::max_decoded() const {
+  constexpr std::uint64_t times = 8;
+  constexpr std::uint64_t small = 1U << 20U; // bytes
+  return times * (image_.bytes().size() + small);
+}
+
+CodeIndex::Reach CodeIndex::reach_at(Arch arch, const elf::AddressRange& code,
+                                     VirtualAddress address) {
+  const std::uint64_t offset = address.value - code.address.value;
+  const Bytes bytes = code_bytes(image_, code.address, code.size);
+  if (arch_info(arch).instruction_size != 0 || offset >= bytes.size()) return Reach::unknown;
+  const auto [found, is_new] = reached_.try_emplace(code.address.value);
+  if (is_new && decoded_bytes_ <= max_decoded() && !may_have_handlers(code, false) &&
+      !has_sequence(code)) {
+    decoded_bytes_ += bytes.size();
+    found->second = insn::reached_code(arch, bytes, code.address, {});
+  }
+  if (!found->second || offset >= found->second->begins.size()) return Reach::unknown;
+  const insn::ReachedCode& reached = *found->second;
+  if (reached.begins[offset]) return reached.insides[offset] ? Reach::overlap : Reach::begins;
+  if (reached.insides[offset]) return Reach::inside;
+  const auto is_reached = [&](std::uint64_t at) {
+    return reached.begins[at] || reached.insides[at];
+  };
+  std::uint64_t at = offset;
+  while (at > 0 && !is_reached(at - 1)) --at;
+  if (std::ranges::any_of(reached.loaded,
+                          [&](std::uint64_t data) { return data >= at && data <= offset; }))
+    return Reach::loaded;
+  return insn::instructions_in(arch, bytes, reached)[offset] ? Reach::passed : Reach::undecoded;
+}
+
+std::optional<insn::Instruction> CodeIndex::reached_around(Arch arch, const elf::AddressRange& code,
+                                                           VirtualAddress address) const {
+  const auto found = reached_.find(code.address.value);
+  if (found == reached_.end() || !found->second) return std::nullopt;
+  std::uint64_t begin = address.value - code.address.value;
+  while (begin > 0 && !found->second->begins[begin]) --begin;
+  const auto size = insn::instruction_size(
+      arch, code_bytes(image_, {code.address.value + begin}, insn::max_instruction_size));
   if (!size) return std::nullopt;
   return insn::Instruction{.offset = begin, .size = *size};
 }

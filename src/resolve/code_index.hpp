@@ -5,6 +5,7 @@
 
 #include "binary/binary.hpp"
 #include "elf/rseq.hpp"
+#include "insn/reached_code.hpp"
 #include "resolve/frame_table.hpp"
 #include "resolve/nops.hpp"
 #include "symbols/bodies.hpp"
@@ -87,6 +88,22 @@ public:
   std::optional<insn::Instruction> instruction_around(Arch arch, VirtualAddress start,
                                                       VirtualAddress address) const;
 
+  // What the direct branches of the code say of one of its addresses, for architectures whose
+  // instructions have several sizes.
+  enum class Reach {
+    unknown,   // control may reach more of the code than they lead to
+    begins,    // an instruction begins there
+    inside,    // it is inside an instruction
+    overlap,   // an instruction begins there inside another one
+    loaded,    // they lead past it, and it is in data that the code loads
+    passed,    // they lead past it
+    undecoded, // they lead past it, and the bytes there are no instructions up to the next ones
+  };
+  Reach reach_at(Arch arch, const elf::AddressRange& code, VirtualAddress address);
+  // Returns the instruction that contains the address, after reach_at() has returned `inside`.
+  std::optional<insn::Instruction> reached_around(Arch arch, const elf::AddressRange& code,
+                                                  VirtualAddress address) const;
+
   // Whether the address is in a restartable sequence, or in the signature before an abort handler.
   bool is_in_sequence(VirtualAddress address);
   bool is_in_signature(VirtualAddress address);
@@ -106,6 +123,7 @@ private:
   std::optional<FrameTable> frames_;
   std::optional<CodeMarks> marks_;
   std::optional<symbols::Bodies> bodies_;
+  std::uint64_t max_decoded() const;
   std::optional<NopPasser> nop_passer_;
   bool has_sequence(const elf::AddressRange& code);
   // Whether the loader changes some of the code (text relocations).
@@ -117,7 +135,9 @@ private:
   std::optional<AddressSet> data_;
   std::optional<AddressSet> sequences_;
   std::optional<AddressSet> signatures_;
-  std::unordered_map<std::uint64_t, Decoded> decoded_; // by start
+  std::optional<AddressSet> relocated_;
+  std::unordered_map<std::uint64_t, Decoded> decoded_;                          // by start
+  std::unordered_map<std::uint64_t, std::optional<insn::ReachedCode>> reached_; // by start
   std::uint64_t decoded_bytes_ = 0;
 };
 

@@ -88,6 +88,7 @@ private:
       return reject({ErrorKind::misaligned, fmt::format("{}: {} may be inside an instruction: {}",
                                                         query_.subject(), name(), limit)});
     }
+    if (const bool is_checked = check_reach(arch, code); is_checked) return;
     switch (index_.boundary_at(arch, start, address())) {
     case insn::Boundary::yes:
       return warn_about_label(code);
@@ -98,8 +99,40 @@ private:
                                                        : symbols::display_name(code.symbol)));
     case insn::Boundary::no:
       if (const auto closer = closer_symbol(code)) return check(closer);
-      return reject_inside(arch, code, start);
+      return reject_inside(arch, code, start, index_.instruction_around(arch, start, address()));
     }
+  }
+
+  // Checks the point by the direct branches of the code. Returns false if they do not decide.
+  bool check_reach(Arch arch, const CoveringCode& code) {
+    using Reach = CodeIndex::Reach;
+    if (code.symbol.size > max_code) return false;
+    const elf::AddressRange range{code.symbol.address, code.symbol.size};
+    const Reach reach = index_.reach_at(arch, range, address());
+    if (reach == Reach::unknown) return false;
+    if (reach == Reach::begins) {
+      warn_about_label(code);
+      return true;
+    }
+    // The code of another symbol begins anew.
+    if (closer_symbol(code)) return false;
+    if (reach == Reach::inside)
+      reject_inside(arch, code, code.symbol.address, index_.reached_around(arch, range, address()));
+    else if (reach == Reach::loaded)
+      reject({ErrorKind::misaligned,
+              fmt::format("{}: {} is in data that the function loads, not in an instruction",
+                          query_.subject(), name())});
+    else if (reach == Reach::overlap)
+      reject({ErrorKind::misaligned,
+              fmt::format("{}: two instructions overlap at {}", query_.subject(), name())});
+    else if (reach == Reach::undecoded)
+      reject({ErrorKind::misaligned,
+              fmt::format("{}: whether an instruction begins at {} cannot be known: no jump of the "
+                          "function leads there",
+                          query_.subject(), name())});
+    else
+      return false;
+    return true;
   }
 
   // One frame description may cover several functions of assembly, and data between them.
@@ -121,9 +154,9 @@ private:
                        symbols::display_name(code.symbol)));
   }
 
-  void reject_inside(Arch arch, const CoveringCode& code, VirtualAddress start) {
+  void reject_inside(Arch arch, const CoveringCode& code, VirtualAddress start,
+                     const std::optional<insn::Instruction>& around) {
     const elf::Symbol& symbol = code.symbol;
-    const auto around = index_.instruction_around(arch, start, address());
     if (!around)
       return reject({ErrorKind::misaligned,
                      fmt::format("{}: no instruction begins at {}", query_.subject(), name())});
