@@ -401,11 +401,15 @@ std::optional<std::string> UserRecordDecoder::explain(std::size_t map) {
   std::string text =
       fmt::format("records of map '{}' are shown as bytes: no type has its name", stream.map);
   if (!types_) return text + ", because the program has no type information (compile it with -g)";
+  const auto fits = [&](const values::BtfTypes::Type& type) {
+    return has_size(stream.use, type.size, *stream.raw_size);
+  };
+  const bool has_exact = std::ranges::any_of(stream.variables, fits);
   std::vector<std::string> names;
   for (const values::BtfTypes::Type& each :
        types_->find_structures([&](const values::BtfTypes::Type& type) {
-         return has_size(stream.use, type.size, *stream.raw_size) ||
-                (type.has_variable && values::BtfTypes::is_likely_size(type, *stream.raw_size));
+         return fits(type) || (!has_exact && type.has_variable &&
+                               values::BtfTypes::is_likely_size(type, *stream.raw_size));
        }))
     names.push_back(each.name);
   constexpr std::size_t max_named = 5;
