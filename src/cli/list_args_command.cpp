@@ -34,6 +34,7 @@ public:
     std::optional<unwind::UnwindData> frames;
     if (image.machine().info().unwind != nullptr)
       frames.emplace(image, image.machine().arch, file.debug_search());
+    resolve::CodeIndex code(file);
     for (const std::string_view function : request_.functions) {
       const auto points = resolve(target, function);
       if (!points) {
@@ -43,7 +44,7 @@ public:
       }
       output_.gather_warnings(*points);
       for (const resolve::ProbePoint& point : *points)
-        show(image, point, *info, frames ? &*frames : nullptr);
+        show(code, point, *info, frames ? &*frames : nullptr);
     }
     for (const std::string& warning : info->warnings())
       output_.warn_once(to_string(target.display_path()) + ": " + warning);
@@ -80,8 +81,8 @@ private:
     }
   }
 
-  void show(const elf::Image& image, const resolve::ProbePoint& point, const dwarf::DebugInfo& info,
-            unwind::UnwindData* frames) {
+  void show(resolve::CodeIndex& code, const resolve::ProbePoint& point,
+            const dwarf::DebugInfo& info, unwind::UnwindData* frames) {
     auto function = dwarf::describe_function(info, trace::make_code_point(point, frames));
     if (!function) {
       output_.fail(
@@ -90,11 +91,11 @@ private:
           request_.target, point.request);
       return;
     }
-    const auto after = trace::find_prologue_end(image, info, frames, point, *function);
+    const auto after = trace::find_prologue_end(code, info, frames, point, *function);
     if (!after)
       output_.detail(fmt::format("{}: its parameters are not read behind its prologue: {}",
                                  display_name(point), after.error()));
-    if (after && *after) add_locations(**after, image.machine().info(), *function);
+    if (after && *after) add_locations(**after, code.image().machine().info(), *function);
     output_.write(output::ArgumentsRecord{.point = &point, .function = &*function});
   }
 

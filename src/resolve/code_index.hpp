@@ -52,8 +52,8 @@ public:
 
   bool contains(VirtualAddress address) const;
   bool overlaps(const elf::AddressRange& range) const;
-private:
 
+private:
   std::vector<elf::AddressRange> ranges_; // disjoint, by address
 };
 
@@ -107,6 +107,13 @@ public:
   // Whether the address is in a restartable sequence, or in the signature before an abort handler.
   bool is_in_sequence(VirtualAddress address);
   bool is_in_signature(VirtualAddress address);
+  bool has_sequence(const elf::AddressRange& code);
+  // Whether the loader changes some of the code (text relocations).
+  bool is_relocated(const elf::AddressRange& code);
+
+  // Whether unwind data name handlers of exceptions in the code. `unless_known`: what to return
+  // if no unwind data cover its start.
+  bool may_have_handlers(const elf::AddressRange& code, bool unless_known);
 
   // Moves probes past nops.
   NopPasser& nop_passer();
@@ -116,6 +123,7 @@ private:
     std::vector<bool> begins; // by offset from the start: whether an instruction begins there
     bool is_complete = false; // the bytes after it do not decode
   };
+  std::uint64_t max_decoded() const;
   void read_sequences();
 
   binary::Binary& file_;
@@ -123,15 +131,7 @@ private:
   std::optional<FrameTable> frames_;
   std::optional<CodeMarks> marks_;
   std::optional<symbols::Bodies> bodies_;
-  std::uint64_t max_decoded() const;
   std::optional<NopPasser> nop_passer_;
-  bool has_sequence(const elf::AddressRange& code);
-  // Whether the loader changes some of the code (text relocations).
-  bool is_relocated(const elf::AddressRange& code);
-
-  // Whether unwind data name handlers of exceptions in the code. `unless_known`: what to return
-  // if no unwind data cover its start.
-  bool may_have_handlers(const elf::AddressRange& code, bool unless_known);
   std::optional<AddressSet> data_;
   std::optional<AddressSet> sequences_;
   std::optional<AddressSet> signatures_;

@@ -247,6 +247,11 @@ insn::ProbeEffect effect_of(CodeIndex& index, VirtualAddress address,
   if (effect.kind != insn::ProbeEffect::Kind::safe) return effect;
   if (index.is_in_signature(address))
     return {.kind = insn::ProbeEffect::Kind::unsafe, .reason = signature_reason};
+  const Bytes bytes = code_bytes(index.image(), address, insn::max_instruction_size);
+  const auto arch = code_arch(index.image().machine(), code && code->symbol.thumb);
+  const auto size = arch ? insn::instruction_size(*arch, bytes) : std::nullopt;
+  if (index.is_relocated({address, size.value_or(bytes.size())}))
+    return {.kind = insn::ProbeEffect::Kind::unsafe, .reason = relocated_reason};
   if (!effect.emulated && index.is_in_sequence(address))
     return {.kind = insn::ProbeEffect::Kind::unsafe, .reason = sequence_reason};
   return effect;
@@ -280,11 +285,6 @@ std::optional<std::string> next_probeable(const ProbePoint& point) {
 // Says what is known of the bytes at a symbol without a type. Assembly writes such symbols before
 // functions and before tables.
 enum class LabelContent { code, data, unknown };
-  const Bytes bytes = code_bytes(index.image(), address, insn::max_instruction_size);
-  const auto arch = code_arch(index.image().machine(), code && code->symbol.thumb);
-  const auto size = arch ? insn::instruction_size(*arch, bytes) : std::nullopt;
-  if (index.is_relocated({address, size.value_or(bytes.size())}))
-    return {.kind = insn::ProbeEffect::Kind::unsafe, .reason = relocated_reason};
 
 LabelContent content_at(const Query& query, VirtualAddress address) {
   if (const auto arch = code_arch(query.image.machine()); arch && has_code_marks(*arch))

@@ -5,7 +5,7 @@
 #include "events/value_plan.hpp"
 #include "insn/control_flow.hpp"
 #include "insn/frame_stores.hpp"
-#include "resolve/code_index.hpp"
+#include "resolve/instructions.hpp"
 #include "trace/typed_probes.hpp"
 
 #include <algorithm>
@@ -94,9 +94,10 @@ dwarf::FunctionInfo after_prologue(dwarf::FunctionInfo at_entry,
 }
 
 std::expected<std::optional<PrologueEnd>, std::string>
-check_prologue(const elf::Image& image, unwind::UnwindData* frames,
+check_prologue(resolve::CodeIndex& index, unwind::UnwindData* frames,
                const resolve::ProbePoint& point, const dwarf::FunctionInfo& at_entry,
                const plans::PlannedPrologue& prologue) {
+  const elf::Image& image = index.image();
   const ArchInfo& arch = image.machine().info();
   const std::uint64_t size = prologue.size;
   if (size > max_prologue || size >= prologue.code_size || prologue.code_size > max_function)
@@ -134,7 +135,7 @@ check_prologue(const elf::Image& image, unwind::UnwindData* frames,
     at += *length;
   }
   if (at != size) return std::unexpected("its prologue ends inside an instruction");
-  const insn::ProbeEffect effect = insn::probe_effect(arch.arch, code, size);
+  const insn::ProbeEffect effect = resolve::effect_at(index, end);
   if (effect.kind != insn::ProbeEffect::Kind::safe ||
       insn::optimized_nop(arch.arch, code.subspan(size)))
     return std::unexpected("the instruction behind its prologue cannot be probed");
@@ -148,13 +149,13 @@ check_prologue(const elf::Image& image, unwind::UnwindData* frames,
 }
 
 std::expected<std::optional<PrologueEnd>, std::string>
-find_prologue_end(const elf::Image& image, const dwarf::DebugInfo& debug,
+find_prologue_end(resolve::CodeIndex& index, const dwarf::DebugInfo& debug,
                   unwind::UnwindData* frames, const resolve::ProbePoint& point,
                   const dwarf::FunctionInfo& at_entry) {
   const auto prologue = describe_prologue(debug, frames, point, at_entry);
   if (!prologue) return std::unexpected(prologue.error());
   if (!*prologue) return std::nullopt;
-  return check_prologue(image, frames, point, at_entry, **prologue);
+  return check_prologue(index, frames, point, at_entry, **prologue);
 }
 
 } // namespace uprobectl::trace

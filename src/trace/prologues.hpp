@@ -5,6 +5,7 @@
 
 #include "dwarf/functions.hpp"
 #include "plans/attach_plan.hpp"
+#include "resolve/code_index.hpp"
 #include "unwind/unwind_data.hpp"
 #include "uprobectl/resolve.hpp"
 
@@ -32,16 +33,16 @@ dwarf::FunctionInfo after_prologue(dwarf::FunctionInfo at_entry,
                                    const plans::PlannedPrologue& prologue);
 // Returns its end if the code is as the description says, and more parameters can be read there.
 std::expected<std::optional<PrologueEnd>, std::string>
-check_prologue(const elf::Image& image, unwind::UnwindData* frames,
+check_prologue(resolve::CodeIndex& index, unwind::UnwindData* frames,
                const resolve::ProbePoint& point, const dwarf::FunctionInfo& at_entry,
                const plans::PlannedPrologue& prologue);
 
 // Both: looks for more readable parameters after the prologue of the function at the point.
 // `at_entry` describes it at its first instruction. Returns nullopt if nothing can be gained there,
-// or the reason why that address cannot be used. `frames`: of the image; null if it has no call
-// frame information.
+// or the reason why that address cannot be used. `frames`: of the image of `index`; null if it has
+// no call frame information.
 std::expected<std::optional<PrologueEnd>, std::string>
-find_prologue_end(const elf::Image& image, const dwarf::DebugInfo& debug,
+find_prologue_end(resolve::CodeIndex& index, const dwarf::DebugInfo& debug,
                   unwind::UnwindData* frames, const resolve::ProbePoint& point,
                   const dwarf::FunctionInfo& at_entry);
 

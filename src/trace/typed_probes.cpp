@@ -147,7 +147,10 @@ TypedProbes::File& TypedProbes::open(const std::shared_ptr<const resolve::Probed
   file.binary = &binaries_.of(binary);
   const auto image = file.binary->image();
   const auto debug = file.binary->debug_info();
-  if (image) file.image = *image;
+  if (image) {
+    file.image = *image;
+    file.code.emplace(**file.binary->file());
+  }
   if (debug)
     file.debug = *debug;
   else
@@ -283,8 +286,8 @@ TypedProbes::choose_prologue(const events::CapturePoint& probed) {
   if (planned != nullptr && (!planned->prologue || file.image == nullptr)) return std::nullopt;
   unwind::UnwindData* const frames = file.binary->frames();
   auto found = planned != nullptr
-                   ? check_prologue(*file.image, frames, point, *at_entry, *planned->prologue)
-                   : find_prologue_end(*file.image, *file.debug, frames, point, *at_entry);
+                   ? check_prologue(*file.code, frames, point, *at_entry, *planned->prologue)
+                   : find_prologue_end(*file.code, *file.debug, frames, point, *at_entry);
   if (found && *found) file.prologues.emplace(point.address, (*found)->size);
   return found;
 }

@@ -75,7 +75,8 @@ private:
     TracedBinary* binary = nullptr;
     const elf::Image* image = nullptr;
     const dwarf::DebugInfo* debug = nullptr;
-    std::optional<Error> problem; // why `image` or `debug` is null
+    std::optional<resolve::CodeIndex> code; // unless `image` is null
+    std::optional<Error> problem;           // why `image` or `debug` is null
     // The requested global variables; nullopt if there is none of the name. Finding one reads all
     // units.
     std::map<std::string, std::optional<dwarf::Variable>> globals;

@@ -33,6 +33,55 @@ mulacc:
 CALLER = """long mulacc(long, long, long);
 int main(void) { return mulacc(3, 10, 100) == 0; }
 """
+# Data between instructions: words that read as returns, and a byte after which the next instruction decodes as another.
+DATA = """.text
+.globl table
+.type table, @function
+table:
+  jmp 1f
+words:
+  .long 0x90c39090, 0x9090c390
+1: leaq words(%rip), %rdx
+  movl (%rdx,%rdi,4), %eax
+  ret
+.size table, .-table
+.globl skips
+.type skips, @function
+skips:
+  jmp 1f
+  .byte 0xb8
+1: movl $0x90c3, %ecx
+  movl %ecx, %eax
+  ret
+.size skips, .-skips
+.section .note.GNU-stack, "", @progbits
+"""
+DATA_CALLER = """
+#include <stdio.h>
+unsigned table(long), skips(void);
+int main(void) {
+  FILE* file = fopen("seen", "w");
+  fprintf(file, "%x %x %x", table(0), table(1), skips());
+  return fclose(file);
+}
+"""
+RIGHT_DATA = "90c39090 9090c390 90c3"
+# With the large code model an address is in the instruction, and the loader writes it there.
+RELOCATED = """
+static int number = 42;
+int* find(void) { return &number; }
+int* after_double(double value) { return &number; }
+"""
+RELOCATED_CALLER = """
+#include <stdio.h>
+int *find(void), *after_double(double);
+int main(void) {
+  FILE* file = fopen("seen", "w");
+  const int *found = find(), *after = after_double(1.5);
+  fprintf(file, "%d %d", found ? *found : 0, after ? *after : 0);
+  return fclose(file);
+}
+"""
 FORTRAN = """module farm
   type :: item
     integer :: id
@@ -161,6 +210,55 @@ def blocks():
               [] if [each.startswith("!") for each in listed] == [False, False, True, True] else listed)
 
 
+def attach(*words):
+    """The end of a run, and what the program has written."""
+    Path("seen").unlink(missing_ok=True)
+    done = subprocess.run([UPROBECTL, "attach", "-q", "-j", "-d", "5", *words], capture_output=True, text=True,
+                          check=False)
+    return done, Path("seen").read_text(encoding="ascii") if Path("seen").exists() else ""
+
+
+def exits_in(done):
+    return done.stdout.count('"type":"event"') if done.returncode == 0 else done.stderr
+
+
+def data_among_code():
+    Path("data.s").write_text(DATA, encoding="ascii")
+    Path("data.c").write_text(DATA_CALLER, encoding="ascii")
+    run("gcc", "data.s", "data.c", "-o", "data")
+    done, seen = attach("--return", "./data", "table", "--", "./data")
+    TAP.check("words between instructions that read as returns are left as they are",
+              [] if (exits_in(done), seen) == (2, RIGHT_DATA) else [exits_in(done), seen])
+    done, seen = attach("./data", "skips+0x3", "--", "./data")
+    TAP.check("an instruction begins where a jump leads, also after a byte of data",
+              [] if (exits_in(done), seen) == (1, RIGHT_DATA) else [exits_in(done), seen])
+    refused = {"skips+0x7": "is inside an instruction: skips+0x3 is", "table+0x6": "is in data that the function loads"}
+    problems = []
+    for point, reason in refused.items():
+        done, seen = attach("./data", point, "--", "./data")
+        if done.returncode == 0 or reason not in done.stderr:
+            problems.append(f"{point}: {done.returncode} {done.stderr}")
+    TAP.check("points inside of that instruction and in the words are refused", problems)
+
+
+def relocated_code():
+    Path("relocated.c").write_text(RELOCATED, encoding="ascii")
+    Path("main.c").write_text(RELOCATED_CALLER, encoding="ascii")
+    run("gcc", "-g", "-O0", "-fno-pic", "-mcmodel=large", "-fcf-protection=none", "-shared", "-nostdlib",
+        "-Wl,-z,notext", "relocated.c", "-o", "librelocated.so")
+    run("gcc", "main.c", "./librelocated.so", "-o", "relocated")
+    right = "42 42"
+    done, seen = attach("./librelocated.so", "find+0x4", "--", "./relocated")
+    TAP.check("an instruction that the loader changes is refused",
+              [] if done.returncode != 0 and "text relocation" in done.stderr else [done.returncode, done.stderr, seen])
+    done, seen = attach("--return", "./librelocated.so", "find", "--", "./relocated")
+    TAP.check("other instructions of such a function are probed",
+              [] if (exits_in(done), seen) == (1, right) else [exits_in(done), seen])
+    done, seen = attach("./librelocated.so", "after_double", "--", "./relocated")
+    TAP.check("a probe is not moved to such an instruction after a prologue",
+              [] if (exits_in(done), seen) == (1, right) else [exits_in(done), seen])
+
+
 def main():
     if os.geteuid() != 0:
         print("1..0 # SKIP only root attaches")
@@ -170,7 +268,7 @@ def main():
         return
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
-        for part in (assembly, fortran, conventions, blocks):
+        for part in (assembly, data_among_code, relocated_code, fortran, conventions, blocks):
             part()
         os.chdir("/")
     TAP.done()
