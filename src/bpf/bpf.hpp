@@ -33,6 +33,10 @@ Result<KernelFeatures> probe_kernel_features();
 // of them if the kernel does not tell.
 insn::OptimizedNops probe_optimized_nops();
 
+// Whether the kernel itself adds the caller to the stack when it walks frame pointers at a uprobe
+// on this code: there no frame has been set up yet.
+bool walk_finds_caller(Bytes code);
+
 // KernelFeatures::perf_link alone. True if it cannot be determined, so that operations that are
 // unsafe on kernels with such links are avoided.
 bool kernel_has_perf_links();

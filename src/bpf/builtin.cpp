@@ -791,9 +791,7 @@ std::vector<std::uint64_t> walked_frames(std::span<const std::uint64_t> addresse
     frames.push_back(address & address_bits);
   }
   caller &= caller_bits;
-  // Since Linux 6.11 the kernel itself detects that no frame has been set up yet.
-  const bool missed = frames.size() < 2 || frames[1] != caller;
-  if (caller != 0 && missed && !frames.empty()) frames.insert(frames.begin() + 1, caller);
+  if (caller != 0 && !frames.empty()) frames.insert(frames.begin() + 1, caller);
   return frames;
 }
 

@@ -67,7 +67,8 @@ struct Histogram {
 };
 
 // Returns the addresses of a stack that the kernel walked, up to the first 0, without tags. Inserts
-// the first caller, which frame pointers do not show at a function's entry. `caller`: 0 if unknown.
+// the first caller, which frame pointers miss where a function has no frame. `caller`: 0 if it is
+// not known, or if the kernel has found it.
 std::vector<std::uint64_t> walked_frames(std::span<const std::uint64_t> addresses,
                                          std::uint64_t caller);
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bpf/bpf.hpp"
 
+#include "bpf/kernel_types.hpp"
 #include "bpf/link.hpp"
 #include "bpf/load_error.hpp"
 #include "bpf/record_reader.hpp"
@@ -134,6 +135,14 @@ void probe_tracefs(KernelFeatures& features) {
     features.semaphores = line.find("(ref_ctr_offset)") != std::string::npos;
 }
 
+bool kernel_has_symbol(std::string_view name) {
+  std::ifstream symbols("/proc/kallsyms");
+  const std::string end = " " + std::string(name);
+  for (std::string line; std::getline(symbols, line);)
+    if (line.ends_with(end)) return true;
+  return false;
+}
+
 } // namespace
 
 Result<UprobeEventSource> read_uprobe_event_source() {
@@ -215,6 +224,23 @@ insn::OptimizedNops probe_optimized_nops() {
     break;
   }
   return {.five_bytes = true, .ten_bytes = true};
+}
+
+// Linux commit cfa7f3d2c526 ("perf,x86: avoid missing caller address in stack traces captured in
+// uprobe") in v6.12, which has added the member. The kernel knows endbr64 only if it has such
+// instructions itself (CONFIG_X86_KERNEL_IBT), which adds the function ibt_save().
+bool walk_finds_caller(Bytes code) {
+  if (host_arch != Arch::x86_64) return false;
+  const std::string_view text = as_text(code);
+  const bool is_landing_pad = text.starts_with("\xf3\x0f\x1e\xfa");
+  if (!is_landing_pad && !text.starts_with("\x55")) return false; // push %rbp
+  static const bool knows_push =
+      kernel_structure_has("uprobe_task", "auprobe")
+          .or_else([] { return std::optional(kernel_has_symbol("is_uprobe_at_func_entry")); })
+          .value();
+  if (!knows_push || !is_landing_pad) return knows_push;
+  static const bool knows_landing_pad = kernel_has_symbol("ibt_save");
+  return knows_landing_pad;
 }
 
 bool kernel_has_perf_links() {

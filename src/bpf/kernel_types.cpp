@@ -163,4 +163,10 @@ std::optional<task_state_layout> find_task_state_layout() {
 
 std::optional<id_namespace> find_id_layout() { return find_layout(read_id_layout); }
 
+std::optional<bool> kernel_structure_has(const char* structure, std::string_view member) {
+  const OwnedBtf types = running_kernel_types();
+  if (!types) return std::nullopt;
+  return member_offset(types.get(), structure, member).has_value();
+}
+
 } // namespace uprobectl::bpf

@@ -40,4 +40,7 @@ std::optional<thread_layout> find_thread_layout();
 std::optional<task_state_layout> find_task_state_layout();
 std::optional<id_namespace> find_id_layout();
 
+// Whether a structure of the running kernel has the member. Nullopt if the kernel has no BTF.
+std::optional<bool> kernel_structure_has(const char* structure, std::string_view member);
+
 } // namespace uprobectl::bpf

@@ -297,7 +297,8 @@ private:
     unsigned flags = 0;
     if (capture_.stack == StackWalk::frame_data && probed.code.kind != CodeKind::native_32)
       flags |= COPY_STACK;
-    if (capture_.asks_for_stacks() && (is_entry(*probed.point) || probed.has_return_address))
+    if (capture_.asks_for_stacks() && !probed.walk_finds_caller &&
+        probed.has_return_address.value_or(is_entry(*probed.point)))
       flags |= AT_FUNCTION_START;
     if (is_by_goroutine(*probed.point, probed.code)) flags |= BY_GOROUTINE;
     if (values.has_six_registers()) flags |= SIX_ARGUMENTS;
@@ -321,7 +322,8 @@ private:
       const ConditionSpec spec = at_end ? condition_at_end(all[i]).value_or(all[i]) : all[i];
       auto made = offered.condition(spec, values);
       if (!made) return fail(std::move(made).error());
-      if (made->term.subject == COMPARE_CALLER && !is_entry(*probed.point))
+      if (made->term.subject == COMPARE_CALLER &&
+          !(is_entry(*probed.point) && probed.has_return_address.value_or(true)))
         return fail(describe_error(spec, Error{ErrorKind::unsupported,
                                                "the return address is known only at the first "
                                                "instruction of a function"}));
@@ -402,7 +404,7 @@ Result<CapturePlan> CapturePlan::make(const CaptureSpec& capture,
   if (!filters) return fail(std::move(filters).error());
   CapturePlan plan;
   std::map<std::tuple<std::size_t, CodeKind, std::optional<reading_form>, bool, bool, bool, bool,
-                      bool, std::string>,
+                      std::optional<bool>, bool, std::string>,
            Probe>
       known;
   std::map<std::string, std::uint32_t> numbers; // of plans, by their bytes
@@ -420,13 +422,13 @@ Result<CapturePlan> CapturePlan::make(const CaptureSpec& capture,
     // point.
     bool is_new = true;
     if (!offered->has_types()) {
-      const auto [same, is_first] =
-          known.emplace(std::tuple(list, code.kind, code.strings, point.symbol_offset == 0,
-                                   planner.is_entry(point), planner.is_by_goroutine(point, code),
-                                   point.inlined_into != nullptr, probed.has_return_address,
-                                   own_key(probed) + reading_key(builder->location()) +
-                                       signature_key(point.java.get())),
-                        Probe{});
+      const auto [same, is_first] = known.emplace(
+          std::tuple(
+              list, code.kind, code.strings, point.symbol_offset == 0, planner.is_entry(point),
+              planner.is_by_goroutine(point, code), point.inlined_into != nullptr,
+              probed.has_return_address, probed.walk_finds_caller,
+              own_key(probed) + reading_key(builder->location()) + signature_key(point.java.get())),
+          Probe{});
       made = &same->second;
       is_new = is_first;
     }

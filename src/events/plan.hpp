@@ -181,9 +181,10 @@ struct CapturePoint {
   // The point is of a function of --until: its hits are sent without values.
   bool is_trigger = false;
   std::span<const SpanRole> roles = {}; // with CaptureSpec::spans
-  // The point is inside a function, and the return address is still where the call has put it, as
-  // at an entry.
-  bool has_return_address = false;
+  // Whether the return address is where the call has put it, by call frame information. Nullopt: by
+  // the symbol.
+  std::optional<bool> has_return_address = {};
+  bool walk_finds_caller = false; // see bpf::walk_finds_caller(), for stacks of frame pointers
 };
 
 struct TypedPoint; // events/value_plan.hpp

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trace/binary_cache.hpp"
 
+#include "resolve/code_index.hpp"
+#include "uprobectl/symbols.hpp"
+
 namespace uprobectl::trace {
 
 Result<const resolve::FunctionReader*> TracedBinary::functions() {
@@ -60,12 +63,20 @@ bool TracedBinary::has_frame(VirtualAddress at) {
   return step.cfa.value > pushed_by_call && step.return_rule.kind == Kind::offset;
 }
 
-bool TracedBinary::has_return_address(const resolve::ProbePoint& point) {
+std::optional<bool> TracedBinary::has_return_address(const resolve::ProbePoint& point) {
   unwind::UnwindData* const frames = this->frames();
-  if (frames == nullptr || frames->arch() != host_arch) return false;
-  if (frames->has_return_address(uprobe_address(point))) return true;
-  const auto function = point.static_probe ? (*file())->symbol_at(point.address) : std::nullopt;
-  return function && function->offset == 0 && function->symbol.size > 0;
+  if (frames == nullptr || frames->arch() != host_arch) return std::nullopt;
+  const auto known = frames->has_return_address(uprobe_address(point));
+  if (known || !point.static_probe) return known;
+  const auto function = (*file())->symbol_at(point.address);
+  return function && function->offset == 0 && function->symbol.size > 0 &&
+         !symbols::is_cold_part(function->symbol.name);
+}
+
+Bytes TracedBinary::code_at(const resolve::ProbePoint& point) {
+  const auto image = this->image();
+  return image ? resolve::code_bytes(**image, uprobe_address(point), insn::max_instruction_size)
+               : Bytes{};
 }
 
 Result<resolve::FunctionReturns> TracedBinary::returns(const resolve::ProbePoint& point) {

@@ -39,9 +39,11 @@ public:
   // if they are unknown. `strings`: also determine the std::string layout, which may read all
   // symbol names.
   events::CodeAbi code_abi(const resolve::ProbePoint& point, bool strings);
-  // Whether the return address is where the call has put it: call frame information says so, or a
-  // static probe is on the first byte of a function.
-  bool has_return_address(const resolve::ProbePoint& point);
+  // Whether the return address is where the call has put it, by call frame information. Without it
+  // that of a static probe is on the first byte of a function; nullopt for other points.
+  std::optional<bool> has_return_address(const resolve::ProbePoint& point);
+  // The probed instruction, and code after it. Empty if the file cannot be read.
+  Bytes code_at(const resolve::ProbePoint& point);
 
   // Sets what a plan knows, which is then not read from the code.
   void set_returns(const resolve::ProbePoint& point, resolve::FunctionReturns returns);

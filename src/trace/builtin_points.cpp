@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trace/builtin_points.hpp"
 
+#include "bpf/bpf.hpp"
 #include "bpf/kernel_types.hpp"
 #include "trace/known_functions.hpp"
 #include "trace/typed_probes.hpp"
@@ -72,10 +73,17 @@ std::vector<events::CapturePoint> make_capture_points(std::span<const Probe> pro
 void find_return_addresses(std::span<events::CapturePoint> points,
                            const events::CaptureSpec& capture, BinaryCache& binaries) {
   const bool copies = copies_stacks(capture.stack) && !capture.groups.has(BY_STACK);
-  if (copies || !capture.asks_for_stacks()) return;
-  for (events::CapturePoint& each : points)
-    if (each.point->static_probe || each.point->symbol_offset != 0)
-      each.has_return_address = binaries.of(*each.point).has_return_address(*each.point);
+  const bool has_stacks = !copies && capture.asks_for_stacks();
+  const bool compares =
+      std::ranges::find(capture.filter.terms, COMPARE_CALLER, &events::ConditionSpec::built_in) !=
+      capture.filter.terms.end();
+  if (!has_stacks && !compares) return;
+  for (events::CapturePoint& each : points) {
+    TracedBinary& binary = binaries.of(*each.point);
+    each.has_return_address = binary.has_return_address(*each.point);
+    if (has_stacks && capture.stack != events::StackWalk::caller)
+      each.walk_finds_caller = bpf::walk_finds_caller(binary.code_at(*each.point));
+  }
 }
 
 void add_known_calls(std::span<events::CapturePoint> points, const events::CaptureSpec& capture,

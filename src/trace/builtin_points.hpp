@@ -14,8 +14,8 @@ std::vector<events::CapturePoint> make_capture_points(std::span<const Probe> pro
                                                       const events::CaptureSpec& capture,
                                                       BinaryCache& binaries);
 
-// Finds points inside of functions that have no frame yet: frame pointers miss the caller there,
-// and only there --caller knows it.
+// Finds where functions have no frame yet, and the kernel does not know that: frame pointers miss
+// the caller there, and only there --caller knows it.
 void find_return_addresses(std::span<events::CapturePoint> points,
                            const events::CaptureSpec& capture, BinaryCache& binaries);
 

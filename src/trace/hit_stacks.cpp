@@ -4,6 +4,9 @@
 #include "bpf/load_error.hpp"
 #include "events/event_values.hpp"
 #include "output/stack_copy.hpp"
+#include "resolve/code_index.hpp"
+#include "unwind/unwind_data.hpp"
+#include "uprobectl/symbols.hpp"
 #include "util/clock.hpp"
 
 #include <algorithm>
@@ -29,11 +32,18 @@ bool starts_program(const process::MappingEvent& event) {
          event.kind == process::MappingEvent::Kind::forked;
 }
 
-// Returns true if the innermost frame is at the first byte of a function.
-bool is_at_entry(const unwind::Stack& stack) {
-  if (stack.frames.empty()) return false;
-  const auto frame = stack.frames.front().symbolized();
-  return frame != nullptr && frame->function && frame->function->offset == 0;
+// Returns true if the innermost frame is at the first byte of a function, and the kernel, which has
+// walked the stack, does not know that.
+bool misses_caller(const unwind::Stack& stack) {
+  const auto frame = stack.frames.empty() ? nullptr : stack.frames.front().symbolized();
+  if (frame == nullptr || !frame->function || frame->function->offset != 0) return false;
+  const unwind::ModuleAddress& code = *stack.frames.front().code;
+  unwind::UnwindData* const data = unwind::find_unwind_data(*code.module, host_arch);
+  if (data == nullptr) return true;
+  const auto known = data->has_return_address(code.address);
+  return known.value_or(!symbols::is_cold_part(frame->function->symbol)) &&
+         !bpf::walk_finds_caller(
+             resolve::code_bytes(*code.module->image(), code.address, insn::max_instruction_size));
 }
 
 // Returns true if the map's name ends in "_with_stack". The kernel keeps 15 bytes of a name
@@ -285,7 +295,7 @@ unwind::Stack HitStacks::symbolize_walked(pid_t pid, std::uint64_t time_ns,
                                           const events::CapturedStack& captured) {
   const std::span<const std::uint64_t> frames = captured.frames;
   const bool lacks_caller = captured.caller_at_entry != 0 && !frames.empty() &&
-                            is_at_entry(processes_.make_stack(pid, time_ns, frames.first(1)));
+                            misses_caller(processes_.make_stack(pid, time_ns, frames.first(1)));
   if (!lacks_caller) return processes_.make_stack(pid, time_ns, frames);
   return processes_.make_stack(pid, time_ns, bpf::walked_frames(frames, captured.caller_at_entry));
 }

@@ -191,16 +191,17 @@ const Step& UnwindData::step(VirtualAddress pc, VirtualAddress address) {
   return *here->step;
 }
 
-bool UnwindData::has_return_address(VirtualAddress pc) {
+std::optional<bool> UnwindData::has_return_address(VirtualAddress pc) {
   const Step& here = step(pc, pc);
-  if (here.kind != Step::Kind::row || here.signal_frame) return false;
-  const bool has_register = here.cfa.kind == CfaRule::Kind::register_offset &&
-                            here.cfa.base_register == unwind_.stack_pointer;
+  if (here.kind == Step::Kind::signal_frame || here.signal_frame) return false;
+  if (here.kind != Step::Kind::row || here.cfa.kind != CfaRule::Kind::register_offset)
+    return std::nullopt;
   if (unwind_.link_register != no_register)
     return here.return_register == unwind_.link_register &&
            (here.return_rule.kind == Rule::Kind::unspecified ||
             here.return_rule.kind == Rule::Kind::same_value);
-  return has_register && here.return_rule.kind == Rule::Kind::offset &&
+  return here.cfa.base_register == unwind_.stack_pointer &&
+         here.return_rule.kind == Rule::Kind::offset &&
          here.cfa.value + here.return_rule.value == 0;
 }
 

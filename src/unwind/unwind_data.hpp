@@ -49,8 +49,8 @@ public:
   const Step& step(VirtualAddress pc, VirtualAddress address);
 
   // Whether the return address is where the call has put it: at the stack pointer, or in the link
-  // register.
-  bool has_return_address(VirtualAddress pc);
+  // register. Nullopt if there is no call frame information, or only an expression.
+  std::optional<bool> has_return_address(VirtualAddress pc);
 
   // Whether the instruction before `pc` is the system call instruction.
   bool is_after_system_call(VirtualAddress pc) const;

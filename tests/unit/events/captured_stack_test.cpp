@@ -159,6 +159,18 @@ TEST_CASE("the top of the stack is the caller only at a known function start") {
   const auto plan = CapturePlan::make(walk, early);
   REQUIRE(plan);
   CHECK((plan->settings().flags & AT_FUNCTION_START) != 0);
+  // The kernel adds the caller itself.
+  early.front().walk_finds_caller = true;
+  const auto found = CapturePlan::make(walk, early);
+  REQUIRE(found);
+  CHECK((found->settings().flags & AT_FUNCTION_START) == 0);
+  // The symbol is inside the frame of another function.
+  const std::vector<resolve::ProbePoint> labels = {function};
+  std::vector<CapturePoint> inner = capture_points(labels);
+  inner.front().has_return_address = false;
+  const auto framed = CapturePlan::make(walk, inner);
+  REQUIRE(framed);
+  CHECK((framed->settings().flags & AT_FUNCTION_START) == 0);
 }
 
 TEST_CASE("a run without stacks has no room for them") {
@@ -187,7 +199,9 @@ TEST_CASE("walked frames end at 0, have no tags, and get the caller that the ker
   CHECK(bpf::walked_frames(walked, 0) == Frames{0x7f00001000, 0x7f00003000});
   CHECK(bpf::walked_frames(walked, 0x7f00002000) ==
         Frames{0x7f00001000, 0x7f00002000, 0x7f00003000});
-  CHECK(bpf::walked_frames(walked, 0x7f00003000) == Frames{0x7f00001000, 0x7f00003000});
+  // A function that calls itself.
+  CHECK(bpf::walked_frames(walked, 0x7f00003000) ==
+        Frames{0x7f00001000, 0x7f00003000, 0x7f00003000});
   CHECK(bpf::walked_frames({}, 0x7f00002000).empty());
 }
 

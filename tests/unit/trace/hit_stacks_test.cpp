@@ -11,11 +11,17 @@
 
 namespace uprobectl::trace {
 
-// Exported to the symbol table under a unique name.
-extern "C" [[gnu::noinline]] long hit_stacks_here(long n) {
-  asm volatile("" ::: "memory");
-  return n + 1;
-}
+// Begins with an instruction by which no kernel recognizes an entry.
+extern "C" void hit_stacks_here();
+asm(".pushsection .text\n"
+    ".globl hit_stacks_here\n"
+    ".type hit_stacks_here, STT_FUNC\n"
+    "hit_stacks_here:\n"
+    ".cfi_startproc\n"
+    "nop\nnop\nnop\nnop\nnop\nret\n"
+    ".cfi_endproc\n"
+    ".size hit_stacks_here, . - hit_stacks_here\n"
+    ".popsection");
 
 namespace {
 
@@ -256,7 +262,9 @@ TEST_CASE("a caller that frame pointers miss is known at the first byte of a fun
     return found;
   };
   CHECK(pcs(here(), {0x3000}) == std::vector<std::uint64_t>{here(), 0x2000, 0x3000});
-  CHECK(pcs(here(), {0x2000, 0x3000}) == std::vector<std::uint64_t>{here(), 0x2000, 0x3000});
+  // A function that calls itself.
+  CHECK(pcs(here(), {0x2000, 0x3000}) ==
+        std::vector<std::uint64_t>{here(), 0x2000, 0x2000, 0x3000});
   CHECK(pcs(here() + 4, {0x3000}) == std::vector<std::uint64_t>{here() + 4, 0x3000});
   CHECK(pcs(0x1000, {0x3000}) == std::vector<std::uint64_t>{0x1000, 0x3000});
 }
