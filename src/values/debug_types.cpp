@@ -18,7 +18,7 @@ namespace {
 
 using dwarf::TypeKind;
 
-constexpr int max_type_depth = 32; // levels of nested structures and arrays
+constexpr int max_size_depth = 32; // levels of nested structures and arrays
 
 class BtfWriter {
 public:
@@ -34,7 +34,7 @@ public:
 private:
   // Returns the id; 0 if BTF cannot describe the type.
   int convert(const dwarf::Type& type, int depth) {
-    if (depth > max_type_depth) return 0;
+    if (depth > max_size_depth) return 0;
     const auto [known, is_new] = ids_.try_emplace(&type, 0); // 0 while it is converted
     if (!is_new) return known->second;
     const int id = write(type, depth);
