@@ -111,15 +111,15 @@ def main():
 
         # Of the callers `good`, `bad` and `change`.
         for function, value, options, expected, unweighed in (
-                ("take", "size", ["--weight", "size"], {"good": 301, "bad": 7}, 2),
-                ("take", "size", ["--count", "--by", "stack", "--measure", "size"], {"good": 301}, 3),
-                ("add", "change", ["--weight", "change"], {"change": 10}, 2)):
-            folded = folder / "folded"
-            done = subprocess.run([UPROBECTL, "attach", "-d", "60s", "--stack=fp", *options, "--folded", folded, rare, function, "--",
+                ("take", "size", ["--stack=fp", "--weight", "size"], {"good": 301, "bad": 7}, 2),
+                ("take", "size", ["--count", "--by", "stack", "--measure", "size"], {"good": 301, "bad": 7}, 2),
+                ("add", "change", ["--stack=fp", "--weight", "change"], {"change": 10}, 2)):
+            folded = folder / f"{options[-2]}-{value}.folded"
+            done = subprocess.run([UPROBECTL, "attach", "-d", "60s", *options, "--folded", folded, rare, function, "--",
                                    rare], capture_output=True, text=True, timeout=60)
             lines = [line.rpartition(" ") for line in folded.read_text().splitlines()] if folded.exists() else []
             weights = {stack.split(";")[-2]: int(number) for stack, _, number in lines}
-            TAP.check(f"{options[0]}: a negative or very large '{value}' hides no other weight",
+            TAP.check(f"{options[-2]} {options[-1]}: a negative or very large '{value}' hides no other weight",
                       [] if weights == expected and f"warning: {unweighed} hits have no weight" in done.stderr else [weights, done.stderr])
 
         records = of_type(attach(cart, "--count", "--by", "s", cart, "text"), "count")
