@@ -125,7 +125,8 @@ private:
     else if (reach == Reach::overlap)
       reject({ErrorKind::misaligned,
               fmt::format("{}: two instructions overlap at {}", query_.subject(), name())});
-    else if (reach == Reach::undecoded)
+    else if (reach == Reach::undecoded &&
+             index_.boundary_at(arch, code.symbol.address, address()) != insn::Boundary::unknown)
       reject({ErrorKind::misaligned,
               fmt::format("{}: whether an instruction begins at {} cannot be known: no jump of the "
                           "function leads there",
