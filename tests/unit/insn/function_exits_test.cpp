@@ -279,7 +279,7 @@ TEST_CASE("arm64 words that are not an instruction are passed, the first is reme
         "return 0x4; return 0xc; undecodable 0x0");
 }
 
-TEST_CASE("an arm64 word that an instruction loads is no exit") {
+TEST_CASE("an arm64 word that an instruction loads is not an exit") {
   CHECK(arm64({0x18000041, 0xd65f03c0, 0xd65f03c0}) == "return 0x4"); // ldr w1, 0x8
   CHECK(arm64({0x58000041, 0xd65f03c0, 0x14123456, 0xffffffff, 0xd65f03c0}) ==
         "return 0x4; return 0x10");                                               // ldr x1, 0x8
