@@ -682,11 +682,14 @@ TEST_CASE("a comparison of errno is one of a call that failed") {
 
 TEST_CASE("a number with a unit may have a fraction") {
   const auto constant = [](std::string_view text) { return parse_filter(text)->terms[0].constant; };
-  CHECK(constant("latency > 1.5ms") == FilterConstant{.magnitude = 1'500'000});
-  CHECK(constant("latency>0.25us") == FilterConstant{.magnitude = 250});
-  CHECK(constant("latency > 1.07s") == FilterConstant{.magnitude = 1'070'000'000}); // not as double
-  CHECK(constant("latency > 2.001us") == FilterConstant{.magnitude = 2001});
-  CHECK(constant("latency > 1.500ms") == FilterConstant{.magnitude = 1'500'000});
+  const auto time = [](std::uint64_t ns) {
+    return FilterConstant{.magnitude = ns, .is_time = true};
+  };
+  CHECK(constant("latency > 1.5ms") == time(1'500'000));
+  CHECK(constant("latency>0.25us") == time(250));
+  CHECK(constant("latency > 1.07s") == time(1'070'000'000)); // not as double
+  CHECK(constant("latency > 2.001us") == time(2001));
+  CHECK(constant("latency > 1.500ms") == time(1'500'000));
   CHECK(constant("a == 9007199254740993.5kB") ==
         FilterConstant{.magnitude = 9'007'199'254'740'993'500U});
   CHECK(constant("a == -1.5KiB") == FilterConstant{.negative = true, .magnitude = 1536});
