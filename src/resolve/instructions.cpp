@@ -126,7 +126,7 @@ private:
       reject({ErrorKind::misaligned,
               fmt::format("{}: two instructions overlap at {}", query_.subject(), name())});
     else if (reach == Reach::undecoded &&
-             index_.boundary_at(arch, code.symbol.address, address()) != insn::Boundary::unknown)
+             index_.boundary_at(arch, code.symbol.address, address()) == insn::Boundary::yes)
       reject({ErrorKind::misaligned,
               fmt::format("{}: whether an instruction begins at {} cannot be known: no jump of the "
                           "function leads there",
