@@ -56,6 +56,11 @@ public:
   std::string_view name(const Decoded& decoded) const {
     return instructions_->getName(decoded.instruction.getOpcode());
   }
+  // Whether control does not go on after the instruction: a return, or a jump that is always taken.
+  bool ends_flow(const Decoded& decoded) const {
+    const llvm::MCInstrDesc& read = description(decoded);
+    return read.isReturn() || (read.isBranch() && read.isBarrier());
+  }
   std::string_view register_name(unsigned number) const { return registers_->getName(number); }
 
   // The register number in encodings: 7 for rdi and edi, 29 for x29, 31 for xzr and sp.

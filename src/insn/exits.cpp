@@ -198,8 +198,7 @@ private:
       note_literal(start);
     else
       starts_.push_back(start);
-    if (description.isReturn() || (description.isBranch() && description.isBarrier()))
-      ends_.push_back(at_);
+    if (decoder_.ends_flow(decoded)) ends_.push_back(at_);
     if (!description.isBranch() && !description.isCall()) {
       names_itself_ = names_itself_ || names_function(decoded, address, start);
       return;
@@ -236,10 +235,12 @@ private:
   // Words that an instruction loads are data.
   void drop_literals() {
     if (literals_.empty()) return;
-    const auto is_literal = [&](std::uint64_t offset) {
-      return std::ranges::any_of(
-          literals_, [&](const Literal& each) { return offset - each.begin < each.size; });
-    };
+    std::vector<bool> loaded(function_.size());
+    for (const Literal& each : literals_) {
+      const std::uint64_t end = std::min<std::uint64_t>(each.begin + each.size, loaded.size());
+      for (std::uint64_t at = each.begin; at < end; ++at) loaded[at] = true;
+    }
+    const auto is_literal = [&](std::uint64_t offset) { return loaded[offset]; };
     std::erase_if(exits_.returns, is_literal);
     std::erase_if(exits_.undecodable, is_literal);
     const auto drop = [&](std::vector<Jump>& jumps) {
@@ -255,16 +256,18 @@ private:
     });
     if (starts_elsewhere || !exits_.undecodable.empty()) return true;
     if (!names_itself_) return false; // it loads nothing of its own
-    std::ranges::sort(branches_, {}, &Branch::target);
+    // The code between two ends. `reached`: where the first branch from other code leads to.
+    const auto block_of = [&](std::uint64_t offset) {
+      return static_cast<std::size_t>(std::ranges::upper_bound(ends_, offset) - ends_.begin());
+    };
+    std::vector<std::uint64_t> reached(ends_.size() + 1, function_.size());
+    reached.front() = 0;
+    for (const Branch& branch : branches_) {
+      std::uint64_t& first = reached[block_of(branch.target)];
+      if (block_of(branch.from) != block_of(branch.target)) first = std::min(first, branch.target);
+    }
     const auto is_unreached = [&](std::uint64_t offset) {
-      const auto after = std::ranges::upper_bound(ends_, offset);
-      if (after == ends_.begin()) return false;
-      const std::uint64_t begin = *std::prev(after);
-      const std::uint64_t end = after == ends_.end() ? function_.size() : *after;
-      auto branch = std::ranges::lower_bound(branches_, begin, {}, &Branch::target);
-      for (; branch != branches_.end() && branch->target <= offset; ++branch)
-        if (branch->from < begin || branch->from >= end) return false;
-      return true;
+      return offset < reached[block_of(offset)];
     };
     const auto any_of = [&](const std::vector<Jump>& jumps) {
       return std::ranges::any_of(jumps,

@@ -25,6 +25,7 @@ public:
       left_.pop_back();
       if (!follow_from(at)) return std::nullopt;
     }
+    std::ranges::sort(reached_.loaded);
     return std::move(reached_);
   }
 
@@ -64,8 +65,7 @@ private:
       if (description.isBranch() || description.isCall())
         if (const auto target = decoder_.branch_target(next->decoded, next->address))
           add_target(*target);
-      if (description.isReturn() || (description.isBranch() && description.isBarrier()))
-        return true;
+      if (decoder_.ends_flow(next->decoded)) return true;
       if (!description.isBranch() && !description.isCall() && takes_address(*next)) return false;
     }
     return true;
@@ -163,9 +163,8 @@ std::vector<bool> instructions_in(Arch arch, Bytes function, const ReachedCode& 
     }
     std::uint64_t end = begin;
     while (end < function.size() && !is_reached(end)) ++end;
-    std::uint64_t code_end = end;
-    for (const std::uint64_t data : reached.loaded)
-      if (data >= begin) code_end = std::min(code_end, data);
+    const auto data = std::ranges::lower_bound(reached.loaded, begin);
+    const std::uint64_t code_end = data == reached.loaded.end() ? end : std::min(end, *data);
     std::vector<std::uint64_t> found;
     std::uint64_t at = begin;
     while (at < code_end) {

@@ -13,7 +13,7 @@ struct ReachedCode {
   // By offset. An instruction can begin inside another one: a jump past a `lock` prefix.
   std::vector<bool> begins;
   std::vector<bool> insides; // the bytes after the first one of an instruction
-  // Where data begin that instructions of the function load. Control may reach some, too.
+  // Where data begin that instructions of the function load, in order. Control may reach some, too.
   std::vector<std::uint64_t> loaded;
 };
 

@@ -2,6 +2,7 @@
 #include "live/command_output.hpp"
 
 #include "output/format.hpp"
+#include "process/child.hpp"
 
 #include <cerrno>
 #include <csignal>
@@ -9,7 +10,6 @@
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 namespace uprobectl::live {
@@ -46,11 +46,8 @@ void keep_descriptors(int first, int second) {
 // then gets no SIGPIPE, and does not wait for a reader. It ends when the command has closed the
 // pipe. Returns what must be open as long as we read the pipe ourselves.
 Result<UniqueFd> start_discarder(int pipe) {
-  std::array<int, 2> ends{};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0)
-    return fail(system_error(errno, "cannot create a pipe"));
-  const UniqueFd life(ends[0]);
-  UniqueFd held(ends[1]);
+  auto life = process::make_pipe();
+  if (!life) return fail(std::move(life).error());
   const pid_t child = ::fork();
   if (child < 0) return fail(system_error(errno, "cannot start a process"));
   if (child == 0) {
@@ -60,29 +57,27 @@ Result<UniqueFd> start_discarder(int pipe) {
     // A grandchild: nobody has to wait for it.
     if (::fork() != 0) ::_exit(0);
     ::setsid();
-    discard_after(pipe, life.get());
+    discard_after(pipe, life->read_end.get());
   }
-  while (::waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
-  }
-  return held;
+  process::wait_for(child);
+  return std::move(life->write_end);
 }
 
 } // namespace
 
 Result<std::unique_ptr<CommandLines>> CommandLines::open() {
-  std::array<int, 2> ends{};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0)
-    return fail(system_error(errno, "cannot create a pipe"));
-  UniqueFd read_end(ends[0]);
-  UniqueFd write_end(ends[1]);
+  auto pipe = process::make_pipe();
+  if (!pipe) return fail(std::move(pipe).error());
   UniqueFd stop(::eventfd(0, EFD_CLOEXEC));
   if (!stop) return fail(system_error(errno, "cannot read the output of a command"));
-  ::fcntl(ends[1], F_SETPIPE_SZ, pipe_size);
-  ::fcntl(ends[0], F_SETFL, O_NONBLOCK); // only our end: each has its own flags
-  auto discarder = start_discarder(ends[0]);
+  ::fcntl(pipe->write_end.get(), F_SETPIPE_SZ, pipe_size);
+  // Only our end: each has its own flags.
+  ::fcntl(pipe->read_end.get(), F_SETFL, O_NONBLOCK);
+  auto discarder = start_discarder(pipe->read_end.get());
   if (!discarder) return fail(std::move(discarder).error());
-  return std::unique_ptr<CommandLines>(new CommandLines(std::move(read_end), std::move(write_end),
-                                                        std::move(stop), std::move(*discarder)));
+  return std::unique_ptr<CommandLines>(new CommandLines(std::move(pipe->read_end),
+                                                        std::move(pipe->write_end), std::move(stop),
+                                                        std::move(*discarder)));
 }
 
 CommandLines::CommandLines(UniqueFd read_end, UniqueFd write_end, UniqueFd stop, UniqueFd discarder)

@@ -187,9 +187,8 @@ CodeIndex::Reach CodeIndex::reach_at(Arch arch, const elf::AddressRange& code,
   };
   std::uint64_t at = offset;
   while (at > 0 && !is_reached(at - 1)) --at;
-  if (std::ranges::any_of(reached.loaded,
-                          [&](std::uint64_t data) { return data >= at && data <= offset; }))
-    return Reach::loaded;
+  const auto data = std::ranges::lower_bound(reached.loaded, at);
+  if (data != reached.loaded.end() && *data <= offset) return Reach::loaded;
   return insn::instructions_in(arch, bytes, reached)[offset] ? Reach::passed : Reach::undecoded;
 }
 

@@ -328,16 +328,6 @@ std::vector<std::string> names_of(const Functions& functions) {
   return {names.begin(), names.end()};
 }
 
-// Returns up to eight names.
-std::string first_names(std::vector<std::string> names) {
-  constexpr std::size_t max_named = 8;
-  if (const std::size_t count = names.size(); count > max_named) {
-    names.resize(max_named);
-    names.push_back(fmt::format("{} more", count - max_named));
-  }
-  return joined(names);
-}
-
 Error ambiguous_inlined(const Query& query, bool is_end, std::span<const std::string> names) {
   Error error{ErrorKind::ambiguous,
               fmt::format("{}: '{}' is ambiguous, {} inlined functions have this name{}",
@@ -345,7 +335,7 @@ Error ambiguous_inlined(const Query& query, bool is_end, std::span<const std::st
                           is_end ? " in different scopes" : "")};
   std::vector<std::string> words;
   for (const std::string& name : names) words.push_back(shell_word(name));
-  error = std::move(error).hint("write the whole name of one: " + first_names(std::move(words)));
+  error = std::move(error).hint("write the whole name of one: " + list_names(std::move(words)));
   return is_end ? error : std::move(error).hint("use --all for all of them");
 }
 
@@ -401,7 +391,7 @@ ResolvedFunction with_own_copies(const Query& query, const dwarf::DebugInfo& deb
     found.points->front().warnings.push_back(
         fmt::format("'{}' is also the name of other functions that are inlined, which --all "
                     "includes: {}",
-                    query.function.name, first_names({others.begin(), others.end()})));
+                    query.function.name, list_names({others.begin(), others.end()})));
   return found;
 }
 

@@ -240,6 +240,15 @@ constexpr insn::ProbeEffect writable_effect{
     .kind = insn::ProbeEffect::Kind::refused,
     .reason = "its segment is writable, where the kernel puts no breakpoints"};
 
+bool is_relocated(CodeIndex& index, VirtualAddress address, bool thumb) {
+  // Few files have text relocations. Decode only near one.
+  if (!index.is_relocated({address, insn::max_instruction_size})) return false;
+  const auto arch = code_arch(index.image().machine(), thumb);
+  const Bytes bytes = code_bytes(index.image(), address, insn::max_instruction_size);
+  const auto size = arch ? insn::instruction_size(*arch, bytes) : std::nullopt;
+  return index.is_relocated({address, size.value_or(bytes.size())});
+}
+
 insn::ProbeEffect effect_of(CodeIndex& index, VirtualAddress address,
                             const std::optional<CoveringCode>& code) {
   const elf::Segment* const segment = index.image().find_segment(address);
@@ -248,10 +257,7 @@ insn::ProbeEffect effect_of(CodeIndex& index, VirtualAddress address,
   if (effect.kind != insn::ProbeEffect::Kind::safe) return effect;
   if (index.is_in_signature(address))
     return {.kind = insn::ProbeEffect::Kind::unsafe, .reason = signature_reason};
-  const Bytes bytes = code_bytes(index.image(), address, insn::max_instruction_size);
-  const auto arch = code_arch(index.image().machine(), code && code->symbol.thumb);
-  const auto size = arch ? insn::instruction_size(*arch, bytes) : std::nullopt;
-  if (index.is_relocated({address, size.value_or(bytes.size())}))
+  if (is_relocated(index, address, code && code->symbol.thumb))
     return {.kind = insn::ProbeEffect::Kind::unsafe, .reason = relocated_reason};
   if (!effect.emulated && index.is_in_sequence(address))
     return {.kind = insn::ProbeEffect::Kind::unsafe, .reason = sequence_reason};

@@ -85,18 +85,6 @@ Symbols find_static(const Query& query, const Symbols& chosen) {
   return preferred_symbols(std::move(found));
 }
 
-constexpr std::size_t max_names = 10;
-
-std::string list_names(std::vector<std::string> names) {
-  std::ranges::sort(names);
-  const auto repeated = std::ranges::unique(names);
-  names.erase(repeated.begin(), repeated.end());
-  const std::size_t shown = std::min(names.size(), max_names);
-  std::string text = joined(std::span(names).first(shown));
-  if (shown < names.size()) text += fmt::format(" and {} more", names.size() - shown);
-  return text;
-}
-
 using Clones = ResolveOptions::Clones;
 
 // Returns the kind of the symbol's suffix in its image; nullopt if it has none.
@@ -567,6 +555,17 @@ Result<ProbePoint> point_of(const Query& query, const elf::Symbol& symbol) {
 Result<std::vector<ProbePoint>> resolve_symbols(const Query& query, Symbols candidates) {
   if (auto left_out = leave_out_clones(query, candidates)) return fail(std::move(*left_out));
   return chosen_points(query, {.symbols = std::move(candidates), .are_all = true});
+}
+
+std::string list_names(std::vector<std::string> names) {
+  constexpr std::size_t max_names = 10;
+  std::ranges::sort(names);
+  const auto repeated = std::ranges::unique(names);
+  names.erase(repeated.begin(), repeated.end());
+  const std::size_t shown = std::min(names.size(), max_names);
+  std::string text = joined(std::span(names).first(shown));
+  if (shown < names.size()) text += fmt::format(" and {} more", names.size() - shown);
+  return text;
 }
 
 Result<std::vector<ProbePoint>> resolve_name(const Query& query, bool clones_in_debug) {

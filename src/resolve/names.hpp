@@ -6,6 +6,9 @@
 
 namespace uprobectl::resolve {
 
+// Lists up to ten different names in order, and how many more there are.
+std::string list_names(std::vector<std::string> names);
+
 // Resolve Query::function, a name or a pattern of functions or of PLT entries. `clones_in_debug`:
 // clones are searched in debug tables although the function was not found there. That an earlier
 // query has read them must not change the answer.

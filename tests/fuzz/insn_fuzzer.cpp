@@ -36,6 +36,10 @@ void require_exits(Arch arch, Bytes function, VirtualAddress address) {
     require(jump.target == address);
   }
   for (const std::uint64_t offset : exits->undecodable) require(offset < function.size());
+  const auto reached = insn::reached_exits(arch, function, address, {});
+  if (!reached) return;
+  std::ranges::for_each(reached->returns, check);
+  for (const insn::FunctionExits::Jump& jump : reached->jumps_out) check(jump.offset);
 }
 
 // A region without code is marked by nothing, and one with a mark outside of the function is not.

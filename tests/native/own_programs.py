@@ -214,7 +214,7 @@ def check_records(folder):
               sent(records) == ["fork_event", "exit_event", "fork_event"] and "may also" not in said else [records, said])
 
     records, said = attach(folder, "--object", compile_object(folder, "number"))
-    TAP.check("the key of a map is no guess for a record", [] if sent(records) == [None] and
+    TAP.check("the key of a map does not tell the type of a record", [] if sent(records) == [None] and
               sent(records, "raw") == ["00f2052a01000000"] and "structures of this size: key" in said else [records, said])
 
     made = compile_object(folder, "open_end")
