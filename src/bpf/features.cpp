@@ -7,6 +7,7 @@
 #include "bpf/record_reader.hpp"
 #include "bpf/test_program.hpp"
 #include "bpf/tracefs.hpp"
+#include "insn/code_forms.hpp"
 #include "util/numbers.hpp"
 
 #include <array>
@@ -230,15 +231,13 @@ insn::OptimizedNops probe_optimized_nops() {
 // uprobe") in v6.12, which has added the member. The kernel knows endbr64 only if it has such
 // instructions itself (CONFIG_X86_KERNEL_IBT), which adds the function ibt_save().
 bool walk_finds_caller(Bytes code) {
-  if (host_arch != Arch::x86_64) return false;
-  const std::string_view text = as_text(code);
-  const bool is_landing_pad = text.starts_with("\xf3\x0f\x1e\xfa");
-  if (!is_landing_pad && !text.starts_with("\x55")) return false; // push %rbp
+  const insn::KnownEntry entry = insn::known_entry(host_arch, code);
+  if (entry == insn::KnownEntry::none) return false;
   static const bool knows_push =
       kernel_structure_has("uprobe_task", "auprobe")
           .or_else([] { return std::optional(kernel_has_symbol("is_uprobe_at_func_entry")); })
           .value();
-  if (!knows_push || !is_landing_pad) return knows_push;
+  if (!knows_push || entry == insn::KnownEntry::push_frame_pointer) return knows_push;
   static const bool knows_landing_pad = kernel_has_symbol("ibt_save");
   return knows_landing_pad;
 }

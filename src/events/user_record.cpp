@@ -358,7 +358,10 @@ UserRecordDecoder::find_type(const Stream& stream, std::size_t size,
     return values::BtfTypes::may_have_size(each, size);
   };
   const auto is_likely = [&](const RecordType& each) {
-    return values::BtfTypes::is_likely_size(each, size);
+    return !each.is_map_value && values::BtfTypes::is_likely_size(each, size);
+  };
+  const auto fits_unmapped = [&](const RecordType& each) {
+    return !each.is_map_value && fits(each);
   };
   // Returns the first for which this holds. The others are also possible.
   const auto choose = [&](const std::vector<RecordType>& types,
@@ -377,17 +380,19 @@ UserRecordDecoder::find_type(const Stream& stream, std::size_t size,
   const auto candidate = std::ranges::find_if(stream.candidates, fits);
   if (candidate != stream.candidates.end()) {
     for (const RecordType& each : stream.variables)
-      if (fits(each) && each.name != candidate->name) others.push_back(&each);
+      if (fits_unmapped(each) && each.name != candidate->name) others.push_back(&each);
     return &*candidate;
   }
   const auto named = std::ranges::find_if(stream.candidates, may_fit);
-  if (!stream.known_name && std::ranges::any_of(stream.variables, fits)) {
-    const RecordType* const only = find_only(stream.variables, fits);
+  if (!stream.known_name && std::ranges::any_of(stream.variables, fits_unmapped)) {
+    const RecordType* const only = find_only(stream.variables, fits_unmapped);
     if (only != nullptr && named != stream.candidates.end()) others.push_back(&*named);
     return only;
   }
   if (named != stream.candidates.end()) return &*named;
-  return stream.known_name ? nullptr : find_only(stream.variables, is_likely);
+  if (stream.known_name) return nullptr;
+  if (std::ranges::any_of(stream.variables, fits)) return find_only(stream.variables, fits);
+  return find_only(stream.variables, is_likely);
 }
 
 std::optional<std::string> UserRecordDecoder::explain(std::size_t map) {

@@ -96,6 +96,13 @@ bool begins_frame(Arch arch, Bytes code) {
   return byte_at(code, 1) == 0x81 || byte_at(code, 1) == 0x83;
 }
 
+KnownEntry known_entry(Arch arch, Bytes code) {
+  if (arch != Arch::x86_64) return KnownEntry::none;
+  if (as_text(code).starts_with("\x55")) return KnownEntry::push_frame_pointer;
+  if (as_text(code).starts_with("\xf3\x0f\x1e\xfa")) return KnownEntry::landing_pad;
+  return KnownEntry::none;
+}
+
 bool repeats(Arch arch, Bytes code) {
   if (arch != Arch::x86_64) return false;
   std::size_t at = 0;

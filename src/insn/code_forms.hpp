@@ -21,6 +21,12 @@ bool may_be_jump_table_entry(Arch arch, Bytes entry);
 // function leads there: the frame is on the stack when it is executed. x86-64.
 bool begins_frame(Arch arch, Bytes code);
 
+// The first instruction of a function that has not set up its frame, as Linux recognizes it
+// (is_uprobe_at_func_entry() of arch/x86/events/core.c).
+enum class KnownEntry : std::uint8_t { none, push_frame_pointer, landing_pad };
+// `none` for other code and architectures. x86-64.
+KnownEntry known_entry(Arch arch, Bytes code);
+
 // Whether one execution can be several hits: a string instruction with a repeat prefix, or a short
 // jump to itself. x86-64.
 bool repeats(Arch arch, Bytes code);

@@ -480,8 +480,11 @@ std::optional<BtfTypes::Type> BtfTypes::type(std::uint32_t id) const {
   if (type == nullptr || size < 0) return std::nullopt;
   Type found{.name = std::string(bpf::btf_name(types_.get(), type->name_off)),
              .id = id,
-             .size = static_cast<std::size_t>(size),
-             .has_variable = variables_.contains(id)};
+             .size = static_cast<std::size_t>(size)};
+  if (const auto variable = variables_.find(id); variable != variables_.end()) {
+    found.has_variable = true;
+    found.is_map_value = variable->second;
+  }
   if (const auto next = objects_.upper_bound(id); next != objects_.begin())
     found.object = std::prev(next)->second;
   const btf_type* const shape = bpf::resolved_type(types_.get(), id);

@@ -12,7 +12,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <set>
 
 struct btf;
 
@@ -49,9 +48,9 @@ public:
     std::optional<std::size_t> object = {}; // as begin_object() says
     std::size_t size = 0;                   // bytes
     // A local variable of a program has this type or points to it, by debug information. False for
-    // the keys of maps, and for the values of maps other than arrays: programs have variables of
-    // them without sending them.
+    // the keys of maps: programs have variables of them without sending them.
     bool has_variable = false;
+    bool is_map_value = false; // of a map other than an array; such variables are seldom sent
     // Offset of the array that makes up most of the structure, such as a string at its end:
     // programs may send only the part that they have filled. `has_flexible_array`: it is a flexible
     // array member, also that of a structure at the end.
@@ -104,7 +103,7 @@ private:
   // The BTF that types_ extends after debug information was added. It is freed after types_.
   // types_ is never extended again: libbpf 1.1 finds wrong names in split BTF of split BTF.
   std::unique_ptr<btf, Free> base_;
-  std::set<std::uint32_t> variables_;            // ids of Type::has_variable
+  std::map<std::uint32_t, bool> variables_;      // ids of Type::has_variable: is_map_value
   std::map<std::uint32_t, std::size_t> objects_; // by their first ids
   std::unique_ptr<btf, Free> types_;
 };

@@ -141,11 +141,25 @@ private:
   std::map<const dwarf::Type*, int> ids_;
 };
 
-// Returns the names of the types that say nothing about records: see BtfTypes::Type::has_variable.
+using TypeNames = std::set<std::string, std::less<>>;
+
+struct MapTypes {
+  TypeNames keys;
+  TypeNames values; // of maps other than arrays
+};
+
 // A map is a variable of section .maps. Its structure has pointers: `type` to an array with as many
 // elements as the number of the map's type, `key` and `value` to types.
-std::set<std::string, std::less<>> list_map_types(const btf* types) {
-  std::set<std::string, std::less<>> names;
+MapTypes list_map_types(const btf* types) {
+  MapTypes found;
+  // Adds the names of a type: those of its typedefs, and its own.
+  const auto add_names = [&](TypeNames& names, const btf_type* type) {
+    for (int depth = 0; type != nullptr && depth < max_size_depth; ++depth) {
+      names.emplace(bpf::btf_name(types, type->name_off));
+      if (!btf_is_mod(type) && !btf_is_typedef(type)) break;
+      type = btf__type_by_id(types, type->type);
+    }
+  };
   const auto add_map = [&](const btf_type* map) {
     const auto target = [&](std::string_view name) -> const btf_type* {
       for (int i = 0; i < btf_vlen(map); ++i) {
@@ -158,12 +172,8 @@ std::set<std::string, std::less<>> list_map_types(const btf* types) {
     const btf_type* const kind = target("type");
     const std::uint32_t number = kind && btf_is_array(kind) ? btf_array(kind)->nelems : 0;
     const bool is_array = number == BPF_MAP_TYPE_ARRAY || number == BPF_MAP_TYPE_PERCPU_ARRAY;
-    for (const btf_type* type : {target("key"), is_array ? nullptr : target("value")})
-      for (int depth = 0; type != nullptr && depth < max_size_depth; ++depth) {
-        names.emplace(bpf::btf_name(types, type->name_off));
-        if (!btf_is_mod(type) && !btf_is_typedef(type)) break;
-        type = btf__type_by_id(types, type->type);
-      }
+    add_names(found.keys, target("key"));
+    if (!is_array) add_names(found.values, target("value"));
   };
   for (std::uint32_t id = 1; id < btf__type_cnt(types); ++id) {
     const btf_type* const section = btf__type_by_id(types, id);
@@ -173,7 +183,7 @@ std::set<std::string, std::less<>> list_map_types(const btf* types) {
       if (map != nullptr && btf_is_struct(map)) add_map(map);
     }
   }
-  return names;
+  return found;
 }
 
 } // namespace
@@ -189,8 +199,8 @@ void BtfTypes::add(const dwarf::DebugInfo& debug) {
   BtfWriter writer(types_.get());
   for (const dwarf::NamedType& each : dwarf::list_named_types(debug)) {
     const int id = writer.add(each);
-    if (id > 0 && each.has_variable && !of_maps.contains(each.name))
-      variables_.insert(static_cast<std::uint32_t>(id));
+    if (id <= 0 || !each.has_variable || of_maps.keys.contains(each.name)) continue;
+    variables_.insert_or_assign(static_cast<std::uint32_t>(id), of_maps.values.contains(each.name));
   }
 }
 

@@ -155,9 +155,9 @@ def check_refusal(expected, *options):
 
 
 def check_records():
-    # The types of all variables of the program: each could be a record.
+    # The types of all variables of the program but for keys of maps: each could be a record.
     missing = "none of the records has a member"
-    members = "their members: pid, stack_id, bits, address, slots, count, when, step, argument, name, detail, end"
+    members = "their members: slots, count, when, pid, step, argument, address, name, detail, end"
     refusals = {
         "a member that no record has": ([f"{missing} 'argumnt'", "did you mean 'argument'?", members],
                                         "--if", "argumnt == 1"),

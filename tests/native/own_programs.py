@@ -87,6 +87,23 @@ AT_WORK int tell(void* context) {
   bpf_ringbuf_output(&times, &ns, 8, 0);
   return 0;
 }""",
+    # The value of a map, as bcc's tools send it, beside one of another map that begins with an array.
+    "kept": r"""
+struct spec { char args[288]; u64 cookie; };
+struct span { u32 cpu; u32 pid; u64 begin; };
+MAP(specs, BPF_MAP_TYPE_HASH, 64, u32, struct spec);
+MAP(spans, BPF_MAP_TYPE_HASH, 64, u32, struct span);
+struct { __uint(type, BPF_MAP_TYPE_PERF_EVENT_ARRAY); __uint(key_size, 4); __uint(value_size, 4); } ended SEC(".maps");
+AT_WORK int tell(void* context) {
+  u32 key = 0;
+  struct span made = {.cpu = 3, .pid = 5, .begin = 7};
+  struct spec* found = bpf_map_lookup_elem(&specs, &key);
+  if (found) made.cpu = found->args[0];
+  bpf_map_update_elem(&spans, &key, &made, 0);
+  struct span* kept = bpf_map_lookup_elem(&spans, &key);
+  if (kept) bpf_perf_event_output(context, &ended, BPF_F_CURRENT_CPU, kept, sizeof(*kept));
+  return 0;
+}""",
     # 20 bytes: both structures may have them.
     "open_end": r"""
 struct flex { u32 type; u32 n; u32 vals[]; };
@@ -216,6 +233,10 @@ def check_records(folder):
     records, said = attach(folder, "--object", compile_object(folder, "number"))
     TAP.check("the key of a map does not tell the type of a record", [] if sent(records) == [None] and
               sent(records, "raw") == ["00f2052a01000000"] and "structures of this size: key" in said else [records, said])
+
+    records, said = attach(folder, "--object", compile_object(folder, "kept"), "--map", "ended")
+    TAP.check("a record is the value of a map if that alone has its size", [] if sent(records) == ["span"] and
+              sent(records, "record") == [{"cpu": 3, "pid": 5, "begin": 7}] else [records, said])
 
     made = compile_object(folder, "open_end")
     records, said = attach(folder, "--object", made, "--map", "parts")

@@ -2,6 +2,7 @@
 // Bytes as llvm-mc-19 assembles them. Which of them a probe leaves right was found by running them
 // (tests/native/instruction_forms.cpp).
 #include "code_bytes.hpp"
+#include "insn/code_forms.hpp"
 #include "uprobectl/insn.hpp"
 
 #include <catch2/catch.hpp>
@@ -23,6 +24,19 @@ Kind arm64_effect(std::initializer_list<std::uint32_t> all, std::uint64_t offset
 }
 
 } // namespace
+
+TEST_CASE("entries are known by one instruction, on x86-64 alone") {
+  const auto known = [](Arch arch, std::initializer_list<int> bytes) {
+    return known_entry(arch, code(bytes));
+  };
+  CHECK(known(Arch::x86_64, {0x55}) == KnownEntry::push_frame_pointer);
+  CHECK(known(Arch::x86_64, {0xf3, 0x0f, 0x1e, 0xfa, 0x55}) == KnownEntry::landing_pad);
+  CHECK(known(Arch::x86_64, {0xf3, 0x0f, 0x1e}) == KnownEntry::none);
+  CHECK(known(Arch::x86_64, {0x53}) == KnownEntry::none); // push %rbx
+  CHECK(known(Arch::x86_64, {}) == KnownEntry::none);
+  CHECK(known(Arch::i386, {0x55}) == KnownEntry::none);
+  CHECK(known(Arch::arm64, {0x55}) == KnownEntry::none);
+}
 
 TEST_CASE("common first instructions are safe to probe") {
   CHECK(x64_effect({0x55}) == Kind::safe);                         // push %rbp
