@@ -22,6 +22,7 @@ struct PointDescription {
   bool knows_causes = false;  // Event::caused_ns
   bool begins_spans = false;  // events are spans that begin or end there
   bool ends_spans = false;
+  bool returns_nothing = false; // if `values` have the result, it is a register
   std::vector<values::PointValue> values = {};
   bool is_of_spans() const { return begins_spans || ends_spans; }
   // Names of built-in variables that mean variables of the function there, which were not captured.

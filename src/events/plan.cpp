@@ -525,6 +525,7 @@ PointDescription CapturePlan::describe(std::size_t probe) const {
                              .knows_causes = (settings_.flags & TRACKS_CAUSES) != 0,
                              .begins_spans = probes_[probe].begins_spans,
                              .ends_spans = probes_[probe].ends_spans,
+                             .returns_nothing = values.returns_nothing(),
                              .values = values.describe(),
                              .hidden = probes_[probe].hidden};
   const bool has_result = std::ranges::find(described.values, result_name,

@@ -192,6 +192,7 @@ void describe(auto& io, output::Described<events::PointDescription> auto& point)
   io(8, "begins_spans", point.begins_spans);
   io(9, "ends_spans", point.ends_spans);
   io(10, "knows_causes", point.knows_causes);
+  io(11, "returns_nothing", point.returns_nothing);
 }
 // Leaves out the point, which has a chunk of its own.
 void describe(auto& io, output::Described<output::ProbeDescription> auto& record) {

@@ -185,6 +185,7 @@ private:
     has_durations_ |= record.description.pairs_calls || record.description.is_of_spans();
     if (root_condition_) waiting_roots_.push_back(record);
     if (filter_) filter_->add_point(record.probe, record.description, display_name(*record.point));
+    warn_of_register(record);
   }
 
   void take(const output::RecordTypesRecord& record) {
@@ -399,6 +400,30 @@ private:
     if (auto checked = check_record_totals(counted_, known); !checked) return checked;
     if (!request_.weight || weighs_as_saved_) return {};
     return check_record_sum("--weight", *request_.weight, known);
+  }
+
+  // As attach does when functions with results are probed, too.
+  void warn_of_register(const output::ProbeDescription& record) {
+    const auto is_result = [](const auto& value) { return value.name == events::result_name; };
+    if (!record.description.returns_nothing ||
+        std::ranges::none_of(record.description.values, is_result))
+      return;
+    const auto uses_result = [](const std::optional<events::SummedValue>& value) {
+      return value && value->uses_result();
+    };
+    const auto compares_result = [](const events::Filter& filter) {
+      return std::ranges::any_of(filter.terms, [](const events::ConditionSpec& term) {
+        return term.path && term.path->is_of_result();
+      });
+    };
+    const std::vector<std::string> grouped = counted_.groups.names();
+    const bool is_asked =
+        compares_result(request_.filter) || compares_result(request_.root_filter) ||
+        std::ranges::find(grouped, events::result_name) != grouped.end() ||
+        uses_result(counted_.measured) || (uses_result(request_.weight) && !weighs_as_saved_);
+    if (is_asked)
+      output_.warn(fmt::format("{}: '{}' reads a register: the function returns nothing",
+                               display_name(*record.point), events::result_name));
   }
 
   // Checks the names of the request when all points are known.

@@ -354,6 +354,22 @@ def refused(runs, functions, saved_with, options, *texts):
         (["rows before the error"] if done.stdout else [])
 
 
+def registers(runs, functions, options):
+    """What is said of results of functions that have none."""
+    saved = runs.save(functions, ["--return"])
+    said = run([UPROBECTL, "report", *options, saved]).stderr
+    return same("warnings", ["uprobectl: warning: nothing: 'ret' reads a register: the function returns nothing"],
+                [line for line in said.splitlines() if "reads a register" in line])
+
+
+def warnings(runs):
+    both = ["nothing", "inner"]
+    for name, options in {"groups": ["--count", "--by", "ret"], "distributions": ["--histogram", "--measure", "ret"],
+                          "conditions": ["--if", "ret == 2"]}.items():
+        attempt(f"report says of {name} by results which functions have none",
+                lambda options=options: registers(runs, both, options))
+
+
 def refusals(runs):
     cases = {
         "a value that was not saved": (["take"], ["--args", "n"], ["--if", "u == 3"],
@@ -406,6 +422,7 @@ def main():
         agreements(runs, register)
         trees(runs)
         stacks(runs)
+        warnings(runs)
         refusals(runs)
         os.chdir("/")
     TAP.done()
