@@ -46,6 +46,10 @@ enum reading_form {
   LAST_READING_FORM = READ_LIBCXX_ALTERNATE_STRING
 };
 
+/* A reading with a guard says whether there is a value: readings that add it to their address fail
+ * where there is none. It is 0, or fails with NO_VALUE. */
+enum reading_guard { NO_GUARD = 0, NOT_ZERO = 1, IS_ZERO = 2 };
+
 /* How a reading takes part in counts by values: flags. */
 enum group_part {
   GROUP_SUMMED = 1,   /* its number is added to the group's sum */
@@ -96,7 +100,8 @@ struct reading {
   /* 1 + the earlier reading of the same plan by which the number is multiplied, modulo 2^64; 0:
    * none. Not in filters. In `measured` of a plan 1: by `factor`. */
   record_u8 factor_from;
-  record_u16 unused;
+  record_u8 guard; /* enum reading_guard */
+  record_u8 unused;
   record_s32 offset_scale; /* 0: 1 */
   record_u32 element_size; /* bytes for each unit of that reading; 0: 1 */
   record_u32 capacity;     /* maximum bytes read of a string or buffer; 0 for integers */
@@ -117,11 +122,13 @@ struct reading {
 #define STRING_IS_CUT (1LL << 32)
 /* A status: the address of a string, buffer or object is known, but could not be read. */
 #define MEMORY_MISSED (-14LL - 256)
+/* A status, see reading_guard: ENODATA. */
+#define NO_VALUE (-61LL)
 
 /* The result of a reading. */
 struct reading_result {
   /* Bytes read (strings: with their NUL, see STRING_IS_CUT), or a negative errno, or
-   * MEMORY_MISSED. */
+   * MEMORY_MISSED or NO_VALUE. */
   record_s64 status;
   /* READ_INTEGER: the number. READ_STRING, READ_BYTES: the address. std::string: the length.
    * READ_JAVA_STRING: the count. If status is negative: the address that could not be read. */
@@ -337,7 +344,8 @@ enum reading_feature {
   USES_LENGTH_FROM = 1 << 10,
   USES_THREAD_POINTER = 1 << 11,
   USES_OFFSET_FROM = 1 << 12,
-  USES_FACTOR = 1 << 13
+  USES_FACTOR = 1 << 13,
+  USES_GUARD = 1 << 14
 };
 
 /* Where the kernel stores the return addresses that uretprobes replaced: offsets of members in

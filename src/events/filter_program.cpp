@@ -251,6 +251,7 @@ void FilterCompiler::describe(builtin_settings& settings) const {
       }
       if (term.value.adds_thread_pointer != 0) settings.reading_features |= USES_THREAD_POINTER;
       if (term.value.scale > 0) settings.reading_features |= USES_INDEX;
+      if (term.value.guard != NO_GUARD) settings.reading_features |= USES_GUARD;
       settings.max_steps = std::max<std::uint32_t>(settings.max_steps, term.value.steps);
     }
     for (const filter_term& term : std::span(each.terms, each.term_count)) {

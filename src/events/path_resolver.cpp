@@ -275,6 +275,47 @@ private:
     return {};
   }
 
+  // Goes to a part that is there only where the guard holds.
+  Result<void> move_to_guarded(const ValuePath& path, LocatedValue& value,
+                               const std::optional<reading>& guard, const Type& type,
+                               std::uint64_t offset) const {
+    if (auto address = readings_.address(value)) value.address = address;
+    if (value.address) value.offset = 0;
+    const auto made = guard ? guarded_by(value, *guard, keep_) : std::nullopt;
+    if (!made)
+      return fail(path_error(path, ErrorKind::unsupported,
+                             keep_ ? location_too_complex
+                                   : "whether it has this value cannot be asked here"));
+    value = part_of(*made, type, offset);
+    return {};
+  }
+
+  // Goes to a variant of a Rust enum.
+  Result<bool> move_to_variant(const ValuePath& path, LocatedValue& value,
+                               std::string_view name) const {
+    const auto& variants = value.type->members();
+    const auto variant = std::ranges::find(variants, name, &dwarf::Member::name);
+    if (variant == variants.end()) return false;
+    const dwarf::Member& discriminant = *value.type->discriminant();
+    const LocatedValue tag = part_of(value, *discriminant.type, discriminant.offset);
+    // The variant without numbers has all those that the others do not have.
+    std::vector<std::int64_t> numbers = variant->selected_by;
+    const bool has_others = numbers.empty();
+    if (has_others)
+      for (const dwarf::Member& each : variants)
+        numbers.insert(numbers.end(), each.selected_by.begin(), each.selected_by.end());
+    if (numbers.size() != 1)
+      return fail(path_error(path, ErrorKind::unsupported,
+                             fmt::format("whether it is '{}' takes more comparisons than can be "
+                                         "made here",
+                                         name)));
+    auto moved = move_to_guarded(
+        path, value, readings_.guard(tag, has_others ? NOT_ZERO : IS_ZERO, numbers.front()),
+        *variant->type, variant->offset);
+    if (!moved) return fail(std::move(moved).error());
+    return true;
+  }
+
   Result<void> skip_reference(const ValuePath& path, LocatedValue& value) const {
     if (value.type->kind() != TypeKind::reference || value.type->target() == nullptr) return {};
     return move_to(path, value, readings_.dereference(value, *value.type->target()));
@@ -282,10 +323,11 @@ private:
 
   Result<void> follow_pointer(const ValuePath& path, LocatedValue& value) const {
     if (const auto library = find_library_type(*value.type)) {
-      if (library->kind == LibraryType::Kind::optional) {
-        value = part_of(value, *library->type, library->offset);
-        return {};
-      }
+      if (library->kind == LibraryType::Kind::optional)
+        return move_to_guarded(
+            path, value,
+            readings_.guard(part_of(value, *library->flag, library->length_offset), NOT_ZERO),
+            *library->type, library->offset);
       if (library->kind == LibraryType::Kind::pointer)
         value = part_of(value, *library->type, library->offset);
     }
@@ -311,7 +353,8 @@ private:
     // "." also follows a pointer, as in debuggers.
     if (at.type->kind() == TypeKind::pointer)
       if (auto object = follow_pointer(path, at); !object) return object;
-    const auto found = move_to_member(path, at, name);
+    const auto found =
+        at.type->discriminant() ? move_to_variant(path, at, name) : move_to_member(path, at, name);
     if (!found) return fail(found.error());
     if (*found) return {};
     if (auto left_out = left_out_error(path, *at.type)) return fail(std::move(*left_out));

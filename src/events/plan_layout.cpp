@@ -52,6 +52,7 @@ void find_maxima(builtin_settings& settings, std::span<const point_plan> plans) 
     if (each.length_from > 0) settings.reading_features |= USES_LENGTH_FROM;
     if (each.offset_from > 0) settings.reading_features |= USES_OFFSET_FROM;
     if (each.factor_from > 0) settings.reading_features |= USES_FACTOR;
+    if (each.guard != NO_GUARD) settings.reading_features |= USES_GUARD;
     if (each.adds_thread_pointer != 0) settings.reading_features |= USES_THREAD_POINTER;
   };
   for (const point_plan& plan : plans) {

@@ -103,6 +103,22 @@ std::optional<reading> base_address(const reading& object, const dwarf::VirtualB
   return made;
 }
 
+std::optional<LocatedValue> guarded_by(LocatedValue value, const reading& guard,
+                                       const KeepReading& keep) {
+  if (!keep || value.guard) return std::nullopt;
+  if (value.address) {
+    value.address = without_offset(*value.address, keep);
+    if (!value.address) return std::nullopt;
+  }
+  const auto index = keep(guard);
+  if (!index) return std::nullopt;
+  if (value.address)
+    add_offset(*value.address, *index);
+  else
+    value.guard = index;
+  return value;
+}
+
 namespace {
 
 // Whether a register has a name without digits that parameters have, too: "dx", "ip", not "r8".
@@ -372,8 +388,11 @@ std::optional<reading> ReadingBuilder::number(const LocatedValue& value, std::ui
   std::uint64_t start = 0;
   for (const dwarf::Piece& piece : value.location->pieces) {
     const std::uint64_t end = start + (piece.size != 0 ? piece.size : value.offset + size);
-    if (value.offset >= start && value.offset + size <= end)
-      return of_piece(piece, value.phase, size, value.offset - start);
+    if (value.offset >= start && value.offset + size <= end) {
+      auto made = of_piece(piece, value.phase, size, value.offset - start);
+      if (made && value.guard) add_offset(*made, *value.guard);
+      return made;
+    }
     start = end;
   }
   return std::nullopt;
@@ -415,6 +434,18 @@ std::optional<reading> ReadingBuilder::address(const LocatedValue& value) const 
     start += piece.size;
   }
   return std::nullopt;
+}
+
+std::optional<reading> ReadingBuilder::guard(const LocatedValue& part, reading_guard kind,
+                                             std::int64_t number) const {
+  const std::uint64_t size = part.type->size();
+  auto made = this->number(part, size);
+  if (!made) return std::nullopt;
+  if (made->bit_count == 0) made->bit_count = static_cast<record_u8>(8 * size);
+  const auto distance = static_cast<std::uint64_t>(number) << made->bit_offset;
+  made->addend = add_wrapping(made->addend, -distance);
+  made->guard = kind;
+  return made;
 }
 
 std::optional<reading> ReadingBuilder::length(const LocatedValue& value) const {

@@ -37,6 +37,7 @@ struct LocatedValue {
   std::optional<reading> address = {};
   const dwarf::Location* location = nullptr; // borrowed; used without an address
   std::uint64_t offset = 0;                  // bytes, in the location
+  std::optional<std::size_t> guard = {};     // of a location: index of the reading with a guard
   std::optional<dwarf::BitRange> bits = {};
 };
 
@@ -76,6 +77,11 @@ std::optional<reading> without_offset(const reading& address, const KeepReading&
 // used up.
 std::optional<reading> base_address(const reading& object, const dwarf::VirtualBase& base,
                                     const KeepReading& keep);
+
+// Returns the value with readings that fail where the guard fails; nullopt if the readings are used
+// up.
+std::optional<LocatedValue> guarded_by(LocatedValue value, const reading& guard,
+                                       const KeepReading& keep);
 
 // Returns the type for the size and sign, or nullopt if there is none.
 std::optional<ArgumentType> static_argument_type(const usdt::StaticArgument& argument);
@@ -120,6 +126,10 @@ public:
   std::optional<reading> number(const LocatedValue& value, std::uint64_t size) const;
   // Returns a reading of the address of a value; nullopt if it is not in memory.
   std::optional<reading> address(const LocatedValue& value) const;
+  // Returns a reading that fails unless this part of a value, a number, is `number`, or with
+  // NOT_ZERO unless it is another one; nullopt as number() does.
+  std::optional<reading> guard(const LocatedValue& part, reading_guard kind,
+                               std::int64_t number = 0) const;
   // Returns a reading of the number of characters of a string at a location that has a length.
   std::optional<reading> length(const LocatedValue& value) const;
   // Returns the value that a pointer points to; nullopt if it cannot be followed.

@@ -29,6 +29,7 @@ constexpr std::string_view beyond_limit = "beyond the captured bytes";
 // The reasons that JSON has are those of the command-line contract.
 values::Value::Unreadable unread_memory(const ReadResult& result) {
   if (!result.was_read) return {.reason = std::string(not_captured)};
+  if (result.status == NO_VALUE) return {.reason = "no value"};
   if (!result.length_problem.empty()) return {.reason = std::string(result.length_problem)};
   if (result.value == 0) return {.reason = std::string(values::null_pointer)};
   if (!result.not_resident)
@@ -295,7 +296,8 @@ values::Value ValueDecoder::decode_text(const Node& node) const {
     const bool is_pointer =
         result.value == 0 ||
         (how.steps == 0 && (how.base_from == 0 || results_[how.base_from - 1].status >= 0));
-    if (result.was_read && how.form == READ_STRING && is_pointer && !result.not_resident)
+    const bool has_address = result.was_read && result.status != NO_VALUE;
+    if (has_address && how.form == READ_STRING && is_pointer && !result.not_resident)
       return {values::Value::Pointer{result.value}};
     return {unread_memory(result)};
   }
@@ -725,7 +727,7 @@ void ValuePlan::set_group_parts(const GroupSpec& groups) {
   if (error_number_) readings_[*error_number_].in_group = 0;
   if (failure_bits_ && readings_[*failure_bits_].base_from != 0)
     readings_[readings_[*failure_bits_].base_from - 1U].in_group = GROUP_OMITTED;
-  // The offset of a base class is read to find values, and is not a value itself.
+  // The offset of a base class is read to find values, and is not a value itself; nor is a guard.
   for (const reading& each : readings_)
     if (each.offset_from != 0 && readings_[each.offset_from - 1U].in_group != 0)
       readings_[each.offset_from - 1U].in_group = GROUP_OMITTED;

@@ -170,7 +170,7 @@ private:
     for (const Piece& piece : value.location->pieces) {
       const std::uint64_t piece_size = piece.size != 0 ? piece.size : value.offset + size;
       if (start + piece_size > value.offset && start < value.offset + size)
-        source.parts.push_back(make_part(piece, start, piece_size));
+        source.parts.push_back(make_part(piece, start, piece_size, value.guard));
       start += piece_size;
     }
     made_.sources_.push_back(std::move(source));
@@ -178,7 +178,8 @@ private:
                      0);
   }
 
-  Part make_part(const Piece& piece, std::uint64_t offset, std::uint64_t size) {
+  Part make_part(const Piece& piece, std::uint64_t offset, std::uint64_t size,
+                 const std::optional<std::size_t>& guard) {
     Part part{.offset = offset, .size = size};
     if (piece.kind == Piece::Kind::missing) {
       part.problem = piece.problem.empty() ? dwarf::optimized_out : piece.problem;
@@ -186,6 +187,7 @@ private:
     }
     part.is_memory = piece.kind == Piece::Kind::memory && size > word_size;
     auto made = builder_.of_piece(piece, phase_, size);
+    if (made && guard) add_offset(*made, *guard);
     if (made && part.is_memory) {
       part.size = std::min<std::uint64_t>(size, bytes_left());
       read_bytes(*made, part.size);

@@ -105,6 +105,11 @@ static __noinline long read_number(const struct reading* reading, struct registe
   __u32 above = 64 - reading->bit_count;
   value <<= (above - reading->bit_offset) & 63;
   *number = reading->is_signed ? (__u64)((__s64)value >> (above & 63)) : value >> (above & 63);
+  if ((settings.reading_features & USES_GUARD) && reading->guard != NO_GUARD) {
+    int is_zero = *number == 0;
+    *number = 0;
+    if (is_zero != (reading->guard == IS_ZERO)) return NO_VALUE;
+  }
   return 0;
 }
 
@@ -266,7 +271,7 @@ static __always_inline int is_missed(const struct reading* reading,
   return 0;
 #else
   if (!(settings.flags & PAIR_CALLS) || phase != PHASE_RETURN) return 0;
-  if (reading->phase != PHASE_ENTRY || result->status >= 0) return 0;
+  if (reading->phase != PHASE_ENTRY || result->status >= 0 || result->status == NO_VALUE) return 0;
   /* Registers have other values now. */
   return reading->base_from > 0 ? reading->scale == 0 : result->status == MEMORY_MISSED;
 #endif
