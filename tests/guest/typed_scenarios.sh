@@ -364,6 +364,12 @@ shows_library_types() { # PROGRAM
   expect_match 'elements' 'numbers\[2\]=3, points\[1\]\.x=7, names\[1\]="two"$' "$(cat out)"
   attach_to "$1" --args 'numbers[1], points[1].y' "$program" library::spans
   expect_match 'elements of spans' 'numbers\[1\]=5, points\[1\]\.y=4$' "$(cat out)"
+  attach_to "$1" --args '*some, *none, point->y, *text' "$program" library::optionals
+  expect_match 'what optionals hold' '\*some=21, \*none=<no value>, point->y=10, \*text="text"$' "$(cat out)"
+  attach_to "$1" -j --if '*some == 21 && *text == "text" && !(*none == 3 || *none != 3)' "$program" library::optionals
+  expect_equal 'optionals in conditions' 0 "$(count_records event)"
+  attach_to "$1" -j --if '*some == 21 && point->y == 10 && *text == "text"' "$program" library::optionals
+  expect_equal 'what optionals hold in conditions' 1 "$(count_records event)"
   attach_to "$1" -j --if 'wait == 250 && back < 0' "$program" library::durations
   expect_equal 'durations in conditions' 1 "$(count_records event)"
   attach_to "$1" -j --if 'copy == "copied" && copy != "copie" && inside $= ort' "$program" library::strings
