@@ -72,6 +72,9 @@ Truth ConditionTexts::match(std::string_view text, bool is_whole) const {
 
 Truth evaluate_condition(const PreparedTerm& condition, const ConditionTexts& texts,
                          const values::ValueType& type, const values::Value& value) {
+  if (const auto* const unread = std::get_if<values::Value::Unreadable>(&value.value);
+      unread != nullptr && unread->reason == values::no_value)
+    return Truth::unknown;
   if (type.use == values::ValueUse::number) {
     const auto bits = bits_of(value, type);
     return bits ? truth_of(fulfils(condition, *bits)) : Truth::unread;

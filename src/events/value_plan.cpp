@@ -29,7 +29,7 @@ constexpr std::string_view beyond_limit = "beyond the captured bytes";
 // The reasons that JSON has are those of the command-line contract.
 values::Value::Unreadable unread_memory(const ReadResult& result) {
   if (!result.was_read) return {.reason = std::string(not_captured)};
-  if (result.status == NO_VALUE) return {.reason = "no value"};
+  if (result.status == NO_VALUE) return {.reason = std::string(values::no_value)};
   if (!result.length_problem.empty()) return {.reason = std::string(result.length_problem)};
   if (result.value == 0) return {.reason = std::string(values::null_pointer)};
   if (!result.not_resident)

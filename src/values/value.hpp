@@ -95,6 +95,9 @@ bool is_null(const Value& value);
 // Unreadable::reason if the pointer to the value is null.
 constexpr std::string_view null_pointer = "null pointer";
 
+// Unreadable::reason if there is nothing to read, as in an empty std::optional.
+constexpr std::string_view no_value = "no value";
+
 // Returns why a value, or which part of it first, could not be read or is not a finite number: "not
 // resident", "item.price: not resident", "nan". Parts that a limit has left out do not count (see
 // is_truncated()), unless the whole value was left out.

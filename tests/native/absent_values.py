@@ -108,8 +108,10 @@ def check_paths(program, function, expected, *options):
 
 def check_conditions(program, function, saved, conditions):
     for condition, count in conditions.items():
-        TAP.check(f"{function}: --if '{condition}'",
-                  same(count, len(of_type(attach(program, "--if", condition, program, function), "event"))))
+        for options in ([], ["--latency"]):
+            records = attach(program, *options, "--if", condition, program, function)
+            TAP.check(f"{function}: --if '{condition}' {' '.join(options)}",
+                      same([count, []], [len(of_type(records, "event")), of_type(records, "lost")]))
         TAP.check(f"{function}: report --if '{condition}'", same(count, len(of_type(report("--if", condition, saved), "event"))))
 
 
@@ -126,7 +128,13 @@ def check_optionals(folder):
     attach(program, "--args", "*i->limit,*i->name,i->pair->y,i->id", "--save", folder / "saved", program, "take")
     check_conditions(program, "take", folder / "saved", {
         "*i->limit == 70": 1, "*i->limit != 3": 1, "!(*i->limit == 3)": 1, '*i->name == "seven"': 1, "i->pair->y < 9": 1,
-        "*i->limit == 70 || i->id == 3": 2})
+        "*i->limit == 70 || i->id == 3": 2, "!(*i->limit == 70) || i->id == 3": 1})
+    for condition in ("*i->limit < 71 && ret > 0", "!(*i->limit < 70 && ret > 0)"):
+        records = attach(program, "--latency", "--if", condition, program, "take")
+        TAP.check(f"at the return: {condition}", same([1, []], [len(of_type(records, "event")), of_type(records, "lost")]))
+    records = attach(program, "--graph", "--args", "*i->limit", "--root-if", "*i->limit == 70", program, "take")
+    TAP.check("roots without the value are left out as such", same(
+        [(1, 2, 0)], [(each["shown"], each["dropped"], each["unknown"]) for each in of_type(records, "graph_trees")]))
     counts = {each["by"][0]["error"] or each["by"][0]["value"]: each["count"]
               for each in of_type(attach(program, "--count", "--by", "*i->limit", program, "take"), "count")}
     TAP.check("counts by what an optional holds", same({70: 1, NONE: 2}, counts))

@@ -18,7 +18,7 @@ enum decision {
   TERM_FALSE = 0,
   TERM_TRUE = 1,
   TERM_UNREAD = 2,  /* its value cannot be read */
-  TERM_UNKNOWN = 3, /* its value does not exist yet */
+  TERM_UNKNOWN = 3, /* there is no value, or not yet */
   TERM_IN_TEXT = 4, /* more of the text is needed */
   TERM_UNMAPPED = 5 /* the mappings of the process are not known */
 };
@@ -36,7 +36,8 @@ enum walk_mode {
 #define WALK_MODE(walk) ((walk) & 15)
 #define WALK_PHASE(walk) ((walk) >> 4 & 15)
 #define WALK_LEFT_BY(walk) ((walk) >> 8)
-/* The collected terms that are true, and in the upper half those whose value is not known. */
+/* The collected terms that are true, and in the upper half those whose value is not known. A term
+ * without a value is in both. */
 #define KNOWN_TRUE(number) (1ULL << (number))
 #define KNOWN_UNREAD(number) (1ULL << ((number) + MAX_FILTER_TERMS))
 
@@ -327,7 +328,9 @@ static __always_inline __u32 evaluate(const struct filter* filter, const struct 
     return compare_caller(term, value);
   } else if (filters_compare(COMPARE_READING) && subject == COMPARE_READING) {
     if (!is_defined(&term->value, left_by)) return TERM_UNKNOWN;
-    if (read_value(filter, &term->value, regs, record, &value) != 0) return TERM_UNREAD;
+    long error = read_value(filter, &term->value, regs, record, &value);
+    if (has_guards() && error == NO_VALUE) return TERM_UNKNOWN;
+    if (error) return TERM_UNREAD;
     if (filters_use(FILTERS_TEXT) && term->value.form != READ_INTEGER) {
       __u32 decision = begin_text(filter, term, regs, value, match);
       return decision == TERM_IN_TEXT && differs_at_once(term, match) ? TERM_FALSE : decision;
@@ -391,9 +394,10 @@ static __noinline __u64 walk_filter(struct registers* regs, const struct filter*
     } else if (filters_use(FILTERS_CALLS) && WALK_MODE(walk) != WALK_COLLECTS &&
                (WALK_MODE(walk) == WALK_FORESEES || WALK_PHASE(walk) == PHASE_RETURN) &&
                term->value.phase == PHASE_ENTRY) {
-      decision = known & KNOWN_UNREAD(number & 31) ? TERM_UNREAD
-                 : known & KNOWN_TRUE(number & 31) ? TERM_TRUE
-                                                   : TERM_FALSE;
+      __u64 is_true = known & KNOWN_TRUE(number & 31);
+      __u64 is_unread = known & KNOWN_UNREAD(number & 31);
+      decision = is_unread ? TERM_UNREAD : is_true ? TERM_TRUE : TERM_FALSE;
+      if (has_guards() && is_unread && is_true) decision = TERM_UNKNOWN;
     } else if (filters_use(FILTERS_TEXT) && (seen & 1U << TERM_IN_TEXT)) {
       decision = match_chunk(filter, term, &match, &text);
     } else {
@@ -409,6 +413,8 @@ static __noinline __u64 walk_filter(struct registers* regs, const struct filter*
       __u64 found = 0;
       if (decision == TERM_TRUE) found = KNOWN_TRUE(number & 31);
       if (decision == TERM_UNREAD || decision == TERM_UNMAPPED) found = KNOWN_UNREAD(number & 31);
+      if (has_guards() && decision == TERM_UNKNOWN)
+        found = KNOWN_TRUE(number & 31) | KNOWN_UNREAD(number & 31);
       known = UNKNOWN(known | found);
       at = UNKNOWN(number + 1);
       if (at >= filter->term_count) break;

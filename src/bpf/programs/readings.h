@@ -50,6 +50,11 @@ static __always_inline long find_offset(const struct probe_record* record,
   return 0;
 }
 
+/* Whether any reading of the run has a guard. */
+static __always_inline int has_guards(void) {
+  return (settings.reading_features & USES_GUARD) != 0;
+}
+
 /* Evaluates a reading to a number or an address. `record` has the results of earlier readings; null
  * if there are none. The caller sets `number` to the value that is added before step offset_step.
  * Returns 0, or a negative errno with the address that cannot be read in `number`. */
@@ -105,7 +110,7 @@ static __noinline long read_number(const struct reading* reading, struct registe
   __u32 above = 64 - reading->bit_count;
   value <<= (above - reading->bit_offset) & 63;
   *number = reading->is_signed ? (__u64)((__s64)value >> (above & 63)) : value >> (above & 63);
-  if ((settings.reading_features & USES_GUARD) && reading->guard != NO_GUARD) {
+  if (has_guards() && reading->guard != NO_GUARD) {
     int is_zero = *number == 0;
     *number = 0;
     if (is_zero != (reading->guard == IS_ZERO)) return NO_VALUE;
