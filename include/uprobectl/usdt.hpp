@@ -52,6 +52,9 @@ struct StaticArgument {
   // displacement; an index may be added. constant: the constant is this address, relocated. Memory
   // without base and address is at the absolute address `displacement`.
   std::optional<VirtualAddress> address;
+  // The symbol is a global one of a program without local symbols: the operand may mean a static
+  // variable of this name.
+  bool may_be_static = false;
   std::string problem;
 };
 std::string_view to_string(StaticArgument::Kind kind); // "constant", "register", "memory", ...

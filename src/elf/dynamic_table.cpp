@@ -36,6 +36,9 @@ void set_entry(DynamicTable& table, std::int64_t tag, std::uint64_t value) {
   case raw::DT_FLAGS:
     table.relocates_code = table.relocates_code || (value & raw::DF_TEXTREL) != 0;
     break;
+  case raw::DT_FLAGS_1:
+    table.is_program = (value & raw::DF_1_PIE) != 0;
+    break;
   case raw::DT_SYMTAB:
     table.symbols = address;
     break;

@@ -31,6 +31,7 @@ struct DynamicTable {
   std::uint64_t strings_size = 0;                 // DT_STRSZ, bytes
   std::uint64_t symbol_size = 0;                  // DT_SYMENT, bytes
   bool relocates_code = false;                    // DT_TEXTREL, or DF_TEXTREL in DT_FLAGS
+  bool is_program = false;                        // DF_1_PIE in DT_FLAGS_1
 };
 
 // Returns nullopt if the image has none (static programs, debug files). Fails with corrupt if the

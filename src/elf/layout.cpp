@@ -180,6 +180,7 @@ Result<Layout> read_sections_only(Bytes image) {
   with_elf_type(*machine, [&]<class ELFT>() {
     const auto& header = *view_at<typename ELFT::Ehdr>(image, 0);
     layout.entry = {header.e_entry};
+    layout.is_fixed = header.e_type == raw::ET_EXEC;
     layout.has_section_headers = header.e_shoff != 0;
   });
   return layout;

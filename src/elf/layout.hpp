@@ -19,6 +19,7 @@ struct Layout {
   Bytes bytes;
   Machine machine;
   VirtualAddress entry;             // e_entry
+  bool is_fixed = false;            // ET_EXEC: a program that is not moved
   bool has_section_headers = false; // e_shoff is not 0
   std::vector<Segment> segments;
   std::vector<NoteTable> notes;            // PT_NOTE

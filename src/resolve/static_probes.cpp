@@ -168,6 +168,13 @@ resolve_static_probes(const Query& query, const std::shared_ptr<const usdt::Stat
     return fail(is_full ? no_static_probe(query, *notes) : no_static_name(query, *notes));
   if (query.options.to_probe) finish_points(query, points);
   std::vector<std::string>& warnings = points.front().warnings;
+  const auto is_doubtful = [](const ProbePoint& point) {
+    return std::ranges::any_of(point.static_probe->arguments, &usdt::StaticArgument::may_be_static);
+  };
+  if (std::ranges::any_of(points, is_doubtful))
+    warnings.push_back(query.subject() +
+                       ": arguments name global variables, and may mean static ones of the same "
+                       "names: it has no local symbols (try --debug-dir)");
   warnings.insert(warnings.end(), notes->warnings.begin(), notes->warnings.end());
   return points;
 }

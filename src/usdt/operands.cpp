@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "usdt/operands.hpp"
 
+#include "elf/dynamic_table.hpp"
+#include "elf/layout.hpp"
 #include "util/numbers.hpp"
 #include "util/text.hpp"
 
@@ -37,6 +39,12 @@ bool add_number(AsmExpression& expression, std::string_view digits, bool negativ
   if (!value || (negative && *value > lowest)) return false;
   expression.number += negative ? 0 - *value : *value;
   return true;
+}
+
+bool is_shared_library(const elf::Image& image) {
+  const auto layout = elf::read_layout(image.bytes());
+  const auto dynamic = layout ? elf::read_dynamic(*layout) : std::nullopt;
+  return dynamic && *dynamic && !layout->is_fixed && !(**dynamic).is_program;
 }
 
 } // namespace
@@ -100,6 +108,7 @@ std::optional<SymbolAddresses::Location> resolve_symbol(const AsmExpression& exp
     leave_unparsed(argument, std::move(location).error());
     return std::nullopt;
   }
+  argument.may_be_static = location->may_be_static;
   const std::uint64_t address = location->address.value + expression.number;
   location->address.value = symbols.image().machine().is_64bit ? address : address & 0xffffffff;
   return *location;
@@ -135,12 +144,18 @@ void set_memory_at(StaticArgument& argument, const AsmExpression& expression,
 }
 
 void SymbolAddresses::add(const elf::Symbol& symbol) {
+  // `strip -x` keeps the symbols of files, and .gnu_debugdata has functions only.
+  has_local_symbols_ =
+      has_local_symbols_ ||
+      (symbol.binding == elf::Binding::local && symbol.table != elf::Table::gnu_debugdata &&
+       (symbol.type == elf::SymbolType::object || symbol.type == elf::SymbolType::function));
   if (symbol.name.empty() || symbol.type == elf::SymbolType::section ||
       symbol.type == elf::SymbolType::file)
     return;
   const NamedSymbol fresh{.location = {symbol.address, symbol.absolute},
                           .imported = !symbol.defined,
                           .function = symbol.type == elf::SymbolType::function,
+                          .local = symbol.binding == elf::Binding::local,
                           .is_thread_local = symbol.type == elf::SymbolType::tls};
   const auto [at, is_new] = by_name_.try_emplace(symbol.name, fresh);
   if (is_new || fresh.imported) return;
@@ -153,6 +168,7 @@ void SymbolAddresses::add(const elf::Symbol& symbol) {
 // Reads whole tables, because each of thousands of probes may name another symbol.
 void SymbolAddresses::read_tables() {
   if (std::exchange(read_, true)) return;
+  is_library_ = is_shared_library(image_);
   const auto read = [&](const elf::SymbolTable& table) {
     for (std::uint32_t index = 1; index < table.size(); ++index)
       if (const auto symbol = table.at(index)) add(*symbol);
@@ -165,9 +181,7 @@ void SymbolAddresses::read_tables() {
 std::expected<SymbolAddresses::Location, std::string> SymbolAddresses::find(std::string_view name) {
   read_tables();
   const auto found = by_name_.find(name);
-  // In a stripped file the name may be that of a static variable, and also of an exported one.
-  missing_ =
-      missing_ || found == by_name_.end() || found->second.imported || !image_.full_symbols();
+  missing_ = missing_ || found == by_name_.end() || found->second.imported || !has_local_symbols_;
   if (found == by_name_.end())
     return std::unexpected(fmt::format("the file has no symbol '{}'", name));
   if (found->second.imported)
@@ -176,7 +190,12 @@ std::expected<SymbolAddresses::Location, std::string> SymbolAddresses::find(std:
     return std::unexpected(fmt::format("'{}' is thread-local", name));
   if (found->second.ambiguous)
     return std::unexpected(fmt::format("the file has several symbols '{}'", name));
-  return found->second.location;
+  Location location = found->second.location;
+  location.may_be_static = !has_local_symbols_ && !found->second.local;
+  if (location.may_be_static && is_library_)
+    return std::unexpected(
+        fmt::format("'{}' may be a static variable, whose symbol was stripped", name));
+  return location;
 }
 
 namespace {

@@ -23,10 +23,13 @@ public:
 
   struct Location {
     VirtualAddress address;
-    bool absolute = false; // SHN_ABS: not relocated when the file is loaded
+    bool absolute = false;      // SHN_ABS: not relocated when the file is loaded
+    bool may_be_static = false; // StaticArgument::may_be_static
   };
   // The error is a text for StaticArgument::problem. A name that several symbols of the file have
   // at different addresses is an error as well: local variables of two source files, for example.
+  // So is an exported variable of a stripped library: compilers take its address from the GOT, and
+  // an operand that names a symbol mostly means a static variable.
   std::expected<Location, std::string> find(std::string_view name);
 
   const elf::Image& image() const { return image_; }
@@ -36,8 +39,9 @@ public:
 private:
   struct NamedSymbol {
     Location location;
-    bool imported = false;        // undefined in this file
-    bool function = false;        // a variable of the same name has precedence
+    bool imported = false; // undefined in this file
+    bool function = false; // a variable of the same name has precedence
+    bool local = false;
     bool ambiguous = false;       // several symbols at different addresses
     bool is_thread_local = false; // the address is an offset into the TLS block
   };
@@ -46,6 +50,8 @@ private:
 
   const elf::Image& image_;
   bool read_ = false;
+  bool has_local_symbols_ = false; // of a table that has variables, too
+  bool is_library_ = false;        // not a program
   bool missing_ = false;
   std::unordered_map<std::string_view, NamedSymbol> by_name_;
 };

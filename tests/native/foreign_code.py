@@ -125,6 +125,18 @@ __attribute__((noinline)) void work(struct pair a) {
 }
 int main(void) { work((struct pair){3, -4}); return 0; }
 """
+# Its operand means the static variable; NAMESAKE has an exported one of the same name.
+NAMES_STATIC = """
+static volatile long total = 7;
+void count(void) {
+  __asm__ volatile("990: nop\\n"
+    ".pushsection .note.stapsdt,\\"\\",\\"note\\"\\n .balign 4\\n .4byte 992f-991f, 994f-993f, 3\\n"
+    "991: .asciz \\"stapsdt\\"\\n992: .balign 4\\n993: .8byte 990b\\n .8byte 0\\n .8byte 0\\n"
+    ".asciz \\"farm\\"\\n .asciz \\"total\\"\\n .asciz \\"-8@%0\\"\\n994: .balign 4\\n"
+    ".popsection\\n" :: "m"(total));
+}
+"""
+NAMESAKE = "long total = 99; void count(void);"
 
 
 def run(*command):
@@ -210,6 +222,34 @@ def blocks():
               [] if [each.startswith("!") for each in listed] == [False, False, True, True] else listed)
 
 
+def names_of_variables():
+    Path("static.c").write_text(NAMES_STATIC, encoding="ascii")
+    Path("namesake.c").write_text(NAMESAKE, encoding="ascii")
+    Path("user.c").write_text("void count(void); int main(void) { count(); return 0; }", encoding="ascii")
+    Path("alone.c").write_text(NAMES_STATIC + "int main(void) { count(); return 0; }", encoding="ascii")
+    run("gcc", "-O1", "-shared", "-fPIC", "static.c", "namesake.c", "-o", "libtotal.so")
+    run("gcc", "user.c", "./libtotal.so", "-o", "user")
+    run("objcopy", "--only-keep-debug", "libtotal.so", "total.debug")
+    run("strip", "libtotal.so")
+    run("gcc", "-O1", "-rdynamic", "static.c", "user.c", "namesake.c", "-s", "-o", "stripped")
+    run("gcc", "-O1", "-rdynamic", "alone.c", "-o", "alone")
+
+    def seen(target, program, *options):
+        done = run(UPROBECTL, "usdt", "attach", "-j", "-d", "5", *options, target, "farm:total", "--", program)
+        lines = [json.loads(line) for line in done.stdout.splitlines()]
+        return [each["arguments"][0]["value"] for each in lines if each["type"] == "event"], done.stderr
+    value, said = seen("./libtotal.so", "./user")
+    TAP.check("a variable of a stripped library is not taken for its namesake that is exported",
+              [] if value == [None] and "'total' may be a static variable" in said else [value, said])
+    value, _ = seen("./libtotal.so", "./user", "--debug-dir", "total.debug")
+    TAP.check("with the debug file two variables of one name are not mixed up", [] if value == [None] else value)
+    value, said = seen("./stripped", "./stripped")
+    TAP.check("a variable that a stripped program exports is shown with a doubt",
+              [] if "may mean static ones" in said else [value, said])
+    value, said = seen("./alone", "./alone")
+    TAP.check("with all symbols there is no doubt", [] if value == [7] and "may mean" not in said else [value, said])
+
+
 def attach(*words):
     """The end of a run, and what the program has written."""
     Path("seen").unlink(missing_ok=True)
@@ -268,7 +308,7 @@ def main():
         return
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
-        for part in (assembly, data_among_code, relocated_code, fortran, conventions, blocks):
+        for part in (assembly, data_among_code, relocated_code, fortran, conventions, blocks, names_of_variables):
             part()
         os.chdir("/")
     TAP.done()

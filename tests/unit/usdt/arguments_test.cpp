@@ -137,6 +137,23 @@ TEST_CASE("x86 operands name variables, with numbers before and after") {
         "u8 unparsed: unsupported symbol address with two registers");
 }
 
+TEST_CASE("a symbol of a stripped file may be that of a static variable") {
+  const auto stripped = [](const test::Sample& sample) {
+    std::string bytes = sample_elf(sample);
+    bytes.replace(0x28, 8, 8, '\0'); // e_shoff: without section headers there is no .symtab
+    const auto arguments = parse_static_arguments("4@data(%rip)", parse_image(bytes));
+    REQUIRE(arguments.size() == 1);
+    return arguments.front();
+  };
+  const std::string_view whole = "4@data(%rip)";
+  CHECK_FALSE(parsed(x86_64, whole).front().may_be_static);
+  CHECK(shown(stripped(x86_64)) ==
+        "u4 unparsed: 'data' may be a static variable, whose symbol was stripped");
+  const StaticArgument of_program = stripped({.type = "ET_EXEC"});
+  CHECK(shown(of_program) == "u4 [0x403800]");
+  CHECK(of_program.may_be_static);
+}
+
 TEST_CASE("an absolute symbol is not relocated") {
   CHECK(one(x86_64, "8@$absolute") == "u8 0x201010");
   CHECK(one(x86_64, "8@absolute") == "u8 [+0x201010]");
