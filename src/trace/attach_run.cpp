@@ -190,7 +190,8 @@ private:
                       {.follows = follows_tail_calls(), .pids = options.pids}, binaries_, resolved_,
                       output_))
       request_.capture.pair_calls = false;
-    skip_unprobeable(resolved_, output_);
+    const bool has_running = command_ == nullptr && has_only_fixed_pids();
+    skip_unprobeable(resolved_, !has_running && !request_.makes_plan, output_);
     if (!request_.makes_plan && !request_.program)
       move_after_prologues(request_.capture, binaries_, resolved_, output_);
     skip_code_changed_in_processes(options.pids);
@@ -205,9 +206,8 @@ private:
   }
 
   // Compares the code in the processes that get breakpoints with the files, and leaves out probes
-  // of code that differs. Unless the links filter by pids, these are all processes that map a
-  // probed file, whatever the program filters. A dry run looks at processes if some are named.
-  // `named`: the pids of the filter and of processes that its names match.
+  // of code that differs: all that map a probed file, unless the links filter by pids. A dry run
+  // looks at processes if some are named: `named`, those of the filter and that its names match.
   void skip_code_changed_in_processes(std::span<const pid_t> named) {
     if (request_.makes_plan) return;
     const bool by_pid = has_only_fixed_pids();

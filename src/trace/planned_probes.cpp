@@ -442,7 +442,7 @@ Result<AttachPlan> plan_target(const AttachRequest& request, const std::string& 
   auto resolved = resolve_requests(asked, request.probes, where, binaries, output);
   if (!resolved) return fail(std::move(resolved).error());
   plan_returns(request.probes, request.capture, true, {}, binaries, *resolved, output);
-  skip_unprobeable(*resolved, output);
+  skip_unprobeable(*resolved, false, output);
   if (auto checked = check_failures(functions, request.probes, *resolved, output); !checked)
     return fail(std::move(checked).error());
   auto plan = PlanMaker(request, binaries, true).make(*resolved);

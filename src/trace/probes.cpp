@@ -6,6 +6,7 @@
 #include "resolve/source_file.hpp"
 #include "trace/binary_cache.hpp"
 #include "trace/planned_probes.hpp"
+#include "trace/self_checks.hpp"
 #include "trace/skipped_probes.hpp"
 #include "uprobectl/symbols.hpp"
 #include "util/mapped_file.hpp"
@@ -757,8 +758,9 @@ void skip_probes(ResolvedProbes& resolved, const FindSiteProblem& find_problem,
   UnprobeableFilter(resolved, find_problem, output).run();
 }
 
-void skip_unprobeable(ResolvedProbes& resolved, output::Output& output) {
+void skip_unprobeable(ResolvedProbes& resolved, bool programs_may_start, output::Output& output) {
   skip_probes(resolved, find_unprobeable, output);
+  skip_self_checked(resolved, programs_may_start, output);
 }
 
 } // namespace uprobectl::trace

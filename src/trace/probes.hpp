@@ -212,7 +212,8 @@ std::optional<Error> find_no_return(const resolve::ProbePoint& point);
 
 // Removes probes (static ones as a whole) with a site at an instruction that cannot be probed.
 // This is a failure for a FUNCTION that was named. Matches of a pattern are skipped with one
-// warning for each reason; if none remains, the pattern fails.
-void skip_unprobeable(ResolvedProbes& resolved, output::Output& output);
+// warning for each reason; if none remains, the pattern fails. `programs_may_start`: see
+// skip_self_checked().
+void skip_unprobeable(ResolvedProbes& resolved, bool programs_may_start, output::Output& output);
 
 } // namespace uprobectl::trace

@@ -114,12 +114,6 @@ private:
   int tries_left_ = owner_tries;                          // of all sites
 };
 
-bool is_exit(const PlannedSite& site) { return site.on_return && site.exit.has_value(); }
-
-FileOffset site_offset(const Probe& probe, const PlannedSite& site) {
-  return is_exit(site) ? site.exit->offset : *uprobe_offset(probe.point);
-}
-
 // Returns the instruction in the file; empty if it cannot be compared.
 process::ProbedCode code_at(const resolve::ProbePoint& point, FileOffset offset) {
   const auto arch = code_arch(point.binary->machine);
@@ -147,10 +141,14 @@ std::string describe_now(const resolve::ProbePoint& point, pid_t pid, std::uint6
 
 } // namespace
 
+FileOffset site_offset(const resolve::ProbePoint& point, const PlannedSite& site) {
+  return site.on_return && site.exit ? site.exit->offset : *uprobe_offset(point);
+}
+
 SiteCode::SiteCode(std::span<const Probe> all) {
   for (const Probe& probe : all) {
     std::set<FileOffset> offsets;
-    for (const PlannedSite& site : probe.sites) offsets.insert(site_offset(probe, site));
+    for (const PlannedSite& site : probe.sites) offsets.insert(site_offset(probe.point, site));
     for (const FileOffset offset : offsets) add(probe.point, offset, probe.number);
   }
 }

@@ -18,6 +18,9 @@
 
 namespace uprobectl::trace {
 
+// Where the kernel puts the breakpoint of the point's site.
+FileOffset site_offset(const resolve::ProbePoint& point, const PlannedSite& site);
+
 // The instructions at the sites of probes, each once.
 struct SiteCode {
   SiteCode() = default;

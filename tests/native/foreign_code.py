@@ -137,6 +137,30 @@ void count(void) {
 }
 """
 NAMESAKE = "long total = 99; void count(void);"
+# Ends itself at its start if the code between the two symbols has changed. With "wait" it calls after a byte of stdin.
+SELF_CHECK = """
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+#define MODULE __attribute__((section(".module"), noinline))
+MODULE void BORINGSSL_bcm_text_start(void) { __asm__ volatile("nop"); }
+MODULE int digest(int x) { __asm__ volatile(""); return x * 3 + 1; }
+MODULE void BORINGSSL_bcm_text_end(void) { __asm__ volatile("nop"); }
+unsigned BORINGSSL_integrity_test(void) {
+  unsigned hash = 7;
+  for (const volatile unsigned char* at = (void*)BORINGSSL_bcm_text_start; at < (unsigned char*)BORINGSSL_bcm_text_end; ++at)
+    hash = (hash ^ *at) * 16777619u;
+  return hash;
+}
+int main(int count, char** words) {
+  unsigned hash = BORINGSSL_integrity_test();
+  if (count < 2) return printf("%u", hash) < 0;
+  if (hash != strtoul(words[1], 0, 0)) abort();
+  char byte;
+  if (count > 2 && read(0, &byte, 1) < 0) return 1;
+  return digest(count) == 0;
+}
+"""
 
 
 def run(*command):
@@ -299,6 +323,38 @@ def relocated_code():
               [] if (exits_in(done), seen) == (1, right) else [exits_in(done), seen])
 
 
+def self_checks():
+    Path("check.c").write_text(SELF_CHECK, encoding="ascii")
+    run("gcc", "-O1", "-fno-toplevel-reorder", "check.c", "-o", "check")
+    right = run("./check").stdout
+    for name, options, command in (("a command", [], ["--", "./check", right]), ("all processes", [], []),
+                                   ("children", ["--follow", "-p", str(os.getpid())], [])):
+        done = subprocess.run([UPROBECTL, "attach", "-d", "5", *options, "./check", "digest", *command],
+                              capture_output=True, text=True, check=False)
+        TAP.check(f"code that a program compares with its hash at its start is refused in {name}",
+                  [] if done.returncode == 1 and "FIPS integrity test" in done.stderr and "-p PID" in done.stderr else
+                  [done.returncode, done.stderr])
+    done = subprocess.run([UPROBECTL, "attach", "-j", "-d", "5", "./check", "main", "--", "./check", right],
+                          capture_output=True, text=True, check=False)
+    TAP.check("other code of such a program is probed",
+              [] if exits_in(done) == 1 and "FIPS" not in done.stderr else [exits_in(done), done.stderr])
+    with subprocess.Popen(["./check", right, "wait"], stdin=subprocess.PIPE) as program:
+        with subprocess.Popen([UPROBECTL, "attach", "-j", "-d", "5", "-n", "1", "-p", str(program.pid), "./check", "digest"],
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as attached:
+            said = ""
+            while "probing" not in said and (line := attached.stderr.readline()):
+                said += line
+            program.communicate(b"x")
+            hits = attached.stdout.read().count('"type":"event"')
+    TAP.check("a process that has passed the test is probed, with a warning",
+              [] if hits == 1 and said.count("repeats the test") == 1 else [hits, said])
+    run("gcc", "-O1", "-s", "-Wl,--export-dynamic-symbol=BORINGSSL_integrity_test", "check.c", "-o", "stripped_check")
+    done = subprocess.run([UPROBECTL, "attach", "-j", "-d", "5", "./stripped_check", "BORINGSSL_integrity_test", "--",
+                           "./stripped_check"], capture_output=True, text=True, check=False)
+    TAP.check("a stripped file that has such code is probed with a warning",
+              [] if exits_in(done) == 1 and "which part is not known" in done.stderr else [exits_in(done), done.stderr])
+
+
 def main():
     if os.geteuid() != 0:
         print("1..0 # SKIP only root attaches")
@@ -308,7 +364,8 @@ def main():
         return
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
-        for part in (assembly, data_among_code, relocated_code, fortran, conventions, blocks, names_of_variables):
+        for part in (assembly, data_among_code, relocated_code, fortran, conventions, blocks, names_of_variables,
+                     self_checks):
             part()
         os.chdir("/")
     TAP.done()
