@@ -237,6 +237,8 @@ struct ProbePoint : NamedAddress {
 
   // Details that records have in addition; null unless they were requested.
   std::shared_ptr<const PointDetails> details = {};
+  // The source file of a local symbol whose name others have, too: set by set_source_files().
+  std::optional<std::string> source_file = {};
 };
 
 // Whether the point is in a body of a function that has this name, or that the pattern matches.

@@ -148,6 +148,45 @@ bool is_declared_in(const ProbePoint& point, std::string_view file, binary::Bina
   return info && is_end_of_path(declaring_file(*info, symbol.address), file);
 }
 
+void set_source_files(std::span<ProbePoint> points, const std::set<std::string>& names) {
+  const auto start_of = [](const ProbePoint& point) {
+    return point.address.value - point.symbol_offset;
+  };
+  struct Points {
+    std::vector<ProbePoint*> all;
+    bool are_several = false; // at other addresses
+  };
+  std::map<std::pair<const ProbedBinary*, std::string_view>, Points> by_name;
+  for (ProbePoint& point : points) {
+    const bool has_function = point.symbol && !point.inlined_into && !point.static_probe;
+    if (!has_function || !point.binary->contents) continue;
+    Points& same = by_name[{point.binary.get(), *point.symbol}];
+    same.all.push_back(&point);
+    same.are_several = same.are_several || start_of(*same.all.front()) != start_of(point);
+  }
+  std::map<const ProbedBinary*, std::vector<ProbePoint*>> by_file;
+  for (const auto& [key, same] : by_name)
+    if (same.are_several || names.contains(std::string(key.second))) {
+      std::vector<ProbePoint*>& in_file = by_file[key.first];
+      in_file.insert(in_file.end(), same.all.begin(), same.all.end());
+    }
+  for (const auto& [binary, in_file] : by_file) {
+    Symbols symbols;
+    for (const ProbePoint* const point : in_file)
+      symbols.push_back(
+          {.name = *point->symbol, .address = {start_of(*point)}, .binding = elf::Binding::local});
+    const SymbolFiles files(binary->contents->image(), symbols);
+    for (std::size_t i = 0; i < in_file.size(); ++i) {
+      const auto found = files.of(symbols[i]);
+      // Functions of several files may be folded into one, and a debug file repeats symbols.
+      const bool is_one = !found.empty() && std::ranges::all_of(found, [&](std::string_view each) {
+        return each == found.front();
+      });
+      if (is_one) in_file[i]->source_file = found.front();
+    }
+  }
+}
+
 std::vector<SymbolSource> find_sources(const Query& query, std::span<const elf::Symbol> symbols) {
   std::vector<std::string> files(symbols.size());
   const SymbolFiles known(query.image, symbols);

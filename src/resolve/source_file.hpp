@@ -5,6 +5,8 @@
 
 #include "resolve/point.hpp"
 
+#include <set>
+
 namespace uprobectl::resolve {
 
 // Whether the path ends with these components.
@@ -23,6 +25,10 @@ Result<std::vector<ProbePoint>> resolve_in_source_file(const Query& query, const
 
 // Whether the function of a point of the binary is in a source file with this end of a path.
 bool is_declared_in(const ProbePoint& point, std::string_view file, binary::Binary& binary);
+
+// Sets ProbePoint::source_file, by the STT_FILE symbols, of the points whose symbol has one of
+// these raw names, or that of another point at another address.
+void set_source_files(std::span<ProbePoint> points, const std::set<std::string>& names);
 
 // Where one of several symbols is that have one name.
 struct SymbolSource {

@@ -3,6 +3,7 @@
 
 #include "resolve/explain.hpp"
 #include "resolve/page_size.hpp"
+#include "resolve/source_file.hpp"
 #include "util/mapped_file.hpp"
 #include "util/text.hpp"
 #include "verify/details.hpp"
@@ -186,10 +187,11 @@ private:
   // `*_entry`: of archives as a whole.
   void compare(const std::string& before, const std::string& after,
                const resolve::ArchiveLibrary* old_entry, const resolve::ArchiveLibrary* new_entry) {
-    const auto old_points = points_of(before, request_.old_options);
+    auto old_points = points_of(before, request_.old_options);
     if (!old_points) return not_checked(after, before, old_points.error());
-    const auto new_points = points_of(after, request_.new_options);
+    auto new_points = points_of(after, request_.new_options);
     if (!new_points) return not_checked(after, after, new_points.error());
+    set_source_files(old_points->points, new_points->points);
     output::Finding about{.target = after};
     if (!new_points->points.empty())
       set_file(about, new_points->points.front(), Pairing::in_one_file);
@@ -208,6 +210,20 @@ private:
       verdict_.add(about);
     }
     add_all(*old_points, *new_points, after);
+  }
+
+  // Where several files have a name in one build, its functions are paired by their files.
+  static void set_source_files(std::vector<resolve::ProbePoint>& before,
+                               std::vector<resolve::ProbePoint>& after) {
+    const auto names_of_several = [](std::span<const resolve::ProbePoint> points) {
+      std::set<std::string> names;
+      for (const resolve::ProbePoint& point : points)
+        if (point.source_file) names.insert(point.symbol.value_or(""));
+      return names;
+    };
+    resolve::set_source_files(after, {});
+    resolve::set_source_files(before, names_of_several(after));
+    resolve::set_source_files(after, names_of_several(before));
   }
 
   // If one build has lost the names that are not exported, nothing is known of those functions.

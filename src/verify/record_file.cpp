@@ -3,6 +3,7 @@
 
 #include "output/descriptions.hpp"
 #include "output/json_reader.hpp"
+#include "resolve/source_file.hpp"
 #include "util/json_size.hpp"
 
 #include <algorithm>
@@ -55,6 +56,7 @@ void describe(auto& io, output::Described<RecordedMatch> auto& match) {
   io.key_if(match.entry.has_value(), "entry", match.entry);
   io.key_if(match.file.has_value(), "file", match.file);
   io.key_if(match.symbol.has_value(), "symbol", match.symbol);
+  io.key_if(match.source_file.has_value(), "source_file", match.source_file);
   io.key_if(match.symbol_offset.value != 0, "symbol_offset", match.symbol_offset);
   io.key_if(match.version.has_value(), "version", match.version);
   io.key_if(!match.default_version.value_or(true), "default_version", match.default_version);
@@ -239,6 +241,7 @@ RecordedMatch record_of(const resolve::ProbePoint& point) {
           .default_version = point.default_version,
           .build_id = point.binary->build_id,
           .table = text_of(point.table),
+          .source_file = point.source_file,
           .is_inlined = point.inlined_into != nullptr,
           .clones = text_of(point.clones),
           .semaphore = probe != nullptr ? probe->semaphore : std::nullopt,
@@ -246,8 +249,10 @@ RecordedMatch record_of(const resolve::ProbePoint& point) {
           .details = point.details};
 }
 
-std::string write_record(std::span<const resolve::ProbePoint> points,
+std::string write_record(std::span<const resolve::ProbePoint> recorded,
                          const std::optional<std::string>& folder) {
+  std::vector<resolve::ProbePoint> points(recorded.begin(), recorded.end());
+  resolve::set_source_files(points, {});
   // Points are sorted by the name of the request, so that a moved function changes one line and
   // moves none.
   using Key = std::tuple<std::string, std::string, std::string, std::string, std::uint64_t>;

@@ -41,8 +41,8 @@ private:
   std::map<std::string, std::string> builds_; // build ids, by library
 };
 
-// Returns the text of a record of the points.
-std::string write_record(std::span<const resolve::ProbePoint> points,
+// Returns the text of a record of the points, with ProbePoint::source_file.
+std::string write_record(std::span<const resolve::ProbePoint> recorded,
                          const std::optional<std::string>& folder);
 
 // --- Internal, for tests.

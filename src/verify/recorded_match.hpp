@@ -27,7 +27,9 @@ struct RecordedMatch {
   std::optional<bool> default_version = {}; // if false, a bare name means another one
   std::optional<std::string> build_id;
   std::optional<std::string> table = {}; // of symbols, which has the name: "debug_file"
-  bool is_inlined = false;               // an inlined instance of the symbol
+  // Of a local symbol whose name others have, too; nullopt in records of versions before 1.1.
+  std::optional<std::string> source_file = {};
+  bool is_inlined = false; // an inlined instance of the symbol
   // ResolveOptions::Clones as text; nullopt in records of versions before 1.1 and of numbers.
   std::optional<std::string> clones = {};
   std::optional<VirtualAddress> semaphore = {};

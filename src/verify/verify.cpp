@@ -3,6 +3,7 @@
 
 #include "resolve/archive_listing.hpp"
 #include "resolve/explain.hpp"
+#include "resolve/source_file.hpp"
 #include "uprobectl/archive.hpp"
 #include "util/mapped_file.hpp"
 #include "util/text.hpp"
@@ -20,6 +21,13 @@
 namespace uprobectl::verify {
 
 namespace {
+
+// Whether both may be of one function: local functions of several files may have one name. The file
+// of a record or of a symbol may be unknown.
+bool may_be_same_source(const RecordedMatch& recorded, const resolve::ProbePoint& current) {
+  return !recorded.source_file || !current.source_file ||
+         recorded.source_file == current.source_file;
+}
 
 // Whether both are the same point of a symbol. The code of a source line moves inside its function.
 bool is_same_point(const RecordedMatch& recorded, const resolve::ProbePoint& current) {
@@ -83,8 +91,8 @@ public:
   bool visit(const RecordedMatch& match, const Visit& visit) const {
     const auto found = by_symbol_.find(key_of(match.symbol, match.entry));
     return found != by_symbol_.end() && std::ranges::any_of(found->second, [&](std::size_t i) {
-             return is_same_point(match, current_[i]) && are_paired(match, current_[i], pairing_) &&
-                    visit(i);
+             return is_same_point(match, current_[i]) && may_be_same_source(match, current_[i]) &&
+                    are_paired(match, current_[i], pairing_) && visit(i);
            });
   }
   bool has(const RecordedMatch& match) const {
@@ -107,26 +115,33 @@ private:
 
 // Returns for each recorded match the index of its current match, or current.size() without one. If
 // a name has several points, pairs them in order of offset. The points of a static probe are first
-// paired by equal offset, so that the others stay paired if one was removed.
+// paired by equal offset, so that the others stay paired if one was removed; local functions first
+// with those of the same source file.
 std::vector<std::size_t> pair_matches(std::span<const RecordedMatch> recorded,
                                       std::span<const resolve::ProbePoint> current,
                                       Pairing pairing) {
   const MatchIndex index(current, pairing);
   std::vector<std::size_t> pairs(recorded.size(), current.size());
   std::vector<bool> paired(current.size(), false);
-  const auto pair = [&](std::size_t old, bool same_point) {
+  const auto pair = [&](std::size_t old, const auto& is_meant) {
     if (pairs[old] != current.size()) return;
     index.visit(recorded[old], [&](std::size_t i) {
-      if (paired[i] || (same_point && recorded[old].image_offset != current[i].image_offset))
-        return false;
+      if (paired[i] || !is_meant(recorded[old], current[i])) return false;
       pairs[old] = i;
       paired[i] = true;
       return true;
     });
   };
+  using Match = const RecordedMatch&;
+  using Point = const resolve::ProbePoint&;
+  for (std::size_t old = 0; old < recorded.size(); ++old) {
+    if (recorded[old].is_static_probe())
+      pair(old, [](Match match, Point point) { return match.image_offset == point.image_offset; });
+    if (recorded[old].source_file)
+      pair(old, [](Match match, Point point) { return match.source_file == point.source_file; });
+  }
   for (std::size_t old = 0; old < recorded.size(); ++old)
-    if (recorded[old].is_static_probe()) pair(old, true);
-  for (std::size_t old = 0; old < recorded.size(); ++old) pair(old, false);
+    pair(old, [](Match, Point) { return true; });
   return pairs;
 }
 
@@ -332,6 +347,10 @@ public:
       return skip(recorded, target, pairing, current.error(), request);
     const bool is_resolved = current.has_value();
     if (!is_resolved) current.emplace();
+    std::set<std::string> names; // that were recorded with their files
+    for (const RecordedMatch& match : recorded)
+      if (match.source_file) names.insert(match.symbol.value_or(""));
+    resolve::set_source_files(*current, names);
     if (how.every_name) drop_other_names(recorded, *current, pairing);
     if (std::ranges::any_of(recorded,
                             [](const RecordedMatch& match) { return match.details != nullptr; }))

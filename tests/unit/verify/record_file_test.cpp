@@ -19,7 +19,7 @@ Result<std::vector<RecordedMatch>> read_lines(std::initializer_list<const char*>
 TEST_CASE("a short record has the build id of each library once, in any order") {
   const auto matches = read_lines({
       R"({"type":"record","version":1})",
-      R"({"type":"point","target":"./a.so","request":"f","symbol":"f","offset":"0x10"})",
+      R"({"type":"point","target":"./a.so","request":"f","symbol":"f","source_file":"a.c","offset":"0x10"})",
       "",
       R"({"type":"point","target":"../b.apk!/lib/x86_64/b.so","request":"g","symbol":"g",)"
       R"("offset":"0x1010","image_offset":"0x10"})",
@@ -30,6 +30,8 @@ TEST_CASE("a short record has the build id of each library once, in any order") 
   CHECK((*matches)[0].target == "folder/a.so");
   CHECK((*matches)[0].image_offset == ImageOffset{0x10});
   CHECK((*matches)[0].build_id == "aa");
+  CHECK((*matches)[0].source_file == "a.c");
+  CHECK_FALSE((*matches)[1].source_file);
   CHECK((*matches)[0].line == 2);
   CHECK((*matches)[1].target == "folder/../b.apk!/lib/x86_64/b.so");
   CHECK((*matches)[1].entry == "lib/x86_64/b.so");

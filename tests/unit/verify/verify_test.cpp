@@ -114,6 +114,34 @@ TEST_CASE("several locations with one name are paired in order") {
   CHECK(drifts[0].found == "0x30");
 }
 
+TEST_CASE("local functions of one name are paired by their source files") {
+  const auto in_file = [](auto match, const char* file) {
+    match.source_file = file;
+    return match;
+  };
+  const std::vector then = {in_file(recorded("s", 0x10, 0x10), "a.c"),
+                            in_file(recorded("s", 0x20, 0x20), "b.c")};
+  std::vector<resolve::ProbePoint> swapped;
+  swapped.push_back(in_file(point("s", 0x10, 0x10), "b.c"));
+  swapped.push_back(in_file(point("s", 0x20, 0x20), "a.c"));
+  const auto moved = compare(then, swapped);
+  REQUIRE(moved.size() == 2);
+  CHECK(moved[0].recorded == "0x10");
+  CHECK(moved[0].found == "0x20");
+  CHECK(moved[1].recorded == "0x20");
+  CHECK(moved[1].found == "0x10");
+  std::vector<resolve::ProbePoint> other;
+  other.push_back(in_file(point("s", 0x10, 0x10), "c.c"));
+  other.push_back(in_file(point("s", 0x20, 0x20), "b.c"));
+  const auto replaced = compare(then, std::move(other));
+  REQUIRE(replaced.size() == 2);
+  CHECK(replaced[0].change == output::Change::gone);
+  CHECK(replaced[1].change == output::Change::added);
+  // Records of earlier versions have no files.
+  CHECK(
+      compare({recorded("s", 0x10, 0x10), recorded("s", 0x20, 0x20)}, std::move(swapped)).empty());
+}
+
 TEST_CASE("a match record is read back, other records are skipped") {
   const auto match = read_match(
       R"({"type":"match","target":"x.apk!/a.so","request":"f","file":"/x.apk","entry":"a.so",)"
