@@ -56,12 +56,16 @@ std::size_t version_begin(const SymbolTable::Parts& parts, std::string_view name
   if (parts.table == Table::dynsym) return none;
   const std::size_t at = name.find('@', 1);
   if (at == none) return none;
-  const auto version = name.substr(at + (name.substr(at).starts_with("@@") ? 2 : 1));
-  const bool is_one =
-      parts.version_names != nullptr
-          ? std::ranges::binary_search(*parts.version_names, version, {}, &VersionName::name)
-          : parts.table != Table::gnu_debugdata && may_be_version(version);
-  return is_one ? at : none;
+  const bool is_default = name.substr(at).starts_with("@@");
+  const auto version = name.substr(at + (is_default ? 2 : 1));
+  const bool is_known =
+      parts.version_names != nullptr &&
+      std::ranges::binary_search(*parts.version_names, version, {}, &VersionName::name);
+  if (is_known) return at;
+  // A program has no version section if it defines no version of a symbol that it exports. Names of
+  // Microsoft's compilers begin with '?' and have "@@" themselves.
+  const bool may_be_one = is_default ? name.front() != '?' : parts.version_names == nullptr;
+  return may_be_one && parts.table != Table::gnu_debugdata && may_be_version(version) ? at : none;
 }
 
 // Whether the section does not contain code. False for reserved indexes.
