@@ -317,10 +317,31 @@ private:
   std::vector<InlinedCopy> unit_copies_;
 };
 
+// The sources of inlined functions.
+class CopySources {
+public:
+  explicit CopySources(Context& context) : context_(context) {}
+
+  const std::shared_ptr<const FunctionSource>& of(const Die& copy) {
+    const Die origin = context_.referenced(copy, llvm::dwarf::DW_AT_abstract_origin);
+    auto& source = sources_[{origin.getDwarfUnit(), origin ? origin.getOffset() : 0}];
+    if (!source)
+      source = std::make_shared<const FunctionSource>(origin ? source_of_entry(context_, origin)
+                                                             : FunctionSource());
+    return source;
+  }
+
+private:
+  Context& context_;
+  std::map<std::pair<const llvm::DWARFUnit*, std::uint64_t>, std::shared_ptr<const FunctionSource>>
+      sources_; // by the entries of the functions
+};
+
 // Describes copies, unit by unit.
 class CopyDescriber {
 public:
-  explicit CopyDescriber(Context& context) : context_(context), reader_(context) {}
+  explicit CopyDescriber(Context& context)
+      : context_(context), reader_(context), sources_(context) {}
 
   // Calls `add(number, instance)` for each instance. `copies`: those of a unit are next to each
   // other.
@@ -364,7 +385,7 @@ private:
                                .code = to_code(ranges),
                                .caller = caller.name,
                                .caller_code = caller.code,
-                               .source = source_of_copy(die),
+                               .source = sources_.of(die),
                                .call_file = std::move(call.file),
                                .call_line = call.line};
       for (std::size_t i = 0; i < found.addresses.size(); ++i) {
@@ -403,20 +424,10 @@ private:
     return caller;
   }
 
-  std::shared_ptr<const FunctionSource> source_of_copy(const Die& copy) {
-    const Die origin = context_.referenced(copy, llvm::dwarf::DW_AT_abstract_origin);
-    auto& source = sources_[{origin.getDwarfUnit(), origin ? origin.getOffset() : 0}];
-    if (!source)
-      source = std::make_shared<const FunctionSource>(origin ? source_of_entry(context_, origin)
-                                                             : FunctionSource());
-    return source;
-  }
-
   Context& context_;
   EntryReader reader_;
+  CopySources sources_;
   std::unordered_map<std::uint64_t, Caller> callers_; // of the unit, by their offsets
-  std::map<std::pair<const llvm::DWARFUnit*, std::uint64_t>, std::shared_ptr<const FunctionSource>>
-      sources_; // by the entries of the functions
 };
 
 // Finds inlined copies by the index of names, and checks them at their entries. Returns each with
@@ -469,25 +480,50 @@ Result<InlinedScan> scan(const DebugInfo& debug, InlinedScan::FindName find_name
 
 } // namespace
 
+bool is_same_source(const std::optional<FunctionSource>& with_code, const FunctionSource& inlined) {
+  if (!with_code) return inlined.is_external;
+  if (with_code->line == 0 || inlined.line == 0) return true; // there is only the name to compare
+  if (with_code->is_external && inlined.is_external) return true;
+  const bool has_columns = with_code->column != 0 && inlined.column != 0;
+  return with_code->line == inlined.line && with_code->file == inlined.file &&
+         (!has_columns || with_code->column == inlined.column);
+}
+
 Result<std::vector<std::optional<std::uint64_t>>>
-count_inlined(const DebugInfo& debug, std::span<const std::string_view> names) {
+count_inlined(const DebugInfo& debug, std::span<const CountedFunction> functions) {
   std::unordered_map<std::string_view, std::size_t> numbers;
-  for (const std::string_view name : names) numbers.emplace(name, numbers.size());
+  std::vector<std::vector<std::size_t>> by_number; // indexes of functions
+  for (std::size_t i = 0; i < functions.size(); ++i) {
+    const auto [known, is_new] = numbers.emplace(functions[i].name, numbers.size());
+    if (is_new) by_number.emplace_back();
+    by_number[known->second].push_back(i);
+  }
   const auto found = scan(debug, [&](std::string_view raw) -> std::optional<std::size_t> {
     const auto number = numbers.find(raw);
     return number == numbers.end() ? std::nullopt : std::optional(number->second);
   });
   if (!found) return fail(found.error());
-  std::vector<std::optional<std::uint64_t>> by_number(numbers.size());
-  found->for_each_described([&](std::size_t number) { by_number[number] = 0; });
+  std::vector<std::optional<std::uint64_t>> counts(functions.size());
+  found->for_each_described([&](std::size_t number) {
+    for (const std::size_t i : by_number[number]) counts[i] = 0;
+  });
   EntryReader reader(debug.context());
+  CopySources sources(debug.context());
+  std::unordered_map<std::size_t, std::optional<FunctionSource>> own; // of functions with copies
+  const auto is_of = [&](std::size_t i, const Die& copy) {
+    const CountedFunction& function = functions[i];
+    if (!function.address || !copy) return true;
+    const auto [known, is_new] = own.try_emplace(i);
+    if (is_new) known->second = source_of(debug, *function.address, function.name);
+    return is_same_source(known->second, *sources.of(copy));
+  };
   found->for_each_copy([&](std::size_t number, const InlinedCopy& copy) {
     llvm::DWARFUnit* const entries = debug.context().with_entries(copy.unit);
-    if (entries == nullptr || !reader.is_part(entries->getDIEForOffset(copy.offset)))
-      ++*by_number[number];
+    const Die die = entries != nullptr ? entries->getDIEForOffset(copy.offset) : Die();
+    if (die && reader.is_part(die)) return;
+    for (const std::size_t i : by_number[number])
+      if (is_of(i, die)) ++*counts[i];
   });
-  std::vector<std::optional<std::uint64_t>> counts;
-  for (const std::string_view name : names) counts.push_back(by_number[numbers[name]]);
   return counts;
 }
 

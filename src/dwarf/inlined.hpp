@@ -12,14 +12,6 @@
 
 namespace uprobectl::dwarf {
 
-// Returns the number of addresses where each function is inlined, in the order of the names (raw,
-// as in symbol tables); nullopt for functions that the debug information does not describe. Damaged
-// units are skipped. Stops early, with a warning, and returns the counts so far if parsing takes
-// more steps than is plausible for the size of the sections and split units. Fails with unsupported
-// if .debug_info is larger than max_debug_info.
-Result<std::vector<std::optional<std::uint64_t>>>
-count_inlined(const DebugInfo& debug, std::span<const std::string_view> names);
-
 // The code of a function.
 struct FunctionCode {
   VirtualAddress entry;
@@ -39,6 +31,25 @@ struct FunctionSource {
 // set if the unit does not describe the function; nullopt if no unit has the address.
 std::optional<FunctionSource> source_of(const DebugInfo& debug, VirtualAddress address,
                                         std::string_view name);
+
+// Whether a function with code and an inlined one, which have the same name, are one function.
+// Those that units have for themselves are if they come from one header. `with_code`: nullopt if
+// the function has no debug information.
+bool is_same_source(const std::optional<FunctionSource>& with_code, const FunctionSource& inlined);
+
+// A function whose copies are counted.
+struct CountedFunction {
+  std::string_view name; // raw, as in symbol tables
+  // Of its code; nullopt: the copies of all functions of the name are counted.
+  std::optional<VirtualAddress> address = {};
+};
+
+// Returns the number of addresses where each function is inlined; nullopt for functions that the
+// debug information does not describe. Damaged units are skipped. Stops early, with a warning, and
+// returns the counts so far if parsing takes more steps than is plausible for the size of the
+// sections and split units. Fails with unsupported if .debug_info is larger than max_debug_info.
+Result<std::vector<std::optional<std::uint64_t>>>
+count_inlined(const DebugInfo& debug, std::span<const CountedFunction> functions);
 
 // Where an inlined copy of a function begins. A copy begins at several addresses if the compiler
 // has duplicated code; each call runs one of them.

@@ -152,17 +152,6 @@ bool may_be_structor(std::string_view raw) {
 // The source of a point's function; nullopt if it has no debug information.
 using PointSource = std::optional<dwarf::FunctionSource>;
 
-// Whether the source of a point is that of an inlined function with the same name. Functions that
-// units have for themselves are the same if they come from one header.
-bool is_same_source(const PointSource& point, const dwarf::FunctionSource& inlined) {
-  if (!point) return inlined.is_external;
-  if (point->line == 0 || inlined.line == 0) return true; // there is only the name to compare
-  if (point->is_external && inlined.is_external) return true;
-  const bool has_columns = point->column != 0 && inlined.column != 0;
-  return point->line == inlined.line && point->file == inlined.file &&
-         (!has_columns || point->column == inlined.column);
-}
-
 std::string with_position(std::string_view raw, const dwarf::FunctionSource& source) {
   if (source.line == 0) return whole_name(raw);
   return fmt::format("{} at {}:{}", whole_name(raw), file_name_of(source.file), source.line);

@@ -347,9 +347,10 @@ void find_inlined(std::span<Probe* const> probes, BinaryCache& binaries) {
     const bool is_shared = (*file)->has_opened_debug_info();
     const auto& debug = (*file)->debug_info();
     if (!debug) continue; // missing debug info is not reported
-    std::vector<std::string_view> names;
-    for (const Probe* const probe : in_it) names.push_back(*source_name(probe->point));
-    const auto counts = dwarf::count_inlined(*debug, names);
+    std::vector<dwarf::CountedFunction> functions;
+    for (const Probe* const probe : in_it)
+      functions.push_back({.name = *source_name(probe->point), .address = probe->point.address});
+    const auto counts = dwarf::count_inlined(*debug, functions);
     for (std::size_t i = 0; counts && i < in_it.size(); ++i) in_it[i]->facts.inlined = (*counts)[i];
     if (!is_shared) (*file)->close_debug_info(); // that of many files would not fit into memory
   }

@@ -36,13 +36,14 @@ int fuzz_inlined(const std::uint8_t* data, std::size_t size) {
   const std::string image = fuzz::debug_image(sections, order);
   const auto debug = dwarf::DebugInfo::parse(std::as_bytes(std::span(image)));
   if (!debug) std::abort();
-  const std::string_view names[] = {c_string_at(strings, 0).value_or("f"), "f", "main"};
-  const auto counts = dwarf::count_inlined(*debug, names);
-  if (!counts || counts->size() != std::size(names)) std::abort();
+  const dwarf::CountedFunction counted[] = {
+      {.name = c_string_at(strings, 0).value_or("f")}, {.name = "f"}, {.name = "main"}};
+  const auto counts = dwarf::count_inlined(*debug, counted);
+  if (!counts || counts->size() != std::size(counted)) std::abort();
   // A copy takes two bytes at least: its abbreviation and its origin.
   for (const auto& count : *counts)
     if (count && *count > rest.size() / 2) std::abort();
-  if (names[0] == names[1] && (*counts)[0] != (*counts)[1]) std::abort();
+  if (counted[0].name == counted[1].name && (*counts)[0] != (*counts)[1]) std::abort();
   const auto functions = dwarf::find_inlined(*debug, [](std::string_view) { return true; });
   if (!functions) std::abort();
   std::size_t instances = 0;
@@ -51,7 +52,7 @@ int fuzz_inlined(const std::uint8_t* data, std::size_t size) {
     instances += function.instances.size();
   }
   if (instances > rest.size() / 2) std::abort();
-  const std::vector<std::string> types = {std::string(names[0]), "T", "ns::T"};
+  const std::vector<std::string> types = {std::string(counted[0].name), "T", "ns::T"};
   for (const auto& [name, type] : dwarf::find_typedefs(*debug, types))
     if (std::ranges::find(types, name) == types.end() || type.empty()) std::abort();
   return 0;

@@ -19,7 +19,9 @@ int fail_with(const Error& error) {
 }
 
 int print_counts(const dwarf::DebugInfo& debug, std::span<const std::string_view> names) {
-  const auto counts = dwarf::count_inlined(debug, names);
+  std::vector<dwarf::CountedFunction> functions;
+  for (const std::string_view name : names) functions.push_back({.name = name});
+  const auto counts = dwarf::count_inlined(debug, functions);
   if (!counts) return fail_with(counts.error());
   for (std::size_t i = 0; i < names.size(); ++i)
     if (const auto count = (*counts)[i])

@@ -161,6 +161,16 @@ int main(int count, char** words) {
   return digest(count) == 0;
 }
 """
+# Two functions of one name, and the copies of one of them.
+COPIED = """
+static __attribute__((noinline)) int help(int x) { __asm__ volatile(""); return x + 1; }
+int copies(int);
+int main(int count, char** words) { return (count > 9 ? help(count) : copies(count)) == 0; }
+"""
+COPIES = """
+static inline __attribute__((always_inline)) int help(int x) { __asm__ volatile("nop"); return x * 2; }
+int copies(int x) { return help(x) + help(x + 1) + help(x + 2); }
+"""
 
 
 def run(*command):
@@ -355,6 +365,16 @@ def self_checks():
               [] if exits_in(done) == 1 and "which part is not known" in done.stderr else [exits_in(done), done.stderr])
 
 
+def copies_of_others():
+    Path("copied.c").write_text(COPIED, encoding="ascii")
+    Path("copies.c").write_text(COPIES, encoding="ascii")
+    run("gcc", "-g", "-O1", "copied.c", "copies.c", "-o", "copied")
+    done = subprocess.run([UPROBECTL, "attach", "-d", "5", "./copied", "help", "--", "./copied"], capture_output=True,
+                          text=True, check=False)
+    TAP.check("a function without hits is not said to be where another function of its name is inlined",
+              [] if "not called" in done.stderr and "inlined at" not in done.stderr else [done.stderr])
+
+
 def main():
     if os.geteuid() != 0:
         print("1..0 # SKIP only root attaches")
@@ -365,7 +385,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         for part in (assembly, data_among_code, relocated_code, fortran, conventions, blocks, names_of_variables,
-                     self_checks):
+                     self_checks, copies_of_others):
             part()
         os.chdir("/")
     TAP.done()

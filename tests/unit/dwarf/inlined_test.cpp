@@ -17,7 +17,8 @@ using Counts = std::vector<std::optional<std::uint64_t>>;
 Counts count(const std::string& info, const Data& abbrev,
              std::initializer_list<std::string_view> names, std::string_view strings = {},
              std::string_view string_offsets = {}) {
-  const std::vector<std::string_view> asked(names);
+  std::vector<CountedFunction> asked;
+  for (const std::string_view name : names) asked.push_back({.name = name});
   const std::string image =
       elf_with_sections({{".debug_info", info},
                          {".debug_abbrev", abbrev.bytes},
