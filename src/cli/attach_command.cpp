@@ -380,7 +380,7 @@ void give_to_workstation(AttachOptions& options, CommonOptions& common) {
   common.json = false;
   common.output.reset();
   common.exports.clear();
-  common.records_messages = true;
+  common.hides_recorded_messages = true;
 }
 
 // Adds what --live needs to the request. Without a terminal counts are printed, and the returned

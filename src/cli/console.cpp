@@ -35,7 +35,7 @@ constexpr std::string_view version_text = "uprobectl " UPROBECTL_VERSION "\n"
 
 output::OutputOptions output_options(const CommonOptions& options) {
   output::OutputOptions made{.json = options.json, .colour = uses_colour(options)};
-  made.records_messages = options.records_messages;
+  made.hides_recorded_messages = options.hides_recorded_messages;
   made.workstation = options.workstation;
   if (options.verbose) made.level = output::Output::Level::verbose;
   if (options.quiet) made.level = output::Output::Level::quiet;

@@ -42,9 +42,9 @@ struct CommonOptions {
   std::optional<std::string> colour;
   bool debuginfod = false; // of the commands with bind_debug_options()
   DeviceArguments devices = {};
-  bool private_output = false;   // create -o with mode 0600: records may contain process memory
-  bool records_messages = false; // see OutputOptions
-  bool takes_exports = false;    // -o may be repeated, and may name an export
+  bool private_output = false; // create -o with mode 0600: records may contain process memory
+  bool hides_recorded_messages = false; // see OutputOptions
+  bool takes_exports = false;           // -o may be repeated, and may name an export
 };
 void bind_common_options(OptionParser& parser, CommonOptions& options);
 

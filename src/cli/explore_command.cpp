@@ -300,7 +300,7 @@ ExitCode run_explore(std::span<const std::string_view> arguments, Workstation& w
   const auto words = pick(std::move(*list), line, output_options(common).colour);
   if (!words) return finish_with(words.error(), common);
   if (words->empty()) return ExitCode::interrupted;
-  messages.requested_status(text_of(*words));
+  messages.status_even_quiet(text_of(*words));
   const bool is_static = words->front() == "usdt";
   const std::vector<std::string_view> chosen(words->begin() + (is_static ? 2 : 1), words->end());
   return is_static ? run_usdt_attach(chosen, workstation) : run_attach(chosen, workstation);

@@ -115,7 +115,7 @@ ExitCode run_report(std::span<const std::string_view> arguments, Workstation& wo
     request.live_view = [&view](const output::RunHeader& header) {
       view->begin(header.command, header.has_stacks);
     };
-    common.records_messages = true;
+    common.hides_recorded_messages = true;
   }
   const bool is_shown = live && !common.output;
   if (is_shown) common.output = "/dev/null";

@@ -46,7 +46,7 @@ Result<SavedOutput> SavedOutput::open(const OptionParser& parser, const CommonOp
     made.buffer_ = std::make_unique<output::OutputBuffer>(made.file_.get());
   }
   CommonOptions options = common;
-  options.records_messages = common.records_messages || view;
+  options.hides_recorded_messages = common.hides_recorded_messages || view;
   const bool is_shown = view && !common.output;
   // A run that does not need the terminal goes on when the terminal is closed.
   if (is_shown) options.output = "/dev/null";

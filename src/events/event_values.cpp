@@ -122,7 +122,7 @@ std::uint64_t counted_elements(const Event& event) {
   return number != nullptr ? *number : 1;
 }
 
-NamedValue named_part(const values::PointValue& value, std::vector<Step> steps,
+NamedValue named_part(const values::DescribedValue& value, std::vector<Step> steps,
                       const values::ValueType& type) {
   return {
       .name = value.name, .steps = std::move(steps), .type = type, .at_return = value.at_return};
@@ -130,7 +130,7 @@ NamedValue named_part(const values::PointValue& value, std::vector<Step> steps,
 
 // Returns the part of a value that a path names; nullopt if it names none. `problem`: as
 // follow_types().
-std::optional<NamedValue> find_part(const values::PointValue& value, const ValuePath& path,
+std::optional<NamedValue> find_part(const values::DescribedValue& value, const ValuePath& path,
                                     std::string* problem = nullptr) {
   const auto begin = parse_value_path(value.name);
   auto steps = begin ? steps_after(*begin, path) : std::nullopt;
@@ -139,9 +139,9 @@ std::optional<NamedValue> find_part(const values::PointValue& value, const Value
   return named_part(value, std::move(*steps), *type);
 }
 
-std::optional<NamedValue> find_part(std::span<const values::PointValue> values,
+std::optional<NamedValue> find_part(std::span<const values::DescribedValue> values,
                                     const ValuePath& path) {
-  for (const values::PointValue& value : values | std::views::reverse) // innermost first
+  for (const values::DescribedValue& value : values | std::views::reverse) // innermost first
     if (auto found = find_part(value, path)) return found;
   return std::nullopt;
 }
@@ -247,7 +247,7 @@ std::optional<MissingMember> find_missing_member(std::span<const values::ValueTy
 }
 
 Error not_saved(const PointDescription& point, const ValuePath& path, bool is_live) {
-  for (const values::PointValue& value : point.values) {
+  for (const values::DescribedValue& value : point.values) {
     std::string problem;
     find_part(value, path, &problem);
     if (!problem.empty())
@@ -259,12 +259,12 @@ Error not_saved(const PointDescription& point, const ValuePath& path, bool is_li
         fmt::format("'{}'", path.text));
   if (is_live) {
     Error error{ErrorKind::not_found, fmt::format("its events do not have '{}'", path.text)};
-    if (const auto names = list_names(point.values, &values::PointValue::name); !names.empty())
+    if (const auto names = list_names(point.values, &values::DescribedValue::name); !names.empty())
       error = std::move(error).hint(fmt::format("they have: {}", names));
     return std::move(error).hint("--args, --regs, --return and --latency select what they have");
   }
   Error error{ErrorKind::not_found, fmt::format("'{}' was not saved", path.text)};
-  if (const auto saved = list_names(point.values, &values::PointValue::name); !saved.empty())
+  if (const auto saved = list_names(point.values, &values::DescribedValue::name); !saved.empty())
     error = std::move(error).hint(fmt::format("the saved values are: {}", saved));
   const auto source = parse_source_name(path.variable);
   if (path.variable.starts_with('%') ||
@@ -310,17 +310,17 @@ std::optional<ArgumentValue> find_value(std::string_view name, const Event& even
   return untyped_value(name, event.arguments[source->number]);
 }
 
-std::optional<NamedValue> find_variable(std::span<const values::PointValue> values,
+std::optional<NamedValue> find_variable(std::span<const values::DescribedValue> values,
                                         const ValuePath& path) {
   if (path.is_of_result()) return std::nullopt;
-  for (const values::PointValue& value : values | std::views::reverse) // innermost first
+  for (const values::DescribedValue& value : values | std::views::reverse) // innermost first
     if (value.name == path.text) return named_part(value, {}, value.type);
   return find_part(values, path);
 }
 
 std::optional<NamedValue> find_other(const PointDescription& point, const ValuePath& path,
                                      Arch arch) {
-  const std::span<const values::PointValue> values = point.values;
+  const std::span<const values::DescribedValue> values = point.values;
   if (path.is_of_result()) return find_part(values, path);
   ValuePath member = path;
   member.text = "this->" + path.text;
@@ -328,7 +328,7 @@ std::optional<NamedValue> find_other(const PointDescription& point, const ValueP
   member.steps.insert(member.steps.begin(), {.kind = Step::Kind::member, .name = path.variable});
   if (auto found = find_variable(values, member)) return found;
   // "arg1.id" is a part of the second parameter.
-  for (const values::PointValue& value : values) {
+  for (const values::DescribedValue& value : values) {
     if (value.source != path.variable) continue;
     if (const values::ValueType* const type = follow_types(value.type, path.steps))
       return named_part(value, path.steps, *type);
@@ -513,7 +513,7 @@ bool EventValues::has_other_event(std::span<const std::string> names, const Even
 Result<void> EventValues::check_built_in(const std::string& name, group_feature variable) const {
   const auto is_missing = [&](const auto& point) {
     const PointDescription& described = point.second;
-    if (std::ranges::find(described.values, name, &values::PointValue::name) !=
+    if (std::ranges::find(described.values, name, &values::DescribedValue::name) !=
         described.values.end())
       return false;
     if (variable == BY_FAILED && !described.knows_failure) return true;

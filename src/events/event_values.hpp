@@ -23,7 +23,7 @@ struct PointDescription {
   bool begins_spans = false;  // events are spans that begin or end there
   bool ends_spans = false;
   bool returns_nothing = false; // if `values` have the result, it is a register
-  std::vector<values::PointValue> values = {};
+  std::vector<values::DescribedValue> values = {};
   bool is_of_spans() const { return begins_spans || ends_spans; }
   // Names of built-in variables that mean variables of the function there, which were not captured.
   std::vector<std::string> hidden = {};
@@ -61,7 +61,7 @@ struct NamedValue {
 };
 
 // Finds what a path names, as attach does: a value or a part of one that was captured.
-std::optional<NamedValue> find_variable(std::span<const values::PointValue> values,
+std::optional<NamedValue> find_variable(std::span<const values::DescribedValue> values,
                                         const ValuePath& path);
 // Finds what a path names if no variable has the name: a member of `this`, argN, ret, or a register
 // of `arch`.

@@ -528,8 +528,9 @@ PointDescription CapturePlan::describe(std::size_t probe) const {
                              .returns_nothing = values.returns_nothing(),
                              .values = values.describe(),
                              .hidden = probes_[probe].hidden};
-  const bool has_result = std::ranges::find(described.values, result_name,
-                                            &values::PointValue::name) != described.values.end();
+  const bool has_result =
+      std::ranges::find(described.values, result_name, &values::DescribedValue::name) !=
+      described.values.end();
   // With several functions, the run reads the result register also for those that return nothing.
   if (has_results_ && !has_result && (!values.returns_nothing() || probes_.size() > 1))
     described.values.push_back({.name = std::string(result_name), .type = {}, .at_return = true});

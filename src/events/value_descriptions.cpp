@@ -78,17 +78,17 @@ values::ValueType ValuePlan::type_of(const Node& node) {
   return made;
 }
 
-std::vector<values::PointValue> ValuePlan::describe() const {
-  std::vector<values::PointValue> described;
+std::vector<values::DescribedValue> ValuePlan::describe() const {
+  std::vector<values::DescribedValue> described;
   if (six_registers_)
     for (std::size_t i = 0; i < std::tuple_size_v<decltype(Event::arguments)>; ++i)
       described.push_back({.name = fmt::format("arg{}", i), .type = {}});
   for (const PlannedValue& each : values_) {
-    values::PointValue& made =
-        described.emplace_back(values::PointValue{.name = each.node.name,
-                                                  .type = {},
-                                                  .at_return = each.phase == PHASE_RETURN,
-                                                  .source = each.source});
+    values::DescribedValue& made =
+        described.emplace_back(values::DescribedValue{.name = each.node.name,
+                                                      .type = {},
+                                                      .at_return = each.phase == PHASE_RETURN,
+                                                      .source = each.source});
     if (each.declared == nullptr) {
       made.type = type_of(each.node);
       const bool has_own_name = each.node.kind == Node::Kind::sequence && !each.type_name.empty();
@@ -106,7 +106,7 @@ std::vector<values::PointValue> ValuePlan::describe() const {
         spec.source.offsets.empty() && spec.source.addend == 0 && !spec.address_from;
     if (is_whole) made.source = source_text(spec.source);
   }
-  for (values::PointValue& each : described)
+  for (values::DescribedValue& each : described)
     if (each.source == each.name) each.source.clear();
   return described;
 }

@@ -107,7 +107,7 @@ public:
   bool has_six_registers() const { return six_registers_; }
   bool returns_nothing() const { return returns_nothing_; }
   // The values that events have, with their types.
-  std::vector<values::PointValue> describe() const;
+  std::vector<values::DescribedValue> describe() const;
   // The declared values that cannot be read, with reasons.
   std::vector<std::string> describe_problems() const;
   bool uses_argument_numbers() const;
@@ -219,7 +219,7 @@ private:
     std::string_view type_name = {}; // as in --args, or in the source
     record_u8 phase = PHASE_ENTRY;
     bool is_result = false;  // not known after a tail call
-    std::string source = {}; // of a type of debug information: see PointValue
+    std::string source = {}; // of a type of debug information: see DescribedValue
     // Its type is declared: the node's reading has it, unless the node is a problem.
     std::shared_ptr<const ArgumentSpec> declared = {};
     std::optional<KnownCall::Condition> passed_if = {};

@@ -26,7 +26,7 @@ constexpr int max_names = 100; // of files, in a second
 
 output::OutputOptions without_records(output::OutputOptions options) {
   options.only_recorded = true;
-  options.records_messages = false;
+  options.hides_recorded_messages = false;
   options.workstation = &this_machine();
   return options;
 }

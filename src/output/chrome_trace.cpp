@@ -14,23 +14,23 @@ class ChromeEncoder final : public TimelineEncoder {
 public:
   void begin(std::string& out, const ExportedRun& /*run*/) override { out += "[\n"; }
 
-  void process(std::string& out, std::uint32_t pid, std::string_view name) override {
+  void add_process(std::string& out, std::uint32_t pid, std::string_view name) override {
     if (name.empty()) return;
     begin_event(out, 'M', "process_name", {.pid = pid, .tid = pid});
     write_name_argument(out, name);
   }
 
-  void thread(std::string& out, const TimelineTrack& track, std::string_view name) override {
+  void add_thread(std::string& out, const TimelineTrack& track, std::string_view name) override {
     if (name.empty() || is_apart(track)) return;
     begin_event(out, 'M', "thread_name", track);
     write_name_argument(out, name);
   }
 
-  void call(std::string& out, const TimelineTrack& track, const TimelineItem& item,
-            std::uint64_t begin_ns, std::uint64_t end_ns) override {
+  void add_call(std::string& out, const TimelineTrack& track, const TimelineItem& item,
+                std::uint64_t begin_ns, std::uint64_t end_ns) override {
     if (is_apart(track)) {
-      call_begin(out, track, item, begin_ns);
-      call_end(out, track, {.name = item.name, .category = item.category}, end_ns);
+      begin_call(out, track, item, begin_ns);
+      end_call(out, track, {.name = item.name, .category = item.category}, end_ns);
       return;
     }
     begin_timed(out, 'X', track, item, begin_ns);
@@ -39,24 +39,24 @@ public:
     end_event(out, item);
   }
 
-  void call_begin(std::string& out, const TimelineTrack& track, const TimelineItem& item,
+  void begin_call(std::string& out, const TimelineTrack& track, const TimelineItem& item,
                   std::uint64_t time_ns) override {
     write_half(out, is_apart(track) ? 'b' : 'B', track, item, time_ns);
   }
-  void call_end(std::string& out, const TimelineTrack& track, const TimelineItem& item,
+  void end_call(std::string& out, const TimelineTrack& track, const TimelineItem& item,
                 std::uint64_t time_ns) override {
     write_half(out, is_apart(track) ? 'e' : 'E', track, item, time_ns);
   }
 
-  void instant(std::string& out, const TimelineTrack& track, const TimelineItem& item,
-               std::uint64_t time_ns) override {
+  void add_instant(std::string& out, const TimelineTrack& track, const TimelineItem& item,
+                   std::uint64_t time_ns) override {
     begin_timed(out, 'i', track, item, time_ns);
     out += track.tid == 0 ? ",\"s\":\"g\"" : ",\"s\":\"t\""; // scope: global, thread
     end_event(out, item);
   }
 
-  void counter(std::string& out, const TimelineCounter& counter, std::uint64_t time_ns,
-               std::int64_t value) override {
+  void add_counter(std::string& out, const TimelineCounter& counter, std::uint64_t time_ns,
+                   std::int64_t value) override {
     begin_timed(out, 'C', {.pid = counter.pid}, {.name = counter.name, .category = "uprobectl"},
                 time_ns);
     out += ",\"args\":{\"";

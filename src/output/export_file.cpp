@@ -137,7 +137,7 @@ Result<StreamedFile> StreamedFile::open(const std::string& path, Workstation& wo
     file.fd_ = workstation.open(path, flags | O_TRUNC, export_mode);
   } else {
     file.fd_ = workstation.open(path, flags | O_EXCL, export_mode);
-    file.is_unused_ = static_cast<bool>(file.fd_);
+    file.is_new_and_unused_ = static_cast<bool>(file.fd_);
     if (!file.fd_ && errno == EEXIST) file.fd_ = workstation.open(path, flags, export_mode);
   }
   if (!file.fd_) return fail(system_error(errno, path));
@@ -146,11 +146,11 @@ Result<StreamedFile> StreamedFile::open(const std::string& path, Workstation& wo
 }
 
 StreamedFile::~StreamedFile() {
-  if (fd_ && is_unused_) ::unlink(path_.c_str());
+  if (fd_ && is_new_and_unused_) ::unlink(path_.c_str());
 }
 
 void StreamedFile::truncate() {
-  is_unused_ = false;
+  is_new_and_unused_ = false;
   if (is_regular_ && ::ftruncate(fd_.get(), 0) != 0) set_error(system_error(errno, path_));
 }
 

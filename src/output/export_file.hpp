@@ -35,12 +35,12 @@ public:
   static Result<StreamedFile> open(const std::string& path, Workstation& workstation);
   StreamedFile(StreamedFile&&) noexcept = default;
   StreamedFile& operator=(StreamedFile&&) = delete;
-  // Removes the file again if it was not there before, and is not used.
+  // Removes the file if open() has created it and truncate() was not called.
   ~StreamedFile();
 
-  // The file is used from now on. Deletes the content of a regular file.
+  // Deletes the content of a regular file. The destructor does not remove it any more.
   void truncate();
-  // Appends to draft(), then calls end_piece().
+  // The caller appends a piece to draft(), then calls end_piece().
   std::string& draft() { return pending_; }
   void end_piece();
   // Writes what is waiting. A FIFO or device that accepts nothing fails when max_pending is
@@ -64,8 +64,8 @@ private:
   std::string path_;
   UniqueFd fd_;
   bool is_regular_ = false;
-  bool is_unused_ = false; // and was not there before
-  std::uint64_t size_ = 0; // of the file, with whole pieces only
+  bool is_new_and_unused_ = false; // see the destructor
+  std::uint64_t size_ = 0;         // of the file, with whole pieces only
   std::string pending_;
   std::size_t written_ = 0; // of pending_, not to a regular file
   std::optional<Error> error_;

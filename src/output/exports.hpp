@@ -37,11 +37,11 @@ struct ExportRequest {
   std::string option = {}; // for messages: "--folded", "-o out.pftrace"
 };
 
-// Fails with usage if two of them are one file.
+// Fails with usage if two of the requests name the same file.
 Result<void> check_different_files(std::span<const ExportRequest> requests);
 
-// The run that is exported. The samples of a profile are the first that it sends of: calls, stacks,
-// events, histograms of latencies, counts.
+// The run that is exported. A profile is made of what the run sends: calls, otherwise stacks,
+// otherwise events, otherwise histograms of latencies, otherwise counts.
 struct ExportedRun {
   RunHeader header;
   ClockReading start;
@@ -57,14 +57,14 @@ struct ExportedEnd {
   ClockReading time;
 };
 
-// One file.
+// One exported file.
 class Export : public Recorder, public events::CallVisitor {
 public:
   // Called first. `run` is valid as long as the export.
   virtual void begin(const ExportedRun& run) = 0;
   // A packet of another Perfetto trace, with its tag and length. Valid until the call returns.
   virtual void add_packet(std::string_view /*packet*/) {}
-  // Writes the rest. The error has the path; of several the first one.
+  // Writes the rest. Returns the first error, with the path.
   virtual Result<void> finish(const ExportedEnd& end) = 0;
 };
 

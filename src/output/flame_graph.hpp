@@ -110,8 +110,8 @@ struct FrameNodes {
     std::uint64_t own = 0;    // weight of the stacks that end here
   };
 
-  // Finds or adds the child for a frame. Returns nullopt if a limit would be exceeded.
-  std::optional<std::uint32_t> child(std::uint32_t parent, const DrawnFrame& frame);
+  // Returns nullopt if a limit would be exceeded.
+  std::optional<std::uint32_t> find_or_add_child(std::uint32_t parent, const DrawnFrame& frame);
 
   struct Hash {
     std::size_t operator()(const DrawnFrame& frame) const;

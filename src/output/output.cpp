@@ -79,12 +79,12 @@ void OutputBuffer::append(std::string_view text) {
 void OutputBuffer::disable_auto_flush() {
   auto_flush_ = false;
   if (is_regular_file(fd_)) most_at_once_ = flush_size;
-  whole_end_ = before_pending_ + written_;
-  if (pending() > 0) record_ends_.push_back(before_pending_ + pending_.size());
+  whole_end_ = pending_begin_ + written_;
+  if (pending() > 0) record_ends_.push_back(pending_begin_ + pending_.size());
 }
 
 void OutputBuffer::commit() {
-  if (!auto_flush_) record_ends_.push_back(before_pending_ + pending_.size());
+  if (!auto_flush_) record_ends_.push_back(pending_begin_ + pending_.size());
   if (closed_ || error_)
     reset_pending();
   else if (auto_flush_ && pending() >= flush_size)
@@ -112,11 +112,11 @@ void OutputBuffer::write_once(std::size_t max_bytes) {
   } else if (errno != EINTR) {
     error_ = system_error(errno, "cannot write the output");
   }
-  while (!record_ends_.empty() && record_ends_.front() <= before_pending_ + written_) {
+  while (!record_ends_.empty() && record_ends_.front() <= pending_begin_ + written_) {
     whole_end_ = record_ends_.front();
     record_ends_.pop_front();
   }
-  while (!event_ends_.empty() && event_ends_.front() <= before_pending_ + written_)
+  while (!event_ends_.empty() && event_ends_.front() <= pending_begin_ + written_)
     event_ends_.pop_front();
   if (written_ == pending_.size() || closed_ || error_) reset_pending();
 }
@@ -124,7 +124,7 @@ void OutputBuffer::write_once(std::size_t max_bytes) {
 // Removes a record that was written in part from the end of the file. Returns whether that was
 // possible: someone else may have written there.
 bool OutputBuffer::take_back_part() {
-  const std::uint64_t part = before_pending_ + written_ - whole_end_;
+  const std::uint64_t part = pending_begin_ + written_ - whole_end_;
   struct stat status{};
   if (auto_flush_ || part == 0 || part > written_ || !is_regular_file(fd_) ||
       ::fstat(fd_, &status) != 0)
@@ -142,8 +142,8 @@ bool OutputBuffer::take_back_part() {
 void OutputBuffer::reset_pending() {
   if (pending() > 0) take_back_part();
   record_ends_.clear();
-  whole_end_ = before_pending_ + pending_.size();
-  before_pending_ += pending_.size();
+  whole_end_ = pending_begin_ + pending_.size();
+  pending_begin_ += pending_.size();
   pending_.clear();
   written_ = 0;
   dropped_events_ += event_ends_.size();
@@ -154,7 +154,7 @@ void OutputBuffer::end_event() {
   if (closed_ || error_)
     ++dropped_events_;
   else if (pending() > 0) // otherwise append() has written it
-    event_ends_.push_back(before_pending_ + pending_.size());
+    event_ends_.push_back(pending_begin_ + pending_.size());
 }
 
 void OutputBuffer::abandon() {
@@ -193,10 +193,10 @@ void OutputBuffer::flush_some() {
     write_once(most_at_once_);
   }
   // A record that was written in part is kept whole, for continue_in().
-  const auto whole = static_cast<std::size_t>(whole_end_ - std::min(whole_end_, before_pending_));
+  const auto whole = static_cast<std::size_t>(whole_end_ - std::min(whole_end_, pending_begin_));
   if (whole > pending_.size() / 2) {
     pending_.erase(0, whole);
-    before_pending_ += whole;
+    pending_begin_ += whole;
     written_ -= whole;
   }
 }
@@ -233,8 +233,8 @@ Output::Output(int records_fd, const OutputOptions& options)
       buffer_(records_fd), formatter_(options.only_recorded ? nullptr
                                       : options.json        ? make_json_formatter(buffer_)
                                                      : make_text_formatter(buffer_, options.style)),
-      records_messages_(options.records_messages), colour_(options.colour), level_(options.level),
-      workstation_(*options.workstation), json_(options.json) {
+      hides_recorded_messages_(options.hides_recorded_messages), colour_(options.colour),
+      level_(options.level), workstation_(*options.workstation), json_(options.json) {
   if (options.workstation->is_terminal(records_fd))
     buffer_.set_before_write([this] { progress_.clear(); });
 }
@@ -315,10 +315,11 @@ void Output::flush_recorders() {
   }
 }
 
-// Gives a warning of a recorder about its own output only to the other recorders.
+// Shows the warning of a recorder about its own output: by the other recorders if only recorders
+// show messages.
 void Output::warn_of(const Recorder& recorder, std::string_view text) {
   if (level_ == Level::quiet) return;
-  if (!records_messages_ || recorders_.size() == 1) return write_notice(text);
+  if (!hides_recorded_messages_ || recorders_.size() == 1) return write_notice(text);
   for (Recorder* const each : recorders_)
     if (each != &recorder)
       each->write(MessageRecord{.kind = MessageRecord::Kind::warning, .text = text});
@@ -443,7 +444,7 @@ void Output::status(std::string_view text) {
   write_status(text);
 }
 
-void Output::requested_status(std::string_view text) {
+void Output::status_even_quiet(std::string_view text) {
   if (record_message(MessageRecord::Kind::status, text)) return;
   write_status(text, true);
 }

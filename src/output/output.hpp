@@ -79,11 +79,11 @@ private:
   std::function<void()> before_write_; // may be empty
   std::string pending_;
   std::size_t written_ = 0; // of pending_
-  // The following are offsets in all output, bytes. The end of the last record that was written
-  // whole, and the ends of those after it, are kept for runs only.
+  // The following are byte offsets in the whole output. The end of the last record that was written
+  // whole, and the ends of those after it, are only set after disable_auto_flush().
   std::uint64_t whole_end_ = 0;
   std::deque<std::uint64_t> record_ends_;
-  std::uint64_t before_pending_ = 0;     // the begin of pending_
+  std::uint64_t pending_begin_ = 0;
   std::deque<std::uint64_t> event_ends_; // of unwritten events
   std::uint64_t dropped_events_ = 0;
   bool auto_flush_ = true;
@@ -98,9 +98,9 @@ struct OutputOptions {
   enum class Level { quiet, normal, verbose };
 
   bool json = false;
-  bool only_recorded = false;    // records go only to recorders, which make the output
-  bool records_messages = false; // do not write messages that recorders get
-  TextStyle style = {};          // of records as text
+  bool only_recorded = false;           // records go only to recorders, which make the output
+  bool hides_recorded_messages = false; // if there are recorders, only they show messages
+  TextStyle style = {};                 // of records as text
   int messages_fd = STDERR_FILENO;
   bool colour = false; // of messages
   Level level = Level::normal;
@@ -148,7 +148,7 @@ public:
   void flush_rows();
   void flush(); // blocks until all is written
   OutputBuffer& buffer() { return buffer_; }
-  // The user's machine, which has the files of the run's options.
+  // The user's machine. It has the files that options name.
   Workstation& workstation() const { return workstation_; }
   // Sets how the file of the records is opened again by its name.
   void set_reopening(std::function<UniqueFd()> open) { open_again_ = std::move(open); }
@@ -161,7 +161,7 @@ public:
   // Reports a failure: "uprobectl: error: …" with its hints below, and an `error` record.
   void fail(const Error& error, std::optional<std::string> target = std::nullopt,
             std::optional<std::string> request = std::nullopt);
-  // Reports a failure that recorders do not get: the `report` command finds it again.
+  // Reports a failure, but not to recorders: `report` finds it again when it reads a saved run.
   void fail_unrecorded(const Error& error);
   bool has_failed() const { return failed_; } // after finish(), failed writes count as well
 
@@ -170,12 +170,12 @@ public:
   void status(std::string_view text); // such as the summary; not when quiet
   // Writes a status that matters only while the run goes on. It is not recorded.
   void announce(std::string_view text) { write_status(text); }
-  void requested_status(std::string_view text);       // as status(), but when quiet, too
+  void status_even_quiet(std::string_view text);      // as status(), also when quiet
   void detail(std::string_view text);                 // only when verbose
   ProgressLine& progress_line() { return progress_; } // see Progress
   // Whether a recorder shows this progress; empty: none.
   bool recorder_shows(std::string_view progress) {
-    return records_messages_ && std::ranges::any_of(recorders_, [&](Recorder* recorder) {
+    return hides_recorded_messages_ && std::ranges::any_of(recorders_, [&](Recorder* recorder) {
              return recorder->show_progress(progress);
            });
   }
@@ -186,8 +186,8 @@ public:
   void warn_once(std::string_view text);
   void warn_once(const std::vector<std::string>& texts);
   void detail_once(std::string_view text);
-  // A warning that may occur for each event, stack, process or probe. The first of a kind is shown
-  // at once; further ones are counted for report_repeated(). Verbose shows each.
+  // Warns of what may occur for each event, stack, process or probe. The first warning of a kind is
+  // shown at once; further ones are counted for report_repeated(). Verbose shows each.
   void repeated_warning(std::string_view kind, std::string_view text);
   // Keeps the warning for report_repeated(), which writes up to three of a kind on a line each, and
   // more as one line.
@@ -207,14 +207,14 @@ private:
     std::uint64_t count = 0;
     bool is_reported = false; // the first was shown at once
   };
-  // Makes it if the kind is new; only then `is_reported` counts.
+  // Returns what is known of the kind. Adds it, with `is_reported`, if it is new.
   Repeated& repeated_of(std::string_view kind, bool is_reported);
   void write_error(const Error& error);
   void write_notice(std::string_view text);
   void write_status(std::string_view text, bool even_quiet = false);
   void warn_of(const Recorder& recorder, std::string_view text);
   // Whether recorders show the messages, so that they are not written.
-  bool are_messages_hidden() const { return records_messages_ && is_recorded(); }
+  bool are_messages_hidden() const { return hides_recorded_messages_ && is_recorded(); }
   // Gives the message to the recorders. Returns whether only they show it.
   bool record_message(MessageRecord::Kind kind, std::string_view text);
 
@@ -225,7 +225,7 @@ private:
   OutputBuffer buffer_;
   std::unique_ptr<Recorder> formatter_; // null if records are only recorded
   std::vector<Recorder*> recorders_;    // flushed and ended in this order
-  bool records_messages_ = false;
+  bool hides_recorded_messages_ = false;
   bool failed_ = false;
 
   bool colour_;

@@ -56,20 +56,20 @@ public:
     }
   }
 
-  void process(std::string& out, std::uint32_t pid, std::string_view name) override {
+  void add_process(std::string& out, std::uint32_t pid, std::string_view name) override {
     out += fmt::format("p\t{}\t", pid);
     append_text(out, name);
     out += '\n';
   }
 
-  void thread(std::string& out, const TimelineTrack& track, std::string_view name) override {
+  void add_thread(std::string& out, const TimelineTrack& track, std::string_view name) override {
     out += fmt::format("t\t{}\t{}\t{}\t", number_of(track), track.pid, track.tid);
     append_text(out, name);
     out += '\n';
   }
 
-  void call(std::string& out, const TimelineTrack& track, const TimelineItem& item,
-            std::uint64_t begin_ns, std::uint64_t end_ns) override {
+  void add_call(std::string& out, const TimelineTrack& track, const TimelineItem& item,
+                std::uint64_t begin_ns, std::uint64_t end_ns) override {
     const std::size_t function = define(out, item);
     out += fmt::format("{}\t{}\t{}\t{}\t{}",
                        item.is_wait  ? 'w'
@@ -78,20 +78,20 @@ public:
                        number_of(track), function, since_start(begin_ns), end_ns - begin_ns);
     end_line(out, item);
   }
-  void call_begin(std::string& out, const TimelineTrack& track, const TimelineItem& item,
+  void begin_call(std::string& out, const TimelineTrack& track, const TimelineItem& item,
                   std::uint64_t time_ns) override {
     const std::size_t function = define(out, item);
     out += fmt::format("b\t{}\t{}\t{}", number_of(track), function, since_start(time_ns));
     end_line(out, item);
   }
-  void call_end(std::string& out, const TimelineTrack& track, const TimelineItem& item,
+  void end_call(std::string& out, const TimelineTrack& track, const TimelineItem& item,
                 std::uint64_t time_ns) override {
     out +=
         fmt::format("{}\t{}\t{}", item.failed ? 'E' : 'e', number_of(track), since_start(time_ns));
     end_line(out, item);
   }
-  void instant(std::string& out, const TimelineTrack& track, const TimelineItem& item,
-               std::uint64_t time_ns) override {
+  void add_instant(std::string& out, const TimelineTrack& track, const TimelineItem& item,
+                   std::uint64_t time_ns) override {
     const std::size_t function = define(out, item);
     out += fmt::format("{}\t{}\t{}\t{}", item.failed ? 'I' : 'i', number_of(track), function,
                        since_start(time_ns));
@@ -99,10 +99,10 @@ public:
   }
 
   // They are drawn from the calls.
-  void counter(std::string& /*out*/, const TimelineCounter& /*counter*/, std::uint64_t /*time_ns*/,
-               std::int64_t /*value*/) override {}
+  void add_counter(std::string& /*out*/, const TimelineCounter& /*counter*/,
+                   std::uint64_t /*time_ns*/, std::int64_t /*value*/) override {}
 
-  void stack(std::string& out, const StackSample& sample) override {
+  void add_stack(std::string& out, const StackSample& sample) override {
     if (!has_stacks_) return; // the calls themselves say more than their callers
     numbers_of_frames_.clear();
     for (const NamedFrame& frame : name_frames(sample))
@@ -113,15 +113,16 @@ public:
                        measured ? fmt::format("{}", *measured) : std::string(), numbers_of_frames_);
   }
 
-  void histogram(std::string& out, const TimelineItem& measured,
-                 const HistogramRecord& record) override {
+  void add_histogram(std::string& out, const TimelineItem& measured,
+                     const HistogramRecord& record) override {
     const std::size_t function = define(out, measured);
     out += fmt::format("h\t{}\t\"{}\"\t", function, record.in_nanoseconds ? "ns" : "");
     append_json_buckets(out, record.histogram);
     out += '\n';
   }
 
-  void count(std::string& out, const TimelineItem& counted, const CountRecord& record) override {
+  void add_count(std::string& out, const TimelineItem& counted,
+                 const CountRecord& record) override {
     const std::size_t function = define(out, counted);
     out += fmt::format("k\t\"{}\"\t{}\t{}\t",
                        record.are_open        ? "open spans"
@@ -133,13 +134,14 @@ public:
     end_line(out, counted);
   }
 
-  void open_span(std::string& out, const TimelineItem& span, std::uint64_t begin_ns) override {
+  void add_open_span(std::string& out, const TimelineItem& span, std::uint64_t begin_ns) override {
     const std::size_t function = define(out, span);
     out += fmt::format("o\t{}\t{}", function, since_start(begin_ns));
     end_line(out, span);
   }
 
-  void spans(std::string& out, const TimelineItem& span, const SpanSummaryRecord& record) override {
+  void add_span_summary(std::string& out, const TimelineItem& span,
+                        const SpanSummaryRecord& record) override {
     const std::size_t function = define(out, span);
     const std::size_t begin = out.size();
     out += fmt::format("S\t{}\t", function);
@@ -148,7 +150,7 @@ public:
     out += '\n';
   }
 
-  bool loss(std::string& out, const LostRecord& lost) override {
+  bool add_loss(std::string& out, const LostRecord& lost) override {
     out += fmt::format("l\t{}\t", lost.count);
     append_text(out, lost.reason);
     out += '\n';

@@ -134,7 +134,7 @@ public:
     sequence_ = static_cast<std::uint32_t>(seed_ >> 32U) | 1U; // 0 is not valid
   }
 
-  void process(std::string& out, std::uint32_t pid, std::string_view name) override {
+  void add_process(std::string& out, std::uint32_t pid, std::string_view name) override {
     describe(out, process_uuid(pid), 0, {}, [&](ProtobufWriter& writer) {
       const std::size_t process = writer.begin(field::track::process);
       writer.number(field::process::pid, pid);
@@ -143,7 +143,7 @@ public:
     });
   }
 
-  void thread(std::string& out, const TimelineTrack& track, std::string_view name) override {
+  void add_thread(std::string& out, const TimelineTrack& track, std::string_view name) override {
     if (track.span > 0) {
       describe(out, track_uuid(track), process_uuid(track.pid), name, [](ProtobufWriter&) {});
       return;
@@ -162,26 +162,26 @@ public:
     });
   }
 
-  void call(std::string& out, const TimelineTrack& track, const TimelineItem& item,
-            std::uint64_t begin_ns, std::uint64_t end_ns) override {
+  void add_call(std::string& out, const TimelineTrack& track, const TimelineItem& item,
+                std::uint64_t begin_ns, std::uint64_t end_ns) override {
     write_event(out, slice_begin, track, item, begin_ns);
     write_event(out, slice_end, track, {}, end_ns);
   }
-  void call_begin(std::string& out, const TimelineTrack& track, const TimelineItem& item,
+  void begin_call(std::string& out, const TimelineTrack& track, const TimelineItem& item,
                   std::uint64_t time_ns) override {
     write_event(out, slice_begin, track, item, time_ns);
   }
-  void call_end(std::string& out, const TimelineTrack& track, const TimelineItem& item,
+  void end_call(std::string& out, const TimelineTrack& track, const TimelineItem& item,
                 std::uint64_t time_ns) override {
     write_event(out, slice_end, track, {.values = item.values, .times = item.times}, time_ns);
   }
-  void instant(std::string& out, const TimelineTrack& track, const TimelineItem& item,
-               std::uint64_t time_ns) override {
+  void add_instant(std::string& out, const TimelineTrack& track, const TimelineItem& item,
+                   std::uint64_t time_ns) override {
     write_event(out, instant_event, track, item, time_ns);
   }
 
-  void counter(std::string& out, const TimelineCounter& counter, std::uint64_t time_ns,
-               std::int64_t value) override {
+  void add_counter(std::string& out, const TimelineCounter& counter, std::uint64_t time_ns,
+                   std::int64_t value) override {
     const std::uint64_t name_hash = std::hash<std::string_view>()(counter.name);
     const std::uint64_t uuid = mix(seed_ ^ mix(name_hash ^ mix(counter.pid)));
     if (counters_.find(fmt::format("{} {}", counter.pid, counter.name)).is_new)
@@ -202,7 +202,7 @@ public:
     writer.end(packet);
   }
 
-  void clocks(std::string& out, const ClockReading& clocks) override {
+  void add_clocks(std::string& out, const ClockReading& clocks) override {
     ProtobufWriter writer(out);
     const std::size_t packet = begin_packet(writer, std::nullopt);
     const std::size_t snapshot = writer.begin(field::packet::clock_snapshot);

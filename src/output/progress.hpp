@@ -50,7 +50,7 @@ private:
   std::vector<Progress*> tasks_; // the innermost one last
   bool is_drawn_ = false;
   std::string drawn_;
-  Clock::time_point written_; // when something else was
+  Clock::time_point written_; // when something else was last written
   std::jthread thread_;       // while there are tasks
 };
 

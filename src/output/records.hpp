@@ -131,8 +131,8 @@ struct ProgramPointRecord {
   std::string_view program;
   std::string_view phase; // "entry", "return", "entry and return"
 };
-// The spans of a name in a run (`span_summary`). Each that began has ended, began again, or is
-// open.
+// The spans of a name in a run (`span_summary`). Each span that began has ended, was begun again,
+// or is open.
 struct SpanSummaryRecord {
   std::string name;
   std::uint64_t begun = 0;
@@ -140,7 +140,7 @@ struct SpanSummaryRecord {
   std::uint64_t open = 0;          // at the end of the run
   std::uint64_t open_of_ended = 0; // among them, of processes that ended before
   std::uint64_t begun_again = 0;   // with the same key, before they ended
-  std::uint64_t without_room = 0;  // did not begin
+  std::uint64_t without_room = 0;  // did not begin: the table of open spans was full
   std::uint64_t not_begun = 0;     // ends of spans that were not open
   std::uint64_t null_keys = 0;     // hits whose key is null or negative
   std::uint64_t unread_keys = 0;   // hits whose key could not be read
@@ -152,14 +152,14 @@ struct FrameRecord {
   std::uint64_t index = 0; // 0 is the innermost frame
   const unwind::Frame* frame = nullptr;
 };
-// A method of the source by the mapping file of R8.
+// The name of a method in the source, which R8 has renamed.
 struct MappedMethodName {
   std::string name;       // "com.foo.Bar.baz", or the signature
   std::string source;     // "Bar.kt"; empty if it is not known
   std::uint32_t line = 0; // 0: not known
   bool inlined = false;
-  std::string_view mapping = {};                 // path of the file
-  std::optional<std::uint64_t> alternative = {}; // index of this one, if the mapping is ambiguous
+  std::string_view mapping = {};                 // path of the R8 mapping
+  std::optional<std::uint64_t> alternative = {}; // index of this name, if several are possible
 };
 // A frame of a crash report or profile (`frame`), in JSON only: in text the report itself is
 // written.
@@ -254,8 +254,8 @@ struct GraphTreesRecord {
   std::uint64_t shown = 0;
   std::uint64_t dropped = 0;
   std::uint64_t unknown = 0;   // dropped because the root has no return that could decide
-  std::uint64_t cut = 0;       // of `shown`: only the root, since too much waited for its return
-  std::uint64_t cut_calls = 0; // in them
+  std::uint64_t cut = 0;       // of `shown`: only the root was kept, because memory was full
+  std::uint64_t cut_calls = 0; // that were left out of those trees
 };
 // A drift of the clocks below this is ignored until it adds up, because NTP adjusts CLOCK_REALTIME
 // all the time.
@@ -320,14 +320,14 @@ struct SummaryRecord {
   // If calls are paired: hit functions whose first instruction the kernel single-steps. Their
   // latencies include the time for that.
   std::optional<std::uint64_t> single_stepped = {};
-  // If measured: hits at entries and returns, also those that filters excluded, and about how much
-  // each has delayed the probed process.
+  // If measured: hits at entries and returns, including the excluded ones, and about how much each
+  // has delayed the probed process.
   std::optional<std::uint64_t> cost_hits = {};
   std::optional<std::uint64_t> hit_cost_ns = {};
   // If requested: hits that were left out by sampling and by the rate limit. They are not `lost`.
   std::optional<std::uint64_t> sampled_out = {};
   std::optional<std::uint64_t> rate_limited = {};
-  // With --keep: all events that came, written or not; of these, those that no trigger wanted in
+  // With --keep: all events that came, written or not; of these, those that no trigger followed in
   // time, and those that were dropped because memory was full; and the triggers. Events that were
   // written are in `events`.
   std::optional<std::uint64_t> kept = {};
@@ -475,14 +475,14 @@ public:
   virtual void write(const Record& record) = 0;
   // Ends a table, see Output::flush_rows().
   virtual void flush_rows() {}
-  // Called at least every 50 ms while events are read. Output drops a recorder whose flush() fails.
+  // Writes what is ready. Called at least every poll_timeout (trace/run_loop.hpp) while events are
+  // read. Output removes a recorder whose flush() fails.
   virtual Result<void> flush() { return {}; }
 
   // RunLoop calls the next two, for its own recorders.
   // Whether this recorder excluded the last event, so that RunLoop neither counts nor writes it.
   virtual bool leaves_out() const { return false; }
-  // Called at least every poll_timeout (trace/run_loop.hpp) while a run lasts. `now_ns`:
-  // CLOCK_MONOTONIC.
+  // Called at least every poll_timeout while a run lasts. `now_ns`: CLOCK_MONOTONIC.
   virtual void advance(std::uint64_t /*now_ns*/) {}
 
   // Output calls the others, for the recorders that were added to it.
@@ -495,7 +495,7 @@ public:
   virtual bool show_progress(std::string_view /*text*/) { return false; }
   // Adds descriptors that become readable when flush() should be called.
   virtual void add_to(std::vector<pollfd>& /*polled*/) const {}
-  // Returns and clears its warnings about its own output.
+  // Returns its warnings about its own output since the last call.
   virtual std::vector<std::string> take_warnings() { return {}; }
   // Called when the run is over.
   virtual void end() {}

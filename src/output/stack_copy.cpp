@@ -27,7 +27,7 @@ bool is_truncated(const unwind::Stack& stack, const StackCopy& copy) {
 
 } // namespace
 
-StackCompleteness classify(const unwind::Stack& stack, const StackCopy& copy) {
+StackCompleteness completeness_of(const unwind::Stack& stack, const StackCopy& copy) {
   if (stack.end == unwind::End::outermost || stack.end == unwind::End::unknown)
     return StackCompleteness::complete;
   return is_truncated(stack, copy) ? StackCompleteness::truncated : StackCompleteness::incomplete;

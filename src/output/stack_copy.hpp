@@ -6,14 +6,14 @@
 
 namespace uprobectl::output {
 
-// The copy of a stack's memory at a hit.
+// The part of a stack's memory that was copied at a hit.
 struct StackCopy {
   std::uint64_t address = 0;
   std::uint64_t size = 0;      // bytes
-  std::uint32_t requested = 0; // bytes: --stack-size
+  std::uint32_t requested = 0; // bytes, by --stack-size
 };
 
-StackCompleteness classify(const unwind::Stack& stack, const StackCopy& copy);
+StackCompleteness completeness_of(const unwind::Stack& stack, const StackCopy& copy);
 // Returns why the stack is incomplete.
 std::string explain_incomplete(const unwind::Stack& stack, const StackCopy& copy);
 

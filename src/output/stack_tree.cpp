@@ -257,7 +257,8 @@ std::optional<std::uint32_t> FrameNodes::find_text(const DrawnFrame& frame, bool
   return number;
 }
 
-std::optional<std::uint32_t> FrameNodes::child(std::uint32_t parent, const DrawnFrame& frame) {
+std::optional<std::uint32_t> FrameNodes::find_or_add_child(std::uint32_t parent,
+                                                           const DrawnFrame& frame) {
   const std::uint32_t recent = nodes[parent].recent;
   if (recent != 0 && Equal()(texts[nodes[recent].text], frame)) return recent;
   const std::uint32_t level = nodes[parent].level + 1;
@@ -299,7 +300,7 @@ void StackTree::add(std::span<const DrawnFrame> stack, std::uint64_t weight) {
   if (weight == 0) return;
   std::uint32_t innermost = 0;
   for (const DrawnFrame& frame : stack) {
-    const auto next = nodes_->child(innermost, frame);
+    const auto next = nodes_->find_or_add_child(innermost, frame);
     if (!next) {
       nodes_->truncated += weight;
       break;

@@ -27,8 +27,8 @@ std::string hex(std::uint64_t value) {
   return text;
 }
 
-// Returns how the offset is computed: entry data + (address - p_vaddr + p_offset), for example
-// "0x1dd000 + (0x1e2c4 - 0x1d000 + 0x1d000)".
+// Returns how the offset is computed: offset of the ELF image in the file + (address - p_vaddr +
+// p_offset), for example "0x1dd000 + (0x1e2c4 - 0x1d000 + 0x1d000)".
 std::string offset_sum(const resolve::ProbePoint& point) {
   return hex(point.binary->entry_data.value) + " + (" + hex(point.address.value) + " - " +
          hex(point.segment_address.value) + " + " + hex(point.segment_offset.value) + ")";
@@ -64,7 +64,7 @@ public:
   // `placed`: the program that would be attached there, or null.
   void write_point(const resolve::ProbePoint& point, const ProgramPointRecord* placed) {
     if (style_.offset_only) {
-      table_.row({hex(display_offset(point))});
+      table_.add_row({hex(display_offset(point))});
       return;
     }
     const std::string offset = hex(display_offset(point));
@@ -84,8 +84,8 @@ public:
     if (style_.aliases) columns.add("ALIASES", aliases);
     if (placed != nullptr) columns.add("PROGRAM", placed->program);
     if (placed != nullptr) columns.add("PHASE", placed->phase);
-    header(columns.names());
-    table_.row(columns.cells());
+    write_header_once(columns.names());
+    table_.add_row(columns.cells());
   }
 
   void write_static(const StaticProbeRecord& listed, const ProgramPointRecord* placed) {
@@ -108,22 +108,22 @@ public:
     if (style_.verbose) columns.add("PARSED", parsed = parsed_arguments(probe.arguments));
     if (placed != nullptr) columns.add("PROGRAM", placed->program);
     if (placed != nullptr) columns.add("PHASE", placed->phase);
-    header(columns.names());
-    table_.row(columns.cells());
+    write_header_once(columns.names());
+    table_.add_row(columns.cells());
   }
 
   void take(const ArgumentsRecord& listed) { out_.append(function_arguments_text(listed)); }
 
   void take(const SymbolRecord& listed) {
-    header({"OFFSET", "ADDRESS", "SIZE", "BIND", "KIND", "NAME",
-            listed.target.empty() ? "" : "TARGET"});
+    write_header_once({"OFFSET", "ADDRESS", "SIZE", "BIND", "KIND", "NAME",
+                       listed.target.empty() ? "" : "TARGET"});
     const elf::Symbol& symbol = listed.symbol;
     const auto offset = symbol.defined ? listed.image->to_image(symbol.address) : std::nullopt;
     std::string_view name = listed.demangled.value_or(symbol.name);
     std::string suffix = symbols::display_suffix(symbol);
     for (const elf::Symbol& other : listed.folded) suffix += " = " + symbols::display_name(other);
     if (!suffix.empty()) name = suffix.insert(0, name);
-    table_.row(
+    table_.add_row(
         {offset ? hex(listed.image->to_file(*offset).value_or(FileOffset{offset->value}).value)
                 : "-",
          symbol.defined ? hex(symbol.address.value) : "-", std::to_string(symbol.size),
@@ -131,35 +131,37 @@ public:
   }
 
   void take(const LibraryRecord& listed) {
-    header(
+    write_header_once(
         {"OFFSET", "SIZE", "COMPRESSION", "ALIGNMENT", "MACHINE", "PROBEABLE", "ENTRY", "REASON"});
     const resolve::ArchiveLibrary& library = listed.library;
-    table_.row({library.offset ? hex(library.offset->value) : "-", std::to_string(library.size),
-                library.compression, library.alignment ? std::to_string(*library.alignment) : "-",
-                library.machine ? elf::to_string(*library.machine) : "-",
-                library.probeable ? "yes" : "no", library.entry, library.reason.value_or("")});
+    table_.add_row({library.offset ? hex(library.offset->value) : "-", std::to_string(library.size),
+                    library.compression,
+                    library.alignment ? std::to_string(*library.alignment) : "-",
+                    library.machine ? elf::to_string(*library.machine) : "-",
+                    library.probeable ? "yes" : "no", library.entry, library.reason.value_or("")});
   }
 
   void take(const SourceLineRecord& listed) {
-    header({"LINE", "PROBEABLE", "TEXT"});
+    write_header_once({"LINE", "PROBEABLE", "TEXT"});
     std::string text;
     for (const char c : listed.text.value_or(""))
       if (c == '\t')
         text.append(tab_width - text.size() % tab_width, ' ');
       else
         text += c;
-    table_.row({std::to_string(listed.line), listed.probeable ? "*" : "", text});
+    table_.add_row({std::to_string(listed.line), listed.probeable ? "*" : "", text});
   }
 
   void take(const Finding& finding) {
-    header({"CHANGE", "RECORDED", "FOUND", "TARGET", "SYMBOL"});
-    table_.row({to_string(finding.change), finding.recorded.value_or("-"),
-                finding.found.value_or("-"), finding.library(), name_of(finding)});
+    write_header_once({"CHANGE", "RECORDED", "FOUND", "TARGET", "SYMBOL"});
+    table_.add_row({to_string(finding.change), finding.recorded.value_or("-"),
+                    finding.found.value_or("-"), finding.library(), name_of(finding)});
   }
   void take(const Verdict& /*verdict*/) {} // reported as a message
 
   void take(const inventory::InstalledProbe& probe) {
-    header({"OFFSET", "FILE", "SYMBOL", "KIND", "MECHANISM", "HELD_BY", "PROGRAM", "NOTE"});
+    write_header_once(
+        {"OFFSET", "FILE", "SYMBOL", "KIND", "MECHANISM", "HELD_BY", "PROGRAM", "NOTE"});
     std::string holders;
     for (const inventory::ProbeHolder& holder : probe.holders)
       holders +=
@@ -167,19 +169,20 @@ public:
     std::string note = probe.event.value_or("");
     if (probe.filter) note += "only process " + std::to_string(*probe.filter);
     if (probe.leftover) note += note.empty() ? "leftover" : ", leftover";
-    table_.row({hex(probe.offset.value), to_string(BinaryPath{probe.file, probe.entry}),
-                probe.symbol.value_or("-"), probe.on_return ? "return" : "entry", probe.mechanism,
-                holders.empty() ? "-" : holders, probe.program.value_or("-"), note});
+    table_.add_row({hex(probe.offset.value), to_string(BinaryPath{probe.file, probe.entry}),
+                    probe.symbol.value_or("-"), probe.on_return ? "return" : "entry",
+                    probe.mechanism, holders.empty() ? "-" : holders, probe.program.value_or("-"),
+                    note});
   }
 
   void take(const bpf::Pin& pin) {
-    header({"KIND", "NAME", "PATH", "SECTION"});
-    table_.row({pin.kind, pin.name, pin.path, pin.section.value_or("")});
+    write_header_once({"KIND", "NAME", "PATH", "SECTION"});
+    table_.add_row({pin.kind, pin.name, pin.path, pin.section.value_or("")});
   }
 
   void take(const doctor::Check& check) {
-    header({"NAME", "OK", "REASON", "FIX"});
-    table_.row({check.name, check.ok ? "yes" : "no", check.reason, check.fix.value_or("")});
+    write_header_once({"NAME", "OK", "REASON", "FIX"});
+    table_.add_row({check.name, check.ok ? "yes" : "no", check.reason, check.fix.value_or("")});
   }
 
   void take(const AttachedRecord& record) {
@@ -214,18 +217,14 @@ public:
     begin_event(record.time_ns);
     line_.clear();
     const bool is_timed = record.time_ns != 0;
-    if (is_timed)
-      clock_.append_time(line_, record.time_ns);
-    else
-      line_ += '-';
-    cell(is_timed ? std::to_string(record.pid) : "-", 15, line_.size());
-    cell(is_timed ? std::to_string(record.tid) : "-", 7, last_width_);
-    cell(record.comm.empty() ? "-" : record.comm, 7, last_width_);
-    cell("<trigger>", 15, last_width_);
-    cell(fmt::format("{}, after {} {}{}", record.until, record.before,
-                     record.before == 1 ? "event" : "events",
-                     record.is_incomplete ? ": earlier ones did not fit" : ""),
-         24, last_width_);
+    add_time(is_timed ? std::optional(record.time_ns) : std::nullopt);
+    add_cell(15, is_timed ? std::to_string(record.pid) : "-");
+    add_cell(7, is_timed ? std::to_string(record.tid) : "-");
+    add_cell(7, record.comm.empty() ? "-" : record.comm);
+    add_cell(15, "<trigger>");
+    add_cell(24, fmt::format("{}, after {} {}{}", record.until, record.before,
+                             record.before == 1 ? "event" : "events",
+                             record.is_incomplete ? ": earlier ones did not fit" : ""));
     line_ += '\n';
     out_.append(line_);
   }
@@ -243,10 +242,10 @@ public:
       out_.end_event();
       return;
     }
-    clock_.append_time(line_, event.time_ns);
-    cell(std::to_string(event.pid), 15, line_.size());
-    cell(std::to_string(event.tid), 7, last_width_);
-    cell(event.comm, 7, last_width_);
+    add_time(event.time_ns);
+    add_cell(15, std::to_string(event.pid));
+    add_cell(7, std::to_string(event.tid));
+    add_cell(7, event.comm);
     if (event.kind == events::EventKind::wait) {
       write_wait(event);
       out_.end_event();
@@ -259,18 +258,18 @@ public:
       name = fmt::format("{}{}({}){}", display_file_prefix(*event.point), event.function,
                          std::exchange(arguments, {}), names_.distinction(*event.point));
     }
-    cell(name, 15, last_width_);
+    add_cell(15, name);
     std::size_t width = name_width;
     if (!arguments.empty() || !style_.aligned) { // tab-separated rows keep empty columns
-      cell(arguments, width, last_width_);
+      add_cell(width, arguments);
       width = 0;
     }
-    if (event.kind == events::EventKind::on_return) cell(return_text(event), width, last_width_);
-    if (event.latency_ns) cell(short_duration(*event.latency_ns), 0, last_width_);
+    if (event.kind == events::EventKind::on_return) add_cell(width, return_text(event));
+    if (event.latency_ns) add_cell(0, short_duration(*event.latency_ns));
     add_on_cpu(on_cpu_ns(event));
     add_causes(event.caused_ns);
     add_registers(event);
-    if (event.caller != nullptr) cell("<- " + display_frame(*event.caller), 0, last_width_);
+    if (event.caller != nullptr) add_cell(0, "<- " + display_frame(*event.caller));
     line_ += '\n';
     add_dumps(event);
     if (event.wait) line_ += fmt::format("    longest wait {}\n", wait_text(*event.wait));
@@ -290,22 +289,21 @@ public:
                                                                           : event->time_ns;
     write_remarks(time_ns, true);
     line_.clear();
-    clock_.append_time(line_, time_ns);
+    add_time(time_ns);
     std::size_t width = 15;
     if (!style_.aligned) {
-      cell(std::to_string(event != nullptr ? event->pid : record.call->pid), 15, line_.size());
+      add_cell(15, std::to_string(event != nullptr ? event->pid : record.call->pid));
       width = 7;
     }
-    cell(std::to_string(tid), width, line_.size());
+    add_cell(width, std::to_string(tid));
     const std::string_view comm = event != nullptr ? std::string_view(event->comm) : record.comm;
-    cell(comm.empty() ? "-" : comm, 7, last_width_);
+    add_cell(7, comm.empty() ? "-" : comm);
     const bool is_closed =
         record.kind == CallRecord::Kind::closed || record.kind == CallRecord::Kind::leaf;
     const bool has_returned = is_closed && record.end == events::CallEnd::returned;
-    cell(has_returned ? short_duration(duration_of(*record.call, record.end_ns)) : "", 15,
-         last_width_);
+    add_cell(15, has_returned ? short_duration(duration_of(*record.call, record.end_ns)) : "");
     const bool coloured = style_.colour && style_.aligned;
-    cell("", 8, last_width_);
+    add_cell(8, "");
     if (coloured) line_ += thread_colour(tid);
     line_.append(std::size_t{2} * std::min<std::uint32_t>(record.depth, max_indent), ' ');
     append_printable(line_, tree_text(record));
@@ -319,24 +317,24 @@ public:
     for (int i = 0; i < (record.entry != nullptr) + (record.exit != nullptr); ++i) out_.end_event();
   }
 
-  void take(const GraphTreesRecord& /*record*/) {} // messages on stderr say it
+  void take(const GraphTreesRecord& /*record*/) {} // shown by a message on stderr
   void take(const CallSummaryRecord& record) {
     if (record.is_first) begin_table(summary_columns(record));
     const auto cells = summary_cells(record, names_.name(*record.function->point));
-    table_.row(std::vector<std::string_view>(cells.begin(), cells.end()));
+    table_.add_row(std::vector<std::string_view>(cells.begin(), cells.end()));
   }
 
   void take(const CallEdgeRecord& record) {
     const events::CallEdge& edge = *record.edge;
     if (record.is_first) begin_table({"CALLS", "TOTAL", "CALLER", "CALLEE"});
-    table_.row({std::to_string(edge.calls), short_duration(edge.total_ns),
-                edge.caller != nullptr ? names_.name(*edge.caller) : "-",
-                names_.name(*edge.callee)});
+    table_.add_row({std::to_string(edge.calls), short_duration(edge.total_ns),
+                    edge.caller != nullptr ? names_.name(*edge.caller) : "-",
+                    names_.name(*edge.callee)});
   }
 
   void take(const MapEntryRecord& entry) {
     if (entry.is_interval) begin_interval(entry.time_ns, true);
-    header({"MAP", "KEY", "VALUE", "SUM"});
+    write_header_once({"MAP", "KEY", "VALUE", "SUM"});
     std::string key;
     std::string value;
     std::string sum;
@@ -345,7 +343,7 @@ public:
     const std::string drawn = append_without_slots(
         value, entry.value, entry.sum ? std::string_view() : std::string_view(entry.map));
     if (entry.sum) append_text_value(sum, *entry.sum);
-    table_.row({entry.map, key, value, sum});
+    table_.add_row({entry.map, key, value, sum});
     if (drawn.empty()) return;
     table_.flush();
     out_.append(drawn);
@@ -384,8 +382,8 @@ public:
     // In tab-separated rows the stack is the last column.
     const bool has_stack = record.stack != nullptr;
     if (has_stack && !style_.aligned) cells.push_back(joined_frames(record, " < "));
-    header(std::vector<std::string_view>(names.begin(), names.end()));
-    table_.row(std::vector<std::string_view>(cells.begin(), cells.end()));
+    write_header_once(std::vector<std::string_view>(names.begin(), names.end()));
+    table_.add_row(std::vector<std::string_view>(cells.begin(), cells.end()));
     if (!has_stack || !style_.aligned) return;
     table_.flush();
     out_.append("    " + joined_frames(record, "\n    ") + "\n");
@@ -404,10 +402,10 @@ public:
   }
 
   void take(const FrameRecord& record) {
-    header({"INDEX", "PC", "FRAME"});
+    write_header_once({"INDEX", "PC", "FRAME"});
     std::string text;
     append_printable(text, display_frame(*record.frame));
-    table_.row({std::to_string(record.index), hex(record.frame->pc), text});
+    table_.add_row({std::to_string(record.index), hex(record.frame->pc), text});
   }
 
   void take(const ReportFrameRecord&) {}
@@ -422,15 +420,16 @@ public:
       out_.append(line_);
       return;
     }
-    header({is_sent ? "MAP" : "FUNCTION", "UNIT", "COUNT", "MIN", "P50", "P99", "MAX", "BUCKETS"});
+    write_header_once(
+        {is_sent ? "MAP" : "FUNCTION", "UNIT", "COUNT", "MIN", "P50", "P99", "MAX", "BUCKETS"});
     const bpf::Histogram& histogram = record.histogram;
     const auto percentile = [&](unsigned percent) {
       const auto number = events::percentile(histogram, percent);
       return number ? std::to_string(*number) : "-";
     };
-    table_.row({name, record.in_nanoseconds ? "ns" : "value", std::to_string(histogram.count),
-                std::to_string(histogram.min), percentile(50), percentile(99),
-                std::to_string(histogram.max), bucket_list(histogram)});
+    table_.add_row({name, record.in_nanoseconds ? "ns" : "value", std::to_string(histogram.count),
+                    std::to_string(histogram.min), percentile(50), percentile(99),
+                    std::to_string(histogram.max), bucket_list(histogram)});
     line_.clear();
     draw_histogram(line_, name, record);
     out_.append(line_);
@@ -454,11 +453,12 @@ public:
   void take(const DevicesSummaryRecord&) {}
 
   void take(const DeviceRecord& device) {
-    header({"SERIAL", "STATE", "MODEL", "ANDROID", "KERNEL", "ABI", "ROOT", "ATTACH", "REASON"});
+    write_header_once(
+        {"SERIAL", "STATE", "MODEL", "ANDROID", "KERNEL", "ABI", "ROOT", "ATTACH", "REASON"});
     const auto shown = [](const std::optional<std::string>& text) { return text.value_or("-"); };
-    table_.row({device.serial, device.state, shown(device.model), shown(device.android),
-                shown(device.kernel), shown(device.abi), shown(device.root),
-                device.attach ? *device.attach ? "yes" : "no" : "-", shown(device.reason)});
+    table_.add_row({device.serial, device.state, shown(device.model), shown(device.android),
+                    shown(device.kernel), shown(device.abi), shown(device.root),
+                    device.attach ? *device.attach ? "yes" : "no" : "-", shown(device.reason)});
   }
 
 private:
@@ -478,11 +478,11 @@ private:
   // Adds a row for each loss. Forgets the other remarks: a table of counts does not show them.
   void add_lost_rows() {
     for (const Remark& remark : remarks_)
-      if (remark.lost > 0) table_.row({std::to_string(remark.lost), remark.kind, remark.text});
+      if (remark.lost > 0) table_.add_row({std::to_string(remark.lost), remark.kind, remark.text});
     remarks_.clear();
   }
 
-  // Writes what precedes an event.
+  // Writes what precedes an event: the header of the first one, remarks and the date.
   void begin_event(std::uint64_t time_ns) {
     if (style_.header && !std::exchange(header_written_, true))
       out_.append(style_.aligned ? "TIME             PID      TID      COMM             FUNCTION"
@@ -492,7 +492,8 @@ private:
   }
 
   // Writes the remarks that precede an event, in the columns of events or of calls, and the date if
-  // the day has changed since the line before. Records of users' programs may have no time.
+  // the day has changed since the line before. time_ns: 0 for a record of a user's program without
+  // a time; UINT64_MAX at the end.
   void write_remarks(std::uint64_t time_ns, bool shows_calls) {
     shows_calls_ = shows_calls;
     has_events_ = true;
@@ -520,30 +521,29 @@ private:
 
   void write_remark(std::uint64_t time_ns, std::string_view kind, std::string_view text) {
     line_.clear();
-    clock_.append_time(line_, time_ns);
+    add_time(time_ns);
     if (shows_calls_) {
       std::size_t width = 15;
       if (!style_.aligned) {
-        cell("-", 15, line_.size());
+        add_cell(15, "-");
         width = 7;
       }
-      cell("-", width, line_.size());
-      cell("-", 7, last_width_);
-      cell("", 15, last_width_);
-      cell(fmt::format("{} {}", kind, text), 8, last_width_);
+      add_cell(width, "-");
+      add_cell(7, "-");
+      add_cell(15, "");
+      add_cell(8, fmt::format("{} {}", kind, text));
     } else {
-      cell("-", 15, line_.size());
-      cell("-", 7, last_width_);
-      cell("-", 7, last_width_);
-      cell(kind, 15, last_width_);
-      cell(text, 24, last_width_);
+      add_cell(15, "-");
+      add_cell(7, "-");
+      add_cell(7, "-");
+      add_cell(15, kind);
+      add_cell(24, text);
     }
     line_ += '\n';
     out_.append(line_);
   }
 
-  // Deeper calls are not indented further.
-  static constexpr std::uint32_t max_indent = 64;
+  static constexpr std::uint32_t max_indent = 64; // levels; deeper calls are not indented further
 
   // Writes the heading of a table that follows other lines.
   void begin_table(std::initializer_list<std::string_view> names) {
@@ -552,16 +552,16 @@ private:
   void begin_table(std::span<const std::string_view> names) {
     table_.flush();
     if (style_.aligned) out_.append("\n");
-    if (style_.aligned || style_.header) table_.row(names);
+    if (style_.aligned || style_.header) table_.add_row(names);
   }
 
   // Adds the causes of waiting during a call, if they were captured.
   void add_causes(const std::optional<events::WaitCauses>& caused) {
-    for (const std::string& each : cause_cells(caused)) cell(each, 0, last_width_);
+    for (const std::string& each : cause_cells(caused)) add_cell(0, each);
   }
   // Adds the time that the call ran, if it was captured.
   void add_on_cpu(std::optional<std::uint64_t> on_cpu) {
-    if (on_cpu) cell("cpu " + short_duration(*on_cpu), 0, last_width_);
+    if (on_cpu) add_cell(0, "cpu " + short_duration(*on_cpu));
   }
 
   static std::string short_duration(std::uint64_t nanoseconds) {
@@ -580,26 +580,25 @@ private:
                    colours.size()];
   }
 
-  // Writes a call as a program does: f(n=1) {, } f = 7, or f(n=1) = 7;
+  // Returns the entry of a call as a program writes it: f(n=1). `point` is that of the event.
+  std::string entry_text(const resolve::ProbePoint& point, const events::Event& entry) {
+    std::string text = entry.function.empty() ? names_.name(point)
+                                              : display_file_prefix(point).append(entry.function);
+    return text + '(' + arguments_text(entry) + ')';
+  }
+
+  // Returns a call as a program writes it: f(n=1) {, } f = 7, or f(n=1) = 7;
   std::string tree_text(const CallRecord& record) {
     const resolve::ProbePoint& point =
         record.call != nullptr ? *record.call->point : *record.exit->point;
     const bool begins =
         record.kind == CallRecord::Kind::opened || record.kind == CallRecord::Kind::leaf;
-    std::string text = begins ? "" : "} ";
-    if (begins) {
-      const events::Event& entry = *record.entry;
-      text += entry.function.empty() ? names_.name(point)
-                                     : display_file_prefix(point).append(entry.function);
-      text += '(' + arguments_text(entry) + ')';
-    } else {
-      text += names_.name(point);
-    }
+    std::string text = begins ? entry_text(point, *record.entry) : "} " + names_.name(point);
     if (record.kind == CallRecord::Kind::opened) return text + " {";
     if (record.exit == nullptr)
       text += "  " + end_text(record.end, record.call->exception.get());
     else if (record.exit->left_by == events::ExitKind::tail_call)
-      text += "  <left by a tail call>";
+      text += "  <" + return_text(*record.exit) + '>';
     else if (!record.exit->returns_nothing)
       text += ' ' + return_text(*record.exit);
     if (record.kind == CallRecord::Kind::unmatched) text += "  <its entry was not seen>";
@@ -607,20 +606,17 @@ private:
     return text;
   }
 
-  // Writes a call as a program does: f(n=1) = 7
+  // Returns an entry, or a call with its return, as a program writes it: f(n=1) = 7
   std::string hit_text(const events::Event& event) {
-    std::string text = event.function.empty()
-                           ? names_.name(*event.point)
-                           : display_file_prefix(*event.point).append(event.function);
-    text += '(' + arguments_text(event) + ')';
+    std::string text = entry_text(*event.point, event);
     if (event.kind == events::EventKind::on_return) text += ' ' + return_text(event);
     return text;
   }
 
   // FUNCTION waited DURATION: CAUSE[, woken by 'THREAD' (TID)]
   void write_wait(const events::Event& event) {
-    cell(names_.name(*event.point), 15, last_width_);
-    cell("waited " + wait_text(*event.wait), 24, last_width_);
+    add_cell(15, names_.name(*event.point));
+    add_cell(24, "waited " + wait_text(*event.wait));
     line_ += '\n';
     add_stack(event.stack);
     out_.append(line_);
@@ -630,22 +626,20 @@ private:
   void write_span(const events::Event& begin) {
     const events::Span& span = *begin.span;
     const events::Event* const end = span.end.get();
-    clock_.append_time(line_, begin.time_ns);
-    cell(std::to_string(begin.pid), 15, line_.size());
-    cell(std::to_string(begin.tid), 7, last_width_);
-    cell(begin.comm, 7, last_width_);
-    cell(span.name, 15, last_width_);
+    add_time(begin.time_ns);
+    add_cell(15, std::to_string(begin.pid));
+    add_cell(7, std::to_string(begin.tid));
+    add_cell(7, begin.comm);
+    add_cell(15, span.name);
     std::string key;
     append_text_value(key, span.key);
-    cell(key, 10, last_width_);
-    cell(hit_text(begin) + " .. " + (end != nullptr ? hit_text(*end) : "open"), 14, last_width_);
-    cell((end != nullptr ? "" : "for ") +
-             short_duration(begin.latency_ns.value_or(begin.time_ns - span.begin_ns)),
-         0, last_width_);
+    add_cell(10, key);
+    add_cell(14, hit_text(begin) + " .. " + (end != nullptr ? hit_text(*end) : "open"));
+    add_cell(0, (end != nullptr ? "" : "for ") +
+                    short_duration(begin.latency_ns.value_or(begin.time_ns - span.begin_ns)));
     add_on_cpu(on_cpu_ns(begin));
     add_causes(begin.caused_ns);
-    if (end != nullptr && end->tid != begin.tid)
-      cell(fmt::format("in thread {}", end->tid), 0, last_width_);
+    if (end != nullptr && end->tid != begin.tid) add_cell(0, fmt::format("in thread {}", end->tid));
     line_ += '\n';
     add_stack(begin.stack);
     if (end != nullptr && end->stack != nullptr) line_ += "    ..\n";
@@ -653,18 +647,14 @@ private:
     out_.append(line_);
   }
 
-  // Time and sender are only known for maps that provide them.
   void write_user_record(const events::Event& event) {
     const events::UserRecord& record = *event.record;
-    const bool is_known = event.time_ns != 0;
-    if (is_known)
-      clock_.append_time(line_, event.time_ns);
-    else
-      line_ += '-';
-    cell(is_known ? std::to_string(event.pid) : "-", 15, line_.size());
-    cell(is_known ? std::to_string(event.tid) : "-", 7, last_width_);
-    cell("-", 7, last_width_);
-    cell(record.map, 15, last_width_);
+    const bool is_known = event.time_ns != 0; // otherwise neither time nor sender is
+    add_time(is_known ? std::optional(event.time_ns) : std::nullopt);
+    add_cell(15, is_known ? std::to_string(event.pid) : "-");
+    add_cell(7, is_known ? std::to_string(event.tid) : "-");
+    add_cell(7, "-");
+    add_cell(15, record.map);
     line_.append(style_.aligned ? "  " : "\t");
     const values::Value raw = record.value ? values::Value() : values::raw_value(record.raw);
     const std::string drawn =
@@ -702,26 +692,35 @@ private:
     line_ += ")\n";
   }
 
-  void header(std::initializer_list<std::string_view> names) {
-    header(std::span(names.begin(), names.size()));
+  void write_header_once(std::initializer_list<std::string_view> names) {
+    write_header_once(std::span(names.begin(), names.size()));
   }
-  void header(std::span<const std::string_view> names) {
-    if (style_.header && !std::exchange(header_written_, true)) table_.row(names);
+  void write_header_once(std::span<const std::string_view> names) {
+    if (style_.header && !std::exchange(header_written_, true)) table_.add_row(names);
   }
 
-  // Pads the previous cell, which has `taken` of `width` columns, and writes the next one. Widths
-  // are fixed, because events are shown at once.
-  void cell(std::string_view text, std::size_t width, std::size_t taken) {
+  // Begins a line with the time, or with "-" if it is not known.
+  void add_time(std::optional<std::uint64_t> time_ns) {
+    if (time_ns)
+      clock_.append_time(line_, *time_ns);
+    else
+      line_ += '-';
+    last_width_ = line_.size();
+  }
+
+  // Pads the previous cell to `previous_width` columns, and writes the next one. Widths are fixed,
+  // because events are shown at once.
+  void add_cell(std::size_t previous_width, std::string_view text) {
     if (!style_.aligned)
       line_ += '\t';
     else
-      line_.append((taken < width ? width - taken : 0) + 2, ' ');
+      line_.append((last_width_ < previous_width ? previous_width - last_width_ : 0) + 2, ' ');
     const std::size_t begin = line_.size();
     append_printable(line_, text);
     last_width_ = display_width(std::string_view(line_).substr(begin));
   }
 
-  // On a terminal, writes the end time of an interval before its first row.
+  // On a terminal, ends the table of the interval before, and writes the end time of this one.
   void begin_interval(std::uint64_t time_ns, bool is_interval) {
     if (!style_.aligned || time_ns == interval_end_) return;
     table_.flush();
@@ -775,7 +774,7 @@ private:
   bool shows_counts_ = false;
   bool has_count_rows_ = false; // since the last flush_rows()
   bool has_events_ = false;
-  std::size_t last_width_ = 0;
+  std::size_t last_width_ = 0; // columns of the last cell of line_
   std::string line_;
   PointNames names_;
   std::unordered_map<std::uint32_t, std::size_t> thread_colours_;

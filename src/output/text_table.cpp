@@ -23,7 +23,7 @@ std::size_t display_width(std::string_view text) {
       text, [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
 }
 
-void TextTable::row(std::span<const std::string_view> cells) {
+void TextTable::add_row(std::span<const std::string_view> cells) {
   auto count = cells.size();
   while (count > 0 && cells[count - 1].empty()) --count;
   if (aligned_) {

@@ -42,8 +42,10 @@ public:
   ~TextTable() { flush(); }
 
   // Escapes the cells. Empty cells at the end are omitted.
-  void row(std::span<const std::string_view> cells);
-  void row(std::initializer_list<std::string_view> cells) { row({cells.begin(), cells.size()}); }
+  void add_row(std::span<const std::string_view> cells);
+  void add_row(std::initializer_list<std::string_view> cells) {
+    add_row({cells.begin(), cells.size()});
+  }
   // Writes rows that were held back.
   void flush();
 

@@ -118,8 +118,8 @@ public:
                             .point = event.point,
                             .failed = event.return_errno != 0 || event.failed.value_or(false)};
     if (is_call) return add_slice(event, item, *event.latency_ns);
-    encoder_->instant(file_.draft(), find_thread(event).track, item,
-                      event.time_ns != 0 ? event.time_ns : last_ns_);
+    encoder_->add_instant(file_.draft(), find_thread(event).track, item,
+                          event.time_ns != 0 ? event.time_ns : last_ns_);
     file_.end_piece();
   }
 
@@ -144,8 +144,8 @@ public:
   // A slice of the thread that ends with the event.
   void add_slice(const events::Event& event, const TimelineItem& item, std::uint64_t duration_ns) {
     const std::uint64_t begin_ns = event.time_ns - std::min(duration_ns, event.time_ns);
-    encoder_->call(file_.draft(), track_of_call(find_thread(event), begin_ns, event.time_ns), item,
-                   begin_ns, event.time_ns);
+    encoder_->add_call(file_.draft(), track_of_call(find_thread(event), begin_ns, event.time_ns),
+                       item, begin_ns, event.time_ns);
     file_.end_piece();
   }
 
@@ -160,8 +160,8 @@ public:
     add("from", text_value(find_name(*begin.point)));
     add("tid", {.value = std::uint64_t{begin.tid}});
     if (span.end == nullptr) {
-      encoder_->open_span(file_.draft(), item_of_spans(span.name, *begin.point, values),
-                          span.begin_ns);
+      encoder_->add_open_span(file_.draft(), item_of_spans(span.name, *begin.point, values),
+                              span.begin_ns);
       return file_.end_piece();
     }
     const events::Event& end = *span.end;
@@ -178,23 +178,24 @@ public:
     const TimelineTrack track{.pid = begin.pid, .tid = 0, .stack = lane, .span = span.number + 1};
     if (lane == tracks.size()) {
       tracks.emplace_back().add(span.begin_ns, end.time_ns);
-      encoder_->thread(file_.draft(), track,
-                       lane == 0 ? std::string(span.name)
-                                 : fmt::format("{} {}", span.name, lane + 1));
+      encoder_->add_thread(file_.draft(), track,
+                           lane == 0 ? std::string(span.name)
+                                     : fmt::format("{} {}", span.name, lane + 1));
     }
     TimelineItem item = item_of_spans(span.name, *begin.point, values);
     item.times = times;
-    encoder_->call(file_.draft(), track, item, span.begin_ns, end.time_ns);
+    encoder_->add_call(file_.draft(), track, item, span.begin_ns, end.time_ns);
     file_.end_piece();
   }
 
   void take(const LostRecord& lost) {
-    if (encoder_->loss(file_.draft(), lost)) return file_.end_piece();
+    if (encoder_->add_loss(file_.draft(), lost)) return file_.end_piece();
     const std::vector<values::ValueMember> values = {
         {.name = "count", .value = {.value = lost.count}},
         {.name = "reason", .value = text_value(std::string(lost.reason))}};
-    encoder_->instant(file_.draft(), TimelineTrack(),
-                      {.name = "lost events", .category = "uprobectl", .values = values}, last_ns_);
+    encoder_->add_instant(file_.draft(), TimelineTrack(),
+                          {.name = "lost events", .category = "uprobectl", .values = values},
+                          last_ns_);
     file_.end_piece();
   }
 
@@ -202,7 +203,7 @@ public:
     last_ns_ = std::max(last_ns_, call.begin_ns);
     Thread& thread = find_thread(entry);
     const std::vector<values::ValueMember> values = argument_values(entry);
-    encoder_->call_begin(file_.draft(), track_of(thread, paths_.open(call).stack),
+    encoder_->begin_call(file_.draft(), track_of(thread, paths_.open(call).stack),
                          {.name = find_name(*call.point),
                           .category = module_name(*call.point),
                           .values = values,
@@ -228,7 +229,7 @@ public:
     const bool failed =
         end != events::CallEnd::returned || call.exception ||
         (exit != nullptr && (exit->return_errno != 0 || exit->failed.value_or(false)));
-    encoder_->call_end(file_.draft(), {.pid = call.pid, .tid = call.tid, .stack = path->stack},
+    encoder_->end_call(file_.draft(), {.pid = call.pid, .tid = call.tid, .stack = path->stack},
                        {.name = find_name(*call.point),
                         .category = module_name(*call.point),
                         .values = values,
@@ -240,7 +241,7 @@ public:
   }
 
   void take(const StackSample& sample) {
-    encoder_->stack(file_.draft(), sample);
+    encoder_->add_stack(file_.draft(), sample);
     file_.end_piece();
   }
 
@@ -250,7 +251,7 @@ public:
                                 : count.span.empty() ? std::string(count.map)
                                                      : std::string(count.span);
     const std::vector<values::ValueMember> values = values_of_group(count);
-    encoder_->count(
+    encoder_->add_count(
         file_.draft(),
         {.name = counted,
          .category = count.point != nullptr ? module_name(*count.point) : std::string_view(),
@@ -274,7 +275,7 @@ public:
                                       : record.span.empty()
                                           ? std::string_view(find_name(*record.point))
                                           : record.span;
-    encoder_->histogram(
+    encoder_->add_histogram(
         file_.draft(),
         {.name = measured,
          .category = record.point != nullptr ? module_name(*record.point) : std::string_view(),
@@ -289,7 +290,7 @@ public:
   }
 
   void take(const SpanSummaryRecord& spans) {
-    encoder_->spans(file_.draft(), {.name = spans.name, .category = {}}, spans);
+    encoder_->add_span_summary(file_.draft(), {.name = spans.name, .category = {}}, spans);
     file_.end_piece();
   }
 
@@ -299,7 +300,7 @@ public:
 
   void add_clocks(const ClockReading& clocks) {
     last_ns_ = std::max(last_ns_, clocks.monotonic_ns);
-    encoder_->clocks(file_.draft(), clocks);
+    encoder_->add_clocks(file_.draft(), clocks);
     file_.end_piece();
   }
 
@@ -319,7 +320,7 @@ public:
     add_clocks(end.time);
     for (const std::uint32_t pid : unnamed_)
       if (const auto name = run_->find_process_name(pid))
-        encoder_->process(file_.draft(), pid, *name);
+        encoder_->add_process(file_.draft(), pid, *name);
     encoder_->end(file_.draft(), end);
     file_.end_piece();
     return file_.finish();
@@ -367,7 +368,7 @@ private:
     describe_process(event);
     thread.is_described = true;
     thread.name = event.comm;
-    encoder_->thread(file_.draft(), thread.track, thread.name);
+    encoder_->add_thread(file_.draft(), thread.track, thread.name);
     return thread;
   }
 
@@ -377,18 +378,18 @@ private:
     if (processes_.insert(event.pid).second) {
       const auto name = run_->find_process_name(event.pid);
       if (!name) unnamed_.insert(event.pid);
-      encoder_->process(file_.draft(), event.pid, name.value_or(""));
+      encoder_->add_process(file_.draft(), event.pid, name.value_or(""));
     }
     if (event.pid == event.tid && unnamed_.contains(event.pid))
-      encoder_->process(file_.draft(), event.pid, event.comm);
+      encoder_->add_process(file_.draft(), event.pid, event.comm);
   }
 
   TimelineTrack track_of(Thread& thread, std::size_t stack) {
     TimelineTrack track = thread.track;
     for (; thread.stacks <= stack; ++thread.stacks) {
       track.stack = thread.stacks;
-      encoder_->thread(file_.draft(), track,
-                       fmt::format("{} stack {}", thread.name, thread.stacks + 1));
+      encoder_->add_thread(file_.draft(), track,
+                           fmt::format("{} stack {}", thread.name, thread.stacks + 1));
     }
     track.stack = stack;
     return track;
@@ -405,9 +406,9 @@ private:
   // A counter keeps its value until the next one: this is 0, or that of the next interval, which
   // follows in the file.
   void write_counter(const TimelineCounter& counter, const auto& record, std::int64_t value) {
-    encoder_->counter(file_.draft(), counter, record.since_ns, value);
+    encoder_->add_counter(file_.draft(), counter, record.since_ns, value);
     file_.end_piece();
-    encoder_->counter(file_.draft(), counter, record.time_ns, 0);
+    encoder_->add_counter(file_.draft(), counter, record.time_ns, 0);
     file_.end_piece();
   }
 

@@ -6,8 +6,9 @@
 
 namespace uprobectl::output {
 
-// A thread, or a further stack of it, whose calls do not nest with those of the first. tid 0: the
-// run itself. Or the spans of a name in a process, and a further track of those that overlap.
+// A track of the timeline: a thread; a further stack of a thread, whose calls do not nest with
+// those of the first stack; the run itself (tid 0); or the spans of one name in a process, with
+// further tracks for those that overlap.
 struct TimelineTrack {
   std::uint32_t pid = 0;
   std::uint32_t tid = 0;
@@ -19,9 +20,9 @@ struct TimelineTrack {
 struct TimelineItem {
   std::string_view name;
   std::string_view category;                        // base name of the probed file
-  std::span<const values::ValueMember> values = {}; // of the program that is traced
-  std::span<const values::ValueMember> times = {};  // what is known of its time: of us
-  const resolve::ProbePoint* point = nullptr;       // null: of no function
+  std::span<const values::ValueMember> values = {}; // captured in the traced program
+  std::span<const values::ValueMember> times = {};  // durations, measured by uprobectl
+  const resolve::ProbePoint* point = nullptr;       // null if it belongs to no function
   bool is_wait = false;                             // of the call around it
   bool failed = false; // it is known to have failed, or was left without a return
 };
@@ -43,34 +44,34 @@ public:
 
   virtual void begin(std::string& out, const ExportedRun& run) = 0;
   // Names may change later. A process comes before its threads.
-  virtual void process(std::string& out, std::uint32_t pid, std::string_view name) = 0;
-  virtual void thread(std::string& out, const TimelineTrack& track, std::string_view name) = 0;
-  virtual void call(std::string& out, const TimelineTrack& track, const TimelineItem& item,
-                    std::uint64_t begin_ns, std::uint64_t end_ns) = 0;
-  // A call in two parts. The values of the second are added to those of the first.
-  virtual void call_begin(std::string& out, const TimelineTrack& track, const TimelineItem& item,
+  virtual void add_process(std::string& out, std::uint32_t pid, std::string_view name) = 0;
+  virtual void add_thread(std::string& out, const TimelineTrack& track, std::string_view name) = 0;
+  virtual void add_call(std::string& out, const TimelineTrack& track, const TimelineItem& item,
+                        std::uint64_t begin_ns, std::uint64_t end_ns) = 0;
+  // Add a call in two parts. The values of the second are added to those of the first.
+  virtual void begin_call(std::string& out, const TimelineTrack& track, const TimelineItem& item,
                           std::uint64_t time_ns) = 0;
-  virtual void call_end(std::string& out, const TimelineTrack& track, const TimelineItem& item,
+  virtual void end_call(std::string& out, const TimelineTrack& track, const TimelineItem& item,
                         std::uint64_t time_ns) = 0;
-  virtual void instant(std::string& out, const TimelineTrack& track, const TimelineItem& item,
-                       std::uint64_t time_ns) = 0;
-  virtual void counter(std::string& out, const TimelineCounter& counter, std::uint64_t time_ns,
-                       std::int64_t value) = 0;
-  virtual void clocks(std::string& /*out*/, const ClockReading& /*clocks*/) {}
-  virtual void stack(std::string& /*out*/, const StackSample& /*sample*/) {}
-  // Measured since the last call of this name.
-  virtual void histogram(std::string& /*out*/, const TimelineItem& /*measured*/,
-                         const HistogramRecord& /*record*/) {}
-  // Counted since the last call of this name.
-  virtual void count(std::string& /*out*/, const TimelineItem& /*counted*/,
-                     const CountRecord& /*record*/) {}
-  // A span that has not ended.
-  virtual void open_span(std::string& /*out*/, const TimelineItem& /*span*/,
-                         std::uint64_t /*begin_ns*/) {}
-  virtual void spans(std::string& /*out*/, const TimelineItem& /*span*/,
-                     const SpanSummaryRecord& /*record*/) {}
-  // Returns false if it shall be shown as an instant.
-  virtual bool loss(std::string& /*out*/, const LostRecord& /*lost*/) { return false; }
+  virtual void add_instant(std::string& out, const TimelineTrack& track, const TimelineItem& item,
+                           std::uint64_t time_ns) = 0;
+  virtual void add_counter(std::string& out, const TimelineCounter& counter, std::uint64_t time_ns,
+                           std::int64_t value) = 0;
+  virtual void add_clocks(std::string& /*out*/, const ClockReading& /*clocks*/) {}
+  virtual void add_stack(std::string& /*out*/, const StackSample& /*sample*/) {}
+  // Adds a histogram of what was measured since the last one of this name.
+  virtual void add_histogram(std::string& /*out*/, const TimelineItem& /*measured*/,
+                             const HistogramRecord& /*record*/) {}
+  // Adds a number of hits or spans, counted since the last one of this name.
+  virtual void add_count(std::string& /*out*/, const TimelineItem& /*counted*/,
+                         const CountRecord& /*record*/) {}
+  // Adds a span that has not ended.
+  virtual void add_open_span(std::string& /*out*/, const TimelineItem& /*span*/,
+                             std::uint64_t /*begin_ns*/) {}
+  virtual void add_span_summary(std::string& /*out*/, const TimelineItem& /*span*/,
+                                const SpanSummaryRecord& /*record*/) {}
+  // Returns false if the caller must add it as an instant.
+  virtual bool add_loss(std::string& /*out*/, const LostRecord& /*lost*/) { return false; }
   virtual void end(std::string& /*out*/, const ExportedEnd& /*end*/) {}
   // Whether the pieces of a file are packets of a Perfetto trace.
   virtual bool takes_packets() const { return false; }

@@ -175,7 +175,7 @@ void describe(auto& io, output::Described<values::ValueType> auto& type) {
   io(12, "problem", type.problem);
   io(13, "tick", type.tick);
 }
-void describe(auto& io, output::Described<values::PointValue> auto& value) {
+void describe(auto& io, output::Described<values::DescribedValue> auto& value) {
   io(1, "name", value.name);
   io(2, "type", value.type);
   io(3, "at_return", value.at_return);

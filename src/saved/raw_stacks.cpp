@@ -152,7 +152,7 @@ std::optional<output::StackSample> RawStacks::unwind(const SavedRawStack& saved,
   if (header_.source_lines) add_inlined_frames(stack);
   const output::StackCopy copy{
       .address = copied.address, .size = copied.bytes.size(), .requested = header_.stack_bytes};
-  sample.completeness = classify(stack, copy);
+  sample.completeness = completeness_of(stack, copy);
   if (sample.completeness == output::StackCompleteness::incomplete)
     sample.failure = stack.explanation = explain_incomplete(stack, copy);
   return sample;

@@ -473,7 +473,7 @@ bool RunReader::replay_probed(Bytes content) {
     return false;
   if (record.probe >= max_probes || !describe_parts(1 + record.description.hidden.size()))
     return false;
-  for (values::PointValue& each : record.description.values)
+  for (values::DescribedValue& each : record.description.values)
     if (!find_enumerations(each.type)) return false;
   replay_.write(record);
   return true;

@@ -89,7 +89,7 @@ void RunWriter::number_enumerations(values::ValueType& type) {
 
 void RunWriter::take(const output::ProbeDescription& record) {
   output::ProbeDescription numbered = record;
-  for (values::PointValue& each : numbered.description.values) number_enumerations(each.type);
+  for (values::DescribedValue& each : numbered.description.values) number_enumerations(each.type);
   write_chunk(ChunkKind::probed,
               OfProbe<const output::ProbeDescription&>{number_probe(record.point), numbered});
 }

@@ -55,8 +55,8 @@ Result<std::unique_ptr<ProgramSource>> make_program(const AttachRequest& request
 probe::MechanismNeeds mechanism_needs(const AttachRequest& request, std::span<const pid_t> pids,
                                       const ProgramSource& program,
                                       const ResolvedProbes& resolved) {
-  // The uprobes that can share a tracefs event: sites. Returns of the built-in program cannot: it
-  // could not tell which of them was hit.
+  // The sites that can share a tracefs event. Returns of the built-in program cannot: it could not
+  // tell which of them was hit.
   std::size_t sharing = 0;
   bool semaphores = false;
   for (const Probe& probe : resolved.probes) {

@@ -322,7 +322,8 @@ private:
     return {};
   }
 
-  // Takes the probes. Returns their points, without what is captured of known functions.
+  // Takes the probes, and notes whether uretprobes probe their returns. Returns their points, yet
+  // without what is captured of known functions.
   std::vector<events::CapturePoint> take_probes(const ResolvedProbes& resolved) {
     probes_ = resolved.probes;
     environment_.by_uretprobe = probes_returns_by_uretprobe();
@@ -414,7 +415,8 @@ private:
     return {};
   }
 
-  // Gives the probes to a saved run, which filters and counts by what is known of them.
+  // Gives the probes to the recorders: a saved run is filtered and counted by what is known of
+  // them.
   void record_probes() const {
     if (!output_.is_recorded()) return;
     for (const Probe& probe : probes_)

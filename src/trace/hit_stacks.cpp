@@ -315,7 +315,7 @@ void HitStacks::count_end(const events::CapturedStack& captured, const unwind::S
   const output::StackCopy copy{.address = captured.address,
                                .size = captured.bytes.size(),
                                .requested = capture_.stack_bytes};
-  completeness_ = classify(stack_, copy);
+  completeness_ = completeness_of(stack_, copy);
   if (completeness_ == output::StackCompleteness::complete) return;
   if (completeness_ == output::StackCompleteness::truncated) {
     ++totals_.truncated;

@@ -28,7 +28,7 @@ struct ProbeRequest {
   std::size_t program = 0;
   bool on_entry = true;
   bool on_return = false;
-  bool by_uretprobe = false;  // by uretprobe, as the program's section says
+  bool by_uretprobe = false;  // the program's section asks for a uretprobe
   std::uint32_t triggers = 0; // enum trigger_flag; if not 0, the functions are only probed for this
   bool graph_roots = false;   // the functions are those of GraphSpec::roots
   std::vector<events::SpanRole> roles = {};
@@ -54,7 +54,7 @@ struct PlannedExit {
 struct PlannedSite {
   std::size_t program = 0; // see ProbeRequest::program
   bool on_return = false;
-  bool by_uretprobe = false;            // requested, as ProbeRequest::by_uretprobe
+  bool by_uretprobe = false;            // see ProbeRequest::by_uretprobe
   std::optional<PlannedExit> exit = {}; // if on_return; nullopt: it is a uretprobe
   // Set by ProgramSource::load().
   bpf::LoadedProgram loaded = {};
@@ -80,7 +80,7 @@ struct UnhitFacts {
 
 // The cost of a run for the probed processes.
 struct HitCost {
-  std::uint64_t hits = 0; // at entries and at returns, also those that filters excluded
+  std::uint64_t hits = 0; // at entries and at returns, including the excluded ones
   std::chrono::nanoseconds each{0};
 };
 
@@ -159,7 +159,7 @@ private:
 // The probe counts that the start line shows.
 struct ProbeTotals {
   std::size_t probes = 0;
-  std::size_t static_probes = 0; // among them
+  std::size_t static_probes = 0; // of `probes`
   std::size_t static_points = 0; // points of static probes
 };
 ProbeTotals probe_totals(std::span<const Probe> probes);
@@ -181,15 +181,15 @@ struct ResolvedProbes {
   std::vector<exit_rule> exit_rules; // the first rule is that of return instructions
   std::vector<ProbeFailure> failures;
   insn::OptimizedNops replaced_nops = {}; // by this kernel
-  // Describes the files of probes that were moved after prologues; null: no probe was moved.
+  // The types of the files whose probes were moved after prologues; null if no probe was moved.
   std::shared_ptr<const TypedProbes> types = {};
 };
 
 // Resolves each FUNCTION in each file that its TARGET stands for. Each warning is printed once;
 // failures of single FUNCTIONs are returned. Fails if no file can be read, and with wrong_machine
-// if no target process can run the code of the files; with several TARGETs this is the failure of
-// the FUNCTIONs there. With a plan, takes the points from there, and gives `binaries` what it knows
-// about the functions.
+// if no target process can run the code of the files; with several TARGETs the FUNCTIONs of such a
+// TARGET fail instead. With an attach plan, takes the points from it, and gives `binaries` what it
+// knows about the functions.
 Result<ResolvedProbes> resolve_requests(std::span<const ProbeRequest> probe_requests,
                                         const ProbeSelection& selection,
                                         const resolve::TargetOptions& options,

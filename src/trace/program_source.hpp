@@ -63,8 +63,9 @@ class ProgramSource : public EventSource {
 public:
   const ProgramInfo& info() const { return info_; }
 
-  // Checks the values that the request captures, compares, counts and measures, as far as the files
-  // of the probes tell. For a dry run, which does not ask the kernel and loads nothing.
+  // Checks the values that the request captures, compares, counts and measures, as far as this is
+  // possible by the files of the probes. For a dry run, which does not ask the kernel and loads
+  // nothing.
   virtual Result<void> check_values(const ResolvedProbes& /*resolved*/) { return {}; }
 
   // Chooses what depends on the kernel and not on the probes. Called before other functions that

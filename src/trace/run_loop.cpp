@@ -25,8 +25,8 @@ using Clock = std::chrono::steady_clock;
 constexpr std::size_t max_pending_output = 4U << 20;
 // After this time, a status message reports what the end of the run waits for.
 constexpr std::chrono::seconds slow_flush_timeout{2};
-// How long the end of a run waits for reserved records. This is long enough to find that they are
-// never submitted.
+// How long the end of a run waits for reserved records: long enough to decide that they will never
+// be submitted.
 constexpr std::chrono::milliseconds max_submit_time = 2 * bpf::reserved_record_timeout;
 constexpr std::chrono::milliseconds unsubmitted_interval{10};
 
@@ -215,20 +215,20 @@ std::vector<Loss> RunLoop::report_losses() {
     if (out_.pending() <= max_pending_output)
       report_loss(loss);
     else
-      has_unreported |= loss.count > reported(loss.reason);
+      has_unreported |= loss.count > reported_count(loss.reason);
   if (!has_unreported) losses_reported_until_ns_ = now_ns;
   return losses;
 }
 
-std::uint64_t RunLoop::reported(std::string_view reason) const {
+std::uint64_t RunLoop::reported_count(std::string_view reason) const {
   const auto known = std::ranges::find(totals_.losses, reason, &Loss::reason);
   return known == totals_.losses.end() ? 0 : known->count;
 }
 
 void RunLoop::warn_of_losses(std::vector<Loss> losses, Time now) {
-  constexpr std::chrono::seconds interval{1}; // the counts of all probes are read
-  if (now >= next_limit_check_) {
-    next_limit_check_ = now + interval;
+  constexpr std::chrono::seconds interval{1}; // counting reads the counts of all probes
+  if (now >= next_rate_limited_count_) {
+    next_rate_limited_count_ = now + interval;
     rate_limited_ = loss_details_.count_rate_limited();
   }
   losses.push_back({.reason = loss_reasons::rate_limited, .count = rate_limited_});
@@ -249,7 +249,7 @@ void RunLoop::follow_clocks() {
 
 // `loss` is the total since the start; reports the increase.
 void RunLoop::report_loss(const Loss& loss) {
-  const std::uint64_t before = reported(loss.reason);
+  const std::uint64_t before = reported_count(loss.reason);
   if (loss.count <= before) return;
   const output::LostRecord lost{.count = loss.count - before,
                                 .reason = loss.reason,

@@ -20,7 +20,7 @@ constexpr std::chrono::milliseconds poll_timeout{40};
 // How long the end of a run waits for a reader that reads nothing.
 constexpr std::chrono::seconds flush_timeout{5};
 
-// Blocks SIGINT, SIGTERM and SIGHUP and reports them on request. Also records SIGCONT and SIGUSR1.
+// Blocks SIGINT, SIGTERM, SIGHUP, SIGCONT and SIGUSR1, and says on request which have arrived.
 class SignalWatch {
 public:
   static Result<SignalWatch> start();
@@ -61,7 +61,7 @@ private:
   std::vector<std::pair<int, struct sigaction>> actions_before_;
 };
 
-// The target processes of a run, as its loop needs them.
+// What a run loop asks about the target processes.
 class TargetProcesses {
 public:
   using Time = std::chrono::steady_clock::time_point;
@@ -80,7 +80,7 @@ public:
   // when next_look() is due. Returns false to end the run at once.
   virtual bool look(Time now) = 0;
   virtual std::optional<Time> next_look() const = 0;
-  // Adds descriptors that become readable when look() or all_gone() should be called.
+  // Adds the descriptors that become readable when look() or all_gone() should be called.
   virtual void add_to(std::vector<pollfd>& polled) const = 0;
 };
 
@@ -166,7 +166,7 @@ private:
   bool drain();                      // returns true if more may wait
   std::vector<Loss> report_losses(); // returns the totals
   void report_loss(const Loss& loss);
-  std::uint64_t reported(std::string_view reason) const;
+  std::uint64_t reported_count(std::string_view reason) const;
   void warn_of_losses(std::vector<Loss> losses, Time now);
   void follow_clocks();
   void warn_of_unsubmitted();
@@ -191,8 +191,8 @@ private:
   std::uint64_t losses_reported_until_ns_ = clock_ns(CLOCK_MONOTONIC);
   LossWarnings loss_warnings_;
   LossDetails loss_details_;
-  std::uint64_t rate_limited_ = 0;
-  Time next_limit_check_;
+  std::uint64_t rate_limited_ = 0; // hits, when they were last counted
+  Time next_rate_limited_count_;
   ClockWatch clocks_;
 };
 

@@ -23,8 +23,8 @@ struct ProgramResults {
   std::uint64_t without_stack = 0; // counted hits whose stack the kernel could not store
   // Records that were counted instead of shown; nullopt if none are counted.
   std::optional<std::uint64_t> counted_records = {};
-  std::string uncounted_losses =
-      {}; // why EventSource::losses() may be incomplete; empty if it is complete
+  // Why EventSource::losses() may be incomplete; empty if it is complete.
+  std::string uncounted_losses = {};
   std::uint64_t unknown_layouts = 0; // records of an unexpected size; they are shown raw
   bool has_started = true; // false if a function was to start the recording, and was not hit
 };
@@ -56,10 +56,10 @@ public:
   virtual void add_losses(std::vector<Loss>& /*losses*/) const {}
   // Reports what was counted since the last call.
   virtual void report(Time /*now*/) {}
-  // Called when nothing is recorded any more. Records may still wait.
+  // Called when nothing is recorded any more. Records may still wait to be read.
   virtual void stop() {}
-  // Called after the last report(): reports what was requested for the end, and sets those results
-  // that this part has.
+  // Called after the last report(): reports what was requested for the end, and sets the results of
+  // this part.
   virtual void finish(ProgramResults& /*results*/) {}
 };
 
@@ -75,8 +75,8 @@ public:
   }
   void add(std::unique_ptr<RunPart> part) { parts_.push_back(std::move(part)); }
 
-  // Calls the function of each part: each(&RunPart::update, now). For take, warn and stop
-  // use the functions below.
+  // Calls the function of each part: each(&RunPart::update, now). For take, warn and stop use the
+  // functions below.
   template <typename Function, typename... Arguments>
   // NOLINTNEXTLINE(cppcoreguidelines-missing-std-forward): each part gets the same arguments
   void each(Function function, Arguments&&... arguments) const {

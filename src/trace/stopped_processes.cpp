@@ -30,7 +30,7 @@ void StoppedProcesses::take(const events::Event& event) {
                              event.time_ns > stop.hit_ns + same_stop_ns;
   if (!is_new && !was_continued) return;
   stop = {.hit_ns = event.time_ns};
-  output_.requested_status(
+  output_.status_even_quiet(
       fmt::format("{} is stopped at a hit of {} by thread {}: look at it with gdb -p {}, continue "
                   "it with kill -CONT {}",
                   process::describe_process(pid), display_name(*event.point), event.tid, pid, pid));

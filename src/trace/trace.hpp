@@ -35,15 +35,14 @@ struct UserProgramRequest {
   std::vector<values::ShownAsRule> shown_as = {};           // members of records and entries
   bool clears_maps = false;                                 // after they are printed
   std::uint64_t cookie = 0;                                 // bpf_get_attach_cookie() returns it
-  bool printk = false;                                      // show what it prints with bpf_printk
+  bool printk = false;                                      // show what bpf_printk() prints
   bool phase_by_section = true; // probe entry or return as the section says
 };
 
 // How the returns of functions are probed (trace/returns.hpp).
 enum class ReturnAt {
-  // As `callee` if only given pids are probed, otherwise as `own_exits`. By uretprobe if the
-  // section
-  // of a user's program asks for it.
+  // As `callee` if only given pids are probed, otherwise as `own_exits`; as `trampoline` for a
+  // user's program whose section asks for a uretprobe.
   automatic,
   own_exits,  // uprobes on return instructions and on jumps out of the function
   callee,     // also at the exits of tail-called functions, even if the run is system-wide
@@ -64,7 +63,7 @@ struct CommandOutput {
   std::optional<int> view_fd = {};
 };
 
-// Which functions or static probes.
+// Which functions or static probes are probed, and how.
 struct ProbeSelection {
   // TARGET as typed; empty: the sections of the program name probes.
   std::string target;
@@ -98,7 +97,7 @@ struct ProcessFilter {
       names; // see find_named_processes(); also matches processes that start later
   std::vector<std::string> command; // started for the run; excludes pids and names
   CommandOutput command_output = {};
-  bool follow = false;       // also trace their children, from the first instruction on
+  bool follow = false;       // also trace their descendants, from the first instruction on
   std::optional<uid_t> user; // real user id
   std::optional<std::string>
       cgroup;       // a cgroup2 directory: absolute, or relative to the cgroup2 mount
@@ -153,7 +152,7 @@ struct OpenSpans {
   std::optional<std::size_t> top = {}; // only the oldest, or the largest sums
 };
 
-// Says which data of the system the Perfetto files of the run have, too (trace/system_trace.hpp).
+// Data of the system that the Perfetto files of the run have, too (trace/system_trace.hpp).
 struct SystemTraceSpec {
   std::vector<std::string> categories = {}; // those of atrace, and frames_category
 };
@@ -173,7 +172,7 @@ struct AttachRequest {
   ProbeSelection probes;
   ProcessFilter processes;
   events::CaptureSpec capture; // what a hit collects
-  // Pair calls if a function with a known prototype is probed (share/prototypes).
+  // Pair calls if the prototypes of enough probed functions are known (share/prototypes).
   bool pairs_known_calls = false;
   AggregateSpec aggregates;
   StackOutputs stacks;

@@ -42,7 +42,7 @@ public:
   std::optional<Value> decode(std::uint32_t id, Bytes bytes) { return decode(id, bytes, 0, true); }
 
 private:
-  // `is_last`: bytes after the type are those of its flexible array.
+  // `is_last`: bytes beyond the type's size belong to its flexible array.
   std::optional<Value> decode(std::uint32_t id, Bytes bytes, int depth, bool is_last = false) {
     if (depth > max_type_depth || ++values_ > max_decoded) return std::nullopt;
     const btf_type* const type = bpf::resolved_type(types_, id);
@@ -54,22 +54,22 @@ private:
     if (!is_truncated) bytes = bytes.first(static_cast<std::size_t>(size));
     switch (btf_kind(type)) {
     case BTF_KIND_INT:
-      return integer(type, bytes);
+      return decode_integer(type, bytes);
     case BTF_KIND_ENUM:
     case BTF_KIND_ENUM64:
       return decode_enum(type, bytes);
     case BTF_KIND_FLOAT:
-      return real(bytes);
+      return decode_real(bytes);
     case BTF_KIND_PTR:
       return Value{Value::Pointer{load(bytes)}};
     case BTF_KIND_ARRAY:
-      return array(btf_array(type), bytes, depth);
+      return decode_array(btf_array(type), bytes, depth);
     case BTF_KIND_STRUCT:
     case BTF_KIND_UNION:
-      return members(type, is_last && !is_truncated ? all_bytes : bytes, bytes.size(), depth,
-                     is_truncated);
+      return decode_members(type, is_last && !is_truncated ? all_bytes : bytes, bytes.size(), depth,
+                            is_truncated);
     case BTF_KIND_DATASEC:
-      return variables(type, bytes, depth);
+      return decode_variables(type, bytes, depth);
     default:
       return std::nullopt;
     }
@@ -86,21 +86,21 @@ private:
     return value;
   }
 
-  static Value number(std::uint64_t value, std::size_t bits, bool is_signed) {
+  static Value make_number(std::uint64_t value, std::size_t bits, bool is_signed) {
     if (!is_signed) return {value};
     const std::size_t unused = 64 - bits;
     return {static_cast<std::int64_t>(value << unused) >> unused};
   }
 
-  static Value integer(const btf_type* type, Bytes bytes) {
+  static Value decode_integer(const btf_type* type, Bytes bytes) {
     if (bytes.size() > sizeof(std::uint64_t) || bytes.empty()) return raw_value(bytes);
     const std::uint8_t encoding = btf_int_encoding(type);
     if ((encoding & BTF_INT_BOOL) != 0) return boolean_value(load(bytes));
-    return number(load(bytes), bytes.size() * 8, (encoding & BTF_INT_SIGNED) != 0);
+    return make_number(load(bytes), bytes.size() * 8, (encoding & BTF_INT_SIGNED) != 0);
   }
 
   static std::int64_t signed_number(const btf_type* type, std::uint64_t value, std::size_t bits) {
-    return number_of(number(value, bits, btf_kflag(type))).value_or(0);
+    return number_of(make_number(value, bits, btf_kflag(type))).value_or(0);
   }
 
   Value enum_value(const btf_type* type, std::uint64_t value, std::size_t bits) const {
@@ -120,7 +120,7 @@ private:
     }
     if (is_flags && rest == 0 && value != 0)
       return {Value::Name{std::move(flags), signed_number(type, value, bits)}};
-    return number(value, bits, btf_kflag(type));
+    return make_number(value, bits, btf_kflag(type));
   }
 
   Value decode_enum(const btf_type* type, Bytes bytes) const {
@@ -128,7 +128,7 @@ private:
     return enum_value(type, load(bytes), bytes.size() * 8);
   }
 
-  static Value real(Bytes bytes) {
+  static Value decode_real(Bytes bytes) {
     if (bytes.size() == sizeof(float)) {
       float value = 0;
       std::memcpy(&value, bytes.data(), sizeof(value));
@@ -140,7 +140,7 @@ private:
     return {value};
   }
 
-  std::optional<Value> array(const struct btf_array* shape, Bytes bytes, int depth) {
+  std::optional<Value> decode_array(const struct btf_array* shape, Bytes bytes, int depth) {
     const bpf::ByteArray kind = bpf::classify_elements(types_, shape->type);
     if (kind == bpf::ByteArray::text) {
       const auto* const text = reinterpret_cast<const char*>(bytes.data());
@@ -153,7 +153,7 @@ private:
     Value::Array values;
     for (std::uint32_t i = 0; i < shape->nelems; ++i) {
       const Bytes rest = bytes.subspan(i * size);
-      if (rest.empty() && size != 0) break; // cut
+      if (rest.empty() && size != 0) break; // truncated
       if (rest.size() < size) {
         values.push_back(raw_value(rest));
         break;
@@ -166,8 +166,8 @@ private:
   }
 
   // `size`: bytes of the type. `whole` may have more: the elements of a flexible array member.
-  std::optional<Value> members(const btf_type* type, Bytes whole, std::size_t size, int depth,
-                               bool is_truncated) {
+  std::optional<Value> decode_members(const btf_type* type, Bytes whole, std::size_t size,
+                                      int depth, bool is_truncated) {
     Value::Struct values;
     for (int i = 0; i < btf_vlen(type); ++i) {
       const btf_member& member = btf_members(type)[i];
@@ -182,8 +182,8 @@ private:
         return std::nullopt;
       }
       auto value = is_open && bit / 8 < bytes.size()
-                       ? open_end(member.type, bytes.subspan(bit / 8), depth)
-                   : width != 0 ? bit_field(member.type, bytes, bit, width)
+                       ? decode_flexible_array(member.type, bytes.subspan(bit / 8), depth)
+                   : width != 0 ? decode_bit_field(member.type, bytes, bit, width)
                                 : decode(member.type, bytes.subspan(bit / 8), depth + 1, is_last);
       if (!value && is_truncated) {
         if (bit / 8 < bytes.size() && btf_is_struct(type))
@@ -205,34 +205,33 @@ private:
                                                                                  : nullptr;
   }
 
-  std::optional<Value> open_end(std::uint32_t id, Bytes bytes, int depth) {
+  std::optional<Value> decode_flexible_array(std::uint32_t id, Bytes bytes, int depth) {
     struct btf_array shape = *flexible_array(id);
     const std::int64_t size = btf__resolve_size(types_, shape.type);
     if (size <= 0) return std::nullopt;
     shape.nelems = static_cast<std::uint32_t>((bytes.size() + static_cast<std::size_t>(size) - 1) /
                                               static_cast<std::size_t>(size));
-    return array(&shape, bytes, depth);
+    return decode_array(&shape, bytes, depth);
   }
 
-  // Decodes the variables of a section.
-  std::optional<Value> variables(const btf_type* type, Bytes bytes, int depth) {
+  std::optional<Value> decode_variables(const btf_type* type, Bytes bytes, int depth) {
     Value::Struct values;
     for (int i = 0; i < btf_vlen(type); ++i) {
       const btf_var_secinfo& entry = btf_var_secinfos(type)[i];
       const btf_type* const variable = btf__type_by_id(types_, entry.type);
       const auto part = slice(bytes, entry.offset, entry.size);
       if (variable == nullptr || !part) return std::nullopt;
-      all_values_ += std::exchange(values_, 0); // a large variable leaves the others their limit
-      std::optional<Value> value;               // beyond the limit of the section the rest is raw
-      if (all_values_ <= max_in_section) value = decode(entry.type, *part, depth + 1);
+      earlier_values_ += std::exchange(values_, 0); // each variable has the whole max_decoded
+      std::optional<Value> value;                   // beyond max_in_section the rest is raw
+      if (earlier_values_ <= max_in_section) value = decode(entry.type, *part, depth + 1);
       values.push_back({std::string(bpf::btf_name(types_, variable->name_off)),
                         value ? std::move(*value) : raw_value(*part)});
     }
     return Value{std::move(values)};
   }
 
-  std::optional<Value> bit_field(std::uint32_t id, Bytes bytes, std::uint32_t bit,
-                                 std::uint32_t width) const {
+  std::optional<Value> decode_bit_field(std::uint32_t id, Bytes bytes, std::uint32_t bit,
+                                        std::uint32_t width) const {
     const std::size_t first = bit / 8;
     const std::size_t length = (bit % 8 + width + 7) / 8;
     if (width > 64 || length > bytes.size() - first) return std::nullopt;
@@ -246,12 +245,12 @@ private:
     if (type != nullptr && btf_is_any_enum(type)) return enum_value(type, value, width);
     if (type == nullptr || !btf_is_int(type)) return std::nullopt;
     if ((btf_int_encoding(type) & BTF_INT_BOOL) != 0) return boolean_value(value);
-    return number(value, width, (btf_int_encoding(type) & BTF_INT_SIGNED) != 0);
+    return make_number(value, width, (btf_int_encoding(type) & BTF_INT_SIGNED) != 0);
   }
 
   const btf* types_;
-  std::size_t values_ = 0;
-  std::size_t all_values_ = 0; // values of the variables before this one
+  std::size_t values_ = 0;         // decoded of this value, or of this variable of a section
+  std::size_t earlier_values_ = 0; // decoded of the variables before this one
 };
 
 // The declaration tags of members that say how they are shown.
@@ -272,7 +271,7 @@ public:
             int depth = 0) {
     if (tags_.empty() || depth > max_type_depth || found.size() >= max_tags) return;
     if (--visits_left_ < 0) return;
-    // A typedef or variable has a tag of its own.
+    // A typedef or variable may have a tag of its own.
     const auto own = tags_.find({id, -1});
     if (own != tags_.end()) return add(path, own->second, found);
     const btf_type* const type = btf__type_by_id(types_, id);
@@ -318,17 +317,18 @@ public:
   explicit ValueTypeBuilder(const btf* types) : types_(types) {}
 
   ValueType make(std::uint32_t id, int depth = 0) {
-    if (depth > max_type_depth || --visits_left_ < 0) return unreadable("its type is too large");
+    if (depth > max_type_depth || --visits_left_ < 0)
+      return make_unreadable("its type is too large");
     std::string name;
     const btf_type* type = btf__type_by_id(types_, id);
     for (int i = 0; type != nullptr && is_wrapper(type); ++i) {
-      if (i == max_type_depth) return unreadable("its type is damaged");
+      if (i == max_type_depth) return make_unreadable("its type is damaged");
       if (name.empty() && btf_is_typedef(type)) name = bpf::btf_name(types_, type->name_off);
       id = type->type;
       type = btf__type_by_id(types_, id);
     }
     const std::int64_t size = type == nullptr ? -1 : btf__resolve_size(types_, id);
-    if (size < 0) return unreadable("its type is not known");
+    if (size < 0) return make_unreadable("its type is not known");
     if (name.empty()) name = bpf::btf_name(types_, type->name_off);
     if (name.empty()) name = btf_is_any_enum(type) ? "the enumeration" : "a structure";
     ValueType made{.name = std::move(name),
@@ -336,26 +336,27 @@ public:
     switch (btf_kind(type)) {
     case BTF_KIND_INT:
       made.is_signed = (btf_int_encoding(type) & BTF_INT_SIGNED) != 0;
-      return size >= 1 && size <= 8 ? made : bytes(std::move(made), size);
+      return size >= 1 && size <= 8 ? made : make_bytes(std::move(made), size);
     case BTF_KIND_FLOAT:
       made.is_floating = true;
-      return size == sizeof(float) || size == sizeof(double) ? made : bytes(std::move(made), size);
+      return size == sizeof(float) || size == sizeof(double) ? made
+                                                             : make_bytes(std::move(made), size);
     case BTF_KIND_PTR:
       made.name = "an address";
       made.is_address = true;
       return made;
     case BTF_KIND_ENUM:
     case BTF_KIND_ENUM64:
-      return enumeration(type, std::move(made));
+      return make_enumeration(type, std::move(made));
     case BTF_KIND_ARRAY:
-      return array(btf_array(type), size, depth);
+      return make_array(btf_array(type), size, depth);
     case BTF_KIND_STRUCT:
     case BTF_KIND_UNION:
-      return members(type, std::move(made), depth);
+      return make_members(type, std::move(made), depth);
     case BTF_KIND_DATASEC:
-      return variables(type, std::move(made), depth);
+      return make_variables(type, std::move(made), depth);
     default:
-      return unreadable("its type has no value");
+      return make_unreadable("its type has no value");
     }
   }
 
@@ -365,17 +366,17 @@ private:
     return btf_is_mod(type) || btf_is_typedef(type) || btf_is_var(type);
   }
 
-  static ValueType unreadable(std::string problem) {
+  static ValueType make_unreadable(std::string problem) {
     return {.use = ValueUse::none, .name = "a value", .problem = std::move(problem)};
   }
 
-  static ValueType bytes(ValueType type, std::int64_t size) {
+  static ValueType make_bytes(ValueType type, std::int64_t size) {
     type.use = ValueUse::bytes;
     if (size > 0) type.size = static_cast<std::uint64_t>(size);
     return type;
   }
 
-  ValueType enumeration(const btf_type* type, ValueType made) const {
+  ValueType make_enumeration(const btf_type* type, ValueType made) const {
     made.is_signed = btf_kflag(type);
     const std::uint64_t mask = made.bits < 64 ? (1ULL << made.bits) - 1 : ~0ULL;
     auto names = std::make_shared<Enumeration>(Enumeration{.name = made.name});
@@ -387,10 +388,10 @@ private:
     return made;
   }
 
-  ValueType array(const struct btf_array* shape, std::int64_t size, int depth) {
+  ValueType make_array(const struct btf_array* shape, std::int64_t size, int depth) {
     ValueType made{.use = ValueUse::none, .name = "an array"};
     const bpf::ByteArray kind = bpf::classify_elements(types_, shape->type);
-    if (kind == bpf::ByteArray::bytes) return bytes(std::move(made), size);
+    if (kind == bpf::ByteArray::bytes) return make_bytes(std::move(made), size);
     if (kind == bpf::ByteArray::text) {
       made.use = ValueUse::text;
       return made;
@@ -406,7 +407,7 @@ private:
     return made;
   }
 
-  ValueType members(const btf_type* type, ValueType made, int depth) {
+  ValueType make_members(const btf_type* type, ValueType made, int depth) {
     made.use = ValueUse::none;
     for (int i = 0; i < btf_vlen(type); ++i) {
       const btf_member& member = btf_members(type)[i];
@@ -419,7 +420,7 @@ private:
     return made;
   }
 
-  ValueType variables(const btf_type* type, ValueType made, int depth) {
+  ValueType make_variables(const btf_type* type, ValueType made, int depth) {
     made.use = ValueUse::none;
     for (int i = 0; i < btf_vlen(type); ++i) {
       const std::uint32_t id = btf_var_secinfos(type)[i].type;

@@ -66,7 +66,8 @@ public:
   // Returns the structures and unions with this property, each name once.
   std::vector<Type> find_structures(const std::function<bool(const Type&)>& is_wanted) const;
 
-  // Whether a value of the type may have this size: its own, or one that ends in its tail.
+  // Whether a value of the type may have this size: the type's own size, or one that ends in its
+  // tail.
   static bool may_have_size(const Type& type, std::size_t size) {
     return size == type.size ||
            (type.tail && size >= *type.tail && (type.has_flexible_array || size < type.size));
@@ -90,9 +91,9 @@ public:
   // Returns how a value of the type, and its members, can be compared.
   ValueType value_type(std::uint32_t id) const;
 
-  // Returns how the members of a type are shown, as declaration tags in the source say.
+  // Returns a rule for each member whose declaration tag in the source says how it is shown.
   std::vector<ShownAsRule> list_tags(std::uint32_t id) const;
-  // Whether any type has one of these tags.
+  // Whether a declaration of any type has one of these tags.
   bool has_tag(std::initializer_list<ShownAs> wanted) const;
 
 private:
@@ -103,7 +104,7 @@ private:
   // The BTF that types_ extends after debug information was added. It is freed after types_.
   // types_ is never extended again: libbpf 1.1 finds wrong names in split BTF of split BTF.
   std::unique_ptr<btf, Free> base_;
-  std::map<std::uint32_t, bool> variables_;      // ids of Type::has_variable: is_map_value
+  std::map<std::uint32_t, bool> variables_;      // is_map_value of types that has_variable, by id
   std::map<std::uint32_t, std::size_t> objects_; // by their first ids
   std::unique_ptr<btf, Free> types_;
 };

@@ -18,23 +18,23 @@ namespace {
 
 using dwarf::TypeKind;
 
-constexpr int max_size_depth = 32; // levels of nested structures and arrays
+constexpr int max_type_depth = 32; // levels of nested structures and arrays
 
 class BtfWriter {
 public:
   explicit BtfWriter(btf* types) : types_(types) {}
 
-  // Returns the id; 0 if BTF cannot describe the type. The name is that of a typedef; the structure
-  // itself is anonymous.
+  // Adds the type without a name, and a typedef that names it. Returns the id of the typedef; 0 if
+  // BTF cannot describe the type.
   int add(const dwarf::NamedType& named) {
     const int id = convert(*named.type, 0);
     return id > 0 ? std::max(btf__add_typedef(types_, named.name.c_str(), id), 0) : 0;
   }
 
 private:
-  // Returns the id; 0 if BTF cannot describe the type.
+  // Adds the type, unless it was added before. Returns its id; 0 if BTF cannot describe it.
   int convert(const dwarf::Type& type, int depth) {
-    if (depth > max_size_depth) return 0;
+    if (depth > max_type_depth) return 0;
     const auto [known, is_new] = ids_.try_emplace(&type, 0); // 0 while it is converted
     if (!is_new) return known->second;
     const int id = write(type, depth);
@@ -66,7 +66,7 @@ private:
       return add_array(type, depth);
     case TypeKind::structure:
     case TypeKind::variants:
-      return add_members(type, depth);
+      return add_structure(type, depth);
     case TypeKind::unknown:
     case TypeKind::none:
     case TypeKind::function:
@@ -109,11 +109,11 @@ private:
     return btf__add_array(types_, byte, byte, static_cast<std::uint32_t>(size));
   }
 
-  int add_members(const dwarf::Type& type, int depth) {
+  int add_structure(const dwarf::Type& type, int depth) {
     if (type.discriminant() || !type.virtual_bases().empty()) return 0;
     std::vector<int> ids;
     for (const dwarf::Member& member : type.members()) {
-      if (member.bits && member.type->is_byte_swapped()) return 0; // BTF has the other order
+      if (member.bits && member.type->is_byte_swapped()) return 0; // BTF has no byte-swapped bits
       ids.push_back(convert_member(*member.type, depth + 1));
       if (ids.back() <= 0) return 0;
     }
@@ -143,6 +143,7 @@ private:
 
 using TypeNames = std::set<std::string, std::less<>>;
 
+// The names of the types of maps' keys and values.
 struct MapTypes {
   TypeNames keys;
   TypeNames values; // of maps other than arrays
@@ -152,16 +153,16 @@ struct MapTypes {
 // elements as the number of the map's type, `key` and `value` to types.
 MapTypes list_map_types(const btf* types) {
   MapTypes found;
-  // Adds the names of a type: those of its typedefs, and its own.
+  // Adds the names of a type's typedefs, and its own.
   const auto add_names = [&](TypeNames& names, const btf_type* type) {
-    for (int depth = 0; type != nullptr && depth < max_size_depth; ++depth) {
+    for (int depth = 0; type != nullptr && depth < max_type_depth; ++depth) {
       names.emplace(bpf::btf_name(types, type->name_off));
       if (!btf_is_mod(type) && !btf_is_typedef(type)) break;
       type = btf__type_by_id(types, type->type);
     }
   };
   const auto add_map = [&](const btf_type* map) {
-    const auto target = [&](std::string_view name) -> const btf_type* {
+    const auto target_of = [&](std::string_view name) -> const btf_type* {
       for (int i = 0; i < btf_vlen(map); ++i) {
         if (bpf::btf_name(types, btf_members(map)[i].name_off) != name) continue;
         const btf_type* const pointer = bpf::resolved_type(types, btf_members(map)[i].type);
@@ -169,11 +170,11 @@ MapTypes list_map_types(const btf* types) {
       }
       return nullptr;
     };
-    const btf_type* const kind = target("type");
+    const btf_type* const kind = target_of("type");
     const std::uint32_t number = kind && btf_is_array(kind) ? btf_array(kind)->nelems : 0;
     const bool is_array = number == BPF_MAP_TYPE_ARRAY || number == BPF_MAP_TYPE_PERCPU_ARRAY;
-    add_names(found.keys, target("key"));
-    if (!is_array) add_names(found.values, target("value"));
+    add_names(found.keys, target_of("key"));
+    if (!is_array) add_names(found.values, target_of("value"));
   };
   for (std::uint32_t id = 1; id < btf__type_cnt(types); ++id) {
     const btf_type* const section = btf__type_by_id(types, id);

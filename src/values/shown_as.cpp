@@ -24,7 +24,7 @@ bool names_stack(std::string_view name) {
   return name.ends_with("stack_id") || name.ends_with("stackid");
 }
 
-// The bits of a number of this type; 0: not known.
+// Returns the number of bits of a number of this type; 0 if it is not known.
 unsigned known_bits(const ValueType* type) {
   return type != nullptr && type->use == ValueUse::number && type->is_known() ? type->bits : 0;
 }
@@ -89,7 +89,7 @@ public:
       : scope_(scope), rules_(rules), tags_(tags), context_(context), is_used_(is_used) {}
 
   void visit(Value& value, const std::string& path, std::string_view name, const ValueType* type) {
-    if (const auto as = find(path)) {
+    if (const auto as = use_rule(path)) {
       if (auto shown = convert(*as, value, type))
         replace(value, std::move(*shown));
       else if (*as == ShownAs::ip && context_.report_no_ip)
@@ -133,7 +133,8 @@ private:
     return (has_map || has_part) && rule_path == path;
   }
 
-  std::optional<ShownAs> find(std::string_view path) {
+  // Returns how the first rule that fits shows the member, and marks that rule as used.
+  std::optional<ShownAs> use_rule(std::string_view path) {
     for (std::size_t i = 0; i < rules_.size(); ++i)
       if (fits(rules_[i].path, path)) {
         if (is_used_ != nullptr) (*is_used_)[i] = true;
@@ -150,13 +151,13 @@ private:
     if (const auto* const elements = std::get_if<Value::Array>(&value.value)) {
       if (as == ShownAs::stack) return convert_addresses(*elements);
       Value::Array shown;
-      bool is_any = false;
+      bool any_converted = false;
       for (const Value& each : *elements) {
         auto converted = convert(as, each, element_of(type));
-        is_any |= converted.has_value();
+        any_converted |= converted.has_value();
         shown.push_back(converted ? std::move(*converted) : each);
       }
-      return is_any ? std::optional(Value{std::move(shown)}) : std::nullopt;
+      return any_converted ? std::optional(Value{std::move(shown)}) : std::nullopt;
     }
     const auto number = number_of(value);
     if (!number) return std::nullopt;

@@ -49,10 +49,11 @@ struct ShownAsScope {
 };
 
 // Changes the members that a rule names; the first rule that fits decides. `tags`: rules of
-// declaration tags, with paths inside this value. Without a rule, integers named stack_id,
-// user_stack_id and the like are stacks. A value that cannot be shown in this way stays as it is. A
-// negative number in hexadecimal has the bits of its type, if that is known. Sets `is_used` of the
-// rules that were found, if it is not null. Returns whether a value has changed.
+// declaration tags, with paths inside this value; `rules` precede them. Without a rule, integers
+// named stack_id, user_stack_id and the like are stacks. A value that cannot be shown in this way
+// stays as it is. A negative number in hexadecimal has the bits of its type, if that is known.
+// Resizes `is_used` to the number of `rules`, unless it is null, and sets it for those that were
+// applied. Returns whether a value has changed.
 bool show_as(Value& value, ShownAsScope scope, std::span<const ShownAsRule> rules,
              std::span<const ShownAsRule> tags, const ShownAsContext& context,
              std::vector<bool>* is_used = nullptr);

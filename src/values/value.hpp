@@ -85,8 +85,9 @@ std::optional<std::int64_t> number_of(const Value& value);
 // nullopt for other values.
 std::optional<std::uint32_t> code_point_of(const Value& value);
 
-// Returns a floating-point number. That of a duration with a fraction, which is a name ("1.5s"), is
-// its number of ticks: the unit is not looked at. Call it only for values of floating-point types.
+// Returns the number of a floating-point value. A duration with a fraction is a name ("1.5s"): its
+// number is that of its ticks, without regard to the unit. Call it only for values of
+// floating-point types.
 std::optional<double> real_of(const Value& value);
 
 // Whether a value is a null pointer, or was not read because a pointer to it is null.
@@ -98,9 +99,9 @@ constexpr std::string_view null_pointer = "null pointer";
 // Unreadable::reason if there is nothing to read, as in an empty std::optional.
 constexpr std::string_view no_value = "no value";
 
-// Returns why a value, or which part of it first, could not be read or is not a finite number: "not
-// resident", "item.price: not resident", "nan". Parts that a limit has left out do not count (see
-// is_truncated()), unless the whole value was left out.
+// Returns the first part of a value that could not be read or is not a finite number, with the
+// reason: "item.price: not resident"; "not resident" or "nan" for the value itself. Parts that a
+// limit has left out do not count (see is_truncated()), unless the whole value was left out.
 std::optional<std::string> unread_part(const Value& value);
 
 // Whether parts of a value were left out because of a limit.

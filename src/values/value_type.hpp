@@ -56,8 +56,8 @@ struct ValueType {
   bool is_known() const { return !name.empty(); }
 };
 
-// A value that the events of a probed point have.
-struct PointValue {
+// A value that the events of a probed point have, as events::PointDescription lists them.
+struct DescribedValue {
   std::string name; // as in events, or the requested path
   ValueType type;
   bool at_return = false; // otherwise at the entry

@@ -79,7 +79,7 @@ TEST_CASE("a saved run has the types of values, and each enumeration once") {
   CHECK(probed[0].probe == 4);
   CHECK(probed[1].description.pairs_calls);
   CHECK(probed[1].description.hidden == std::vector<std::string>{"tid"});
-  const values::PointValue& value = probed[1].description.values.at(0);
+  const values::DescribedValue& value = probed[1].description.values.at(0);
   CHECK(value.source == "arg1");
   const values::ValueType& read = value.type.members.at(0);
   CHECK(read.member_name == "shade");
