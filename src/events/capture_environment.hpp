@@ -7,8 +7,8 @@
 
 namespace uprobectl::events {
 
-// Where the kernel keeps what the built-in program reads of it. A layout is zero if it is not
-// known, or not needed.
+// Where the kernel keeps the data that the built-in program reads from it. A layout is zero if it
+// is not known, or not needed.
 struct KernelLayouts {
   // The return addresses that uretprobes replaced: to unwind copied stacks.
   return_instance_layout return_instances = {};
@@ -23,7 +23,7 @@ struct CaptureEnvironment {
   id_namespace ids = {};     // the pid namespace in which the program reports ids
   bool by_uretprobe = false; // returns are probed by uretprobes
   unsigned filters = 0;      // FILTER_… of bpf/record.h
-  std::uint32_t user = 0;    // with FILTER_BY_USER
+  std::uint32_t user = 0;    // the uid for FILTER_BY_USER
 };
 
 } // namespace uprobectl::events

@@ -14,17 +14,17 @@ struct GroupValue {
   std::string text; // as typed
   // The built-in variable that the text means; nullopt: an argument, a path or `ret`.
   std::optional<group_feature> built_in = {};
-  bool at_end = false; // a built-in variable of the hit that ended a span: "to.tid"
+  bool at_end = false; // `built_in` is that of the hit that ended a span: "to.tid"
 };
 
 // How hits are counted by values. Without values they are not.
 struct GroupSpec {
   std::vector<GroupValue> by;
-  std::optional<SummedValue> measured = {};    // what is summed
-  std::optional<call_time> measured_time = {}; // instead
+  std::optional<SummedValue> measured = {};    // the value that is summed
+  std::optional<call_time> measured_time = {}; // the time of calls that is summed instead
 
   bool has(group_feature variable) const;
-  // Whether arguments or `ret` are read, and of these only or also the result.
+  // Whether values other than the result are read; whether `ret`, `failed` or `errno` is.
   bool reads_arguments() const;
   bool reads_result() const;
   // The names of `by`, without built-in variables, and of what is measured.

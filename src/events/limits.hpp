@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fewer events on purpose: samples and a maximum rate.
+// Limits the number of events: samples (--sample) and a maximum rate (--max-rate).
 #pragma once
 
 #include "uprobectl/util.hpp"

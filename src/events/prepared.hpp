@@ -32,7 +32,7 @@ struct PreparedTerm {
 // The phases in which a run reads values, and whether its records have both.
 struct CapturePhases {
   bool entry = true;
-  bool exit = false;   // at the return of the function
+  bool exit = false;   // the phase return
   bool paired = false; // a return record has the values of the entry, too
 };
 

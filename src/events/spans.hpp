@@ -19,7 +19,7 @@ struct SpanPoint {
   bool at_return = false;       // of the function; otherwise at its entry
   bool only_if_zero = false;    // of the calls that return 0
   std::optional<ValuePath> key; // nullopt: the thread
-  bool of_thread = false;       // the key and the thread
+  bool of_thread = false;       // the thread belongs to the key
   bool is_optional = false;     // of a ready name: not all libraries have it
 
   bool operator==(const SpanPoint&) const = default;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A plan while it is made. The readings of all values are within the limits of a hit, and each
-// value gets a share.
+// A value plan while it is made. The readings of all values stay within the limits of a hit, and
+// each value gets a share of these.
 #pragma once
 
 #include "events/path_resolver.hpp"

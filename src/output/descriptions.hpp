@@ -11,8 +11,8 @@
 //   io.key_if(is_shown, "depth", depth);            // a key that is there if it is shown
 //   io.saved(6, "probe", event.probe);              // only a field
 //
-// What is only a key must not take time unless it is a function, which only JSON calls: other io
-// evaluate the values, of a record that may not have been read yet.
+// A value that is only a key must be cheap to compute, or a function, which only JSON calls. Other
+// io evaluate the values as well, even of a record that has not been read yet.
 //
 // A new key gets the next number, the number of a removed key stays unused.
 #pragma once
@@ -32,7 +32,7 @@ namespace uprobectl::output {
 template <typename T, typename Record>
 concept Described = std::same_as<std::remove_const_t<T>, Record>;
 
-// The member of something, null if there is nothing.
+// Returns the address of the member; null if there is no object.
 template <typename Whole, typename Owner, typename T>
 const T* of(const Whole* whole, T Owner::* member) {
   return whole != nullptr ? &(whole->*member) : nullptr;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What text calls the probe points of a run: those with one name are distinguished.
+// The names of a run's probe points in text. Points with the same name are distinguished.
 #pragma once
 
 #include "uprobectl/resolve.hpp"
@@ -13,7 +13,7 @@ namespace uprobectl::output {
 class PointNames {
 public:
   const std::string& file(const resolve::ProbePoint& point);
-  // With its source line, if it is that of one, and the distinction.
+  // Returns the name, with the source line if one was requested, and the distinction.
   const std::string& name(const resolve::ProbePoint& point) { return find(point).name; }
   // Returns the address, or the file, of a point that has the name of another one before it: static
   // functions of two source files, a function in two libraries. Empty for other points.

@@ -8,20 +8,20 @@
 
 namespace uprobectl::output {
 
-// The number of hits of a stack, and what else it weighs: the time of calls without the calls
-// inside them, or the value that the run measures (RunHeader::value_unit).
+// The weights of a stack: the number of its hits, and the time of its calls without the calls
+// inside them, or else the value that the run measures (RunHeader::value_unit).
 struct SampleWeight {
   std::uint64_t hits = 0;
   std::optional<std::uint64_t> measured = {}; // nullopt: nothing
 };
 
-// The name of a frame in a drawing. Functions have theirs; other code that of its mapping or file.
+// The name of a frame in a drawing: of its function, or else of its mapping or file.
 struct NamedFrame {
   std::string name;
   std::string_view module; // base name of the file; may be empty
 };
-// Returns the frames of a stack, outermost first. What stands for missing ones is the first. The
-// sample must outlive them.
+// Returns the frames of a stack, outermost first. The first is a label if outermost frames are
+// missing. The sample must outlive them.
 std::vector<NamedFrame> name_frames(const StackSample& sample);
 
 // A function of the path of a call, or of a hit without a stack.

@@ -20,10 +20,10 @@ enum class Change : std::uint8_t {
   function_moved,
   archive_moved,
   semaphore_moved, // of a static probe; the value "none" stands for no semaphore
-  arguments,       // of a static probe; of a plan: where a parameter or variable is
+  arguments,       // of a static probe; of an attach plan: the location of a parameter or variable
   member_moved,    // a member that a parameter or the result leads to
   type_changed,    // of a parameter, the result or such a member
-  exits_changed,   // where the function is left
+  exits_changed,   // other exits of the function
   code_changed,    // other instructions at the same offset
   not_checked,     // the file or the symbols of the recorded matches are missing
   build_id,
@@ -36,7 +36,7 @@ inline constexpr std::array all_changes = {
 // Whether it is about a library as a whole.
 bool is_of_library(Change change);
 std::string_view to_string(Change change); // "new" for `added`
-// If there are more findings than may be shown, those of a lower rank are shown.
+// Findings of a lower rank are shown first, if not all may be shown.
 unsigned rank_of(Change change);
 
 // A difference between a recorded match or static probe and the present file (`drift`). Values are
@@ -58,7 +58,7 @@ struct Finding {
   // "shop::Item.size", a parameter, or "return" (member_moved, type_changed).
   std::optional<std::string> member = {};
   std::optional<std::string> reason = {};  // why the library is gone or was not checked
-  std::optional<std::size_t> matches = {}; // recorded ones that it is about, if several are
+  std::optional<std::size_t> matches = {}; // number of recorded matches it is about, if several
   // TARGET in text, if it is not `target`: with the entry instead of a pattern.
   std::optional<std::string> image = {};
   std::uint64_t symbol_offset = 0;       // of `symbol`, for its name in text

@@ -25,7 +25,8 @@ public:
   using Decode = std::function<Result<events::Event>(Bytes record)>;
 
   // Borrows the arguments but `decode` and `find_name`, which is HitProcesses::find_name. Counting
-  // begins now. `where` gives the debug info and DEX files. `at_exits`: returns are probed there.
+  // begins now. `where` gives the debug info and DEX files. `at_exits`: returns are probed at
+  // exits, not by uretprobes.
   KernelAggregates(const AggregateSpec& spec, const events::CaptureSpec& capture,
                    const resolve::TargetOptions& where, bool at_exits,
                    const bpf::BuiltinProgram& program, std::span<const Probe> probes, Decode decode,
@@ -34,7 +35,7 @@ public:
   // Reads the mappings of a process that sent a new stack.
   void on_new_stack(pid_t pid) override { processes_.read_process(pid); }
   void warn() override { warn_without_stack(without_stack_, output_); }
-  // Probes without hits have no count record, but a histogram.
+  // Probes without hits get no count record, but an empty histogram.
   void report(Time now) override;
   void finish(ProgramResults& results) override { results.without_stack = without_stack_; }
 

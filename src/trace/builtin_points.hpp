@@ -14,8 +14,9 @@ std::vector<events::CapturePoint> make_capture_points(std::span<const Probe> pro
                                                       const events::CaptureSpec& capture,
                                                       BinaryCache& binaries);
 
-// Finds where functions have no frame yet, and the kernel does not know that: frame pointers miss
-// the caller there, and only there --caller knows it.
+// Finds at which points the function has no frame yet. Frame pointers miss the caller there, and
+// its return address is still where the call has put it. Sets has_return_address and
+// walk_finds_caller.
 void find_return_addresses(std::span<events::CapturePoint> points,
                            const events::CaptureSpec& capture, BinaryCache& binaries);
 

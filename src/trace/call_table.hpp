@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The calls that the built-in program has seen begin: pairs of entries and returns. Removes old
-// ones for new calls, and counts those that could not be paired.
+// The table of open calls, by which the built-in program pairs entries and returns. Removes old
+// calls to make space for new ones, and counts the calls that could not be paired.
 #pragma once
 
 #include "bpf/builtin.hpp"
@@ -24,10 +24,10 @@ private:
   std::uint64_t missed_entries(std::uint64_t removed) const;
 
   bpf::BuiltinProgram& program_;
-  std::uint64_t ended_ = 0;   // removed, with their process or thread
-  std::uint64_t removed_ = 0; // given up
-  bool gives_up_ = false;     // there are more in the table
-  std::uint64_t lost_ = 0;    // when it was read
+  std::uint64_t ended_ = 0;   // calls, removed because their process or thread has ended
+  std::uint64_t removed_ = 0; // calls that were given up
+  bool gives_up_ = false;     // the table has more calls to give up
+  std::uint64_t lost_ = 0;    // LOST_CALLS_FULL at the last look
   PacedLook look_;
 };
 

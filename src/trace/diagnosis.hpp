@@ -22,10 +22,10 @@
 
 namespace uprobectl::trace {
 
-// "has its code in writable memory, where …", to follow the process.
+// Returns text that follows the name of a process: "has its code in writable memory, where …".
 std::string_view describe_obstacle(process::MappingObstacle obstacle);
 
-// The file of the probe, as MappingSurveyor takes it.
+// Return the files of probes, as MappingSurveyor takes them.
 process::ProbedFile probed_file(const resolve::ProbePoint& point);
 std::vector<process::ProbedFile> probed_files(std::span<const Probe> probes);
 
@@ -45,12 +45,12 @@ public:
   // Returns true if the process was seen to create executable memory without a file, as programs do
   // that hook or copy code, and compilers at run time. Only known if mappings are recorded.
   bool has_new_code(pid_t pid) const { return has_new_code_.contains(pid); }
-  // Returns the processes in which a thread other than the main one has executed a program since
-  // the last call.
   struct Replaced {
     pid_t pid = 0;
     std::uint64_t time_ns = 0; // CLOCK_MONOTONIC
   };
+  // Returns the processes in which a thread other than the main one has executed a program since
+  // the last call.
   std::vector<Replaced> take_replaced() { return std::exchange(replaced_, {}); }
   bool is_replaced(pid_t pid) const; // whether take_replaced() would return it
   // Returns for each probe the recorded mappings of `pids` or, with `others`, of all other recorded
@@ -97,7 +97,7 @@ std::vector<process::MappingSurvey> survey_points(std::span<const resolve::Probe
 std::vector<process::MappingSurvey> survey_probes(std::span<const Probe> probes,
                                                   std::span<const pid_t> pids);
 
-// Adds what an earlier survey saw of processes that have ended since.
+// Adds to `now` what an earlier survey saw of processes that have ended since.
 void add_earlier_surveys(std::vector<process::MappingSurvey>& now,
                          std::span<const process::MappingSurvey> earlier);
 // Adds surveys to Probe::survey, by probe number.
@@ -144,15 +144,16 @@ private:
   std::map<std::size_t, std::string> reported_;
 };
 
-// "; process 4711 (app), a descendant, maps it: --follow probes it, too"; empty without children.
+// Returns "; process 4711 (app), a descendant, maps it: --follow probes it, too"; empty without
+// children.
 std::string mention_children(std::span<const pid_t> children);
 
-// The hits that filters have let through. Of calls, those that have returned.
+// Returns the number of hits that were not excluded; of paired calls, those that have returned.
 std::uint64_t shown_hits(const bpf::ProbeCounts& counts, const events::CaptureSpec& capture);
 
 // Explains in one line, without subject, why a probe that was hit has shown nothing: "called 3
 // times, but --if held for none of them". Returns an empty string if it was not hit, or if hits
-// were shown. `undecided`: hits of the run for which a filter could not be decided.
+// were shown. `undecided`: hits of the run for which a condition could not be evaluated.
 std::string explain_hidden_hits(const bpf::ProbeCounts& counts, const events::CaptureSpec& capture,
                                 std::uint64_t undecided = 0);
 

@@ -18,7 +18,7 @@ struct WindowTotals {
   std::uint64_t written = 0;
   std::uint64_t too_old = 0;    // no trigger was hit in time
   std::uint64_t no_room = 0;    // given up for newer ones: KeepSpec::max_bytes
-  std::uint64_t beyond_max = 0; // near to a trigger, but more than RunLimits::max_events
+  std::uint64_t beyond_max = 0; // near a trigger, but after RunLimits::max_events
   std::uint64_t triggers = 0;
 };
 

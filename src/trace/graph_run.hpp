@@ -27,7 +27,8 @@ public:
            const events::EventFilter* root_condition, bool by_uretprobe, bool json,
            output::Output& output);
   void set_jumps_to(events::CallTree::JumpsTo jumps_to) { tree_.set_jumps_to(std::move(jumps_to)); }
-  // The run has CaptureSpec::entry_decides: events of calls whose entry was left out are, too.
+  // The run has CaptureSpec::entry_decides: returns of calls whose entry was left out are left out,
+  // too.
   void set_entry_decides() {
     entry_decides_ = true;
     tree_.set_leaves_out(true);
@@ -82,7 +83,7 @@ private:
 
   const GraphSpec& spec_;
   bool entry_decides_ = false;
-  bool leaves_out_ = false;         // the last event
+  bool leaves_out_ = false;         // whether the last event was left out
   std::uint64_t last_ns_ = 0;       // the latest time of an event
   bool has_waited_in_vain_ = false; // for a reader of the output
   output::Output& output_;

@@ -26,7 +26,7 @@ struct StackTotals {
   std::uint64_t saved = 0;
   // Mapping records that the kernel dropped because their buffer was full.
   std::uint64_t lost_mappings = 0;
-  bool has_source_lines = false; // any frame, if they are requested
+  bool has_source_lines = false; // a frame has a source line, if these are requested
 };
 
 // Returns the name of a process (not of a thread), also after it has ended; nullopt if unknown.

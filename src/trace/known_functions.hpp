@@ -30,8 +30,8 @@ public:
       : capture_(capture), lists_(capture.arguments),
         scalars_only_(functions > events::max_whole_functions), binaries_(binaries) {}
 
-  // Whether half of the exported functions among the points are known, one has a result, and all
-  // of the known ones return. Of a file without exported functions, half of all.
+  // Whether at least half of the functions are known, all known ones return, and one of them has a
+  // result. If known ones are exported, unknown ones that are not exported do not count.
   bool can_pair(std::span<const events::CapturePoint> points) const;
   // Whether any of the points is a known function that sets errno.
   bool needs_thread_pointer(std::span<const events::CapturePoint> points) const;

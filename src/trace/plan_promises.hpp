@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a plan promises of the files that it is for, and which promises another build breaks.
+// What an attach plan promises about the files that it is for, and which promises another build
+// breaks.
 #pragma once
 
 #include "output/verdict.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plans of `attach`: makes one of what was resolved, and finds its points in the files here.
+// Attach plans: makes one from resolved probes, and finds its points in the files of this machine.
 #pragma once
 
 #include "trace/probes.hpp"
@@ -7,7 +7,8 @@
 
 namespace uprobectl::trace {
 
-// Makes a plan of the probes of a request. Fails with unsupported if something cannot be in a plan.
+// Makes an attach plan of the probes of a request. Fails with unsupported if a plan cannot have
+// something that was requested.
 Result<plans::AttachPlan> make_plan(const AttachRequest& request, const ResolvedProbes& resolved,
                                     BinaryCache& binaries);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The values of a plan, without the debug information that describes them.
+// The values of an attach plan, without the debug information that describes them.
 #pragma once
 
 #include "plans/attach_plan.hpp"

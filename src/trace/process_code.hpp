@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Compares the probed instructions in the memory of processes with those of the files: before the
-// probes are attached, from time to time, and at the end. The kernel does not. It runs the
-// instruction of the file at a hit, and writes the byte of the file over the breakpoint at the end
-// (Linux kernel/events/uprobes.c).
+// probes are attached, from time to time, and at the end. The kernel does not compare them: it runs
+// the instruction of the file at a hit, and writes the byte of the file over the breakpoint at the
+// end (Linux kernel/events/uprobes.c).
 #pragma once
 
 #include "output/output.hpp"
@@ -41,8 +41,8 @@ std::string describe_code(Arch arch, Bytes found, std::uint64_t address,
                           const process::ProcessMemory* memory);
 
 // Leaves out the probes that would harm one of the processes, because its memory has other code or
-// the breakpoint of a debugger there, and those that can be hit in none of them: errors as of
-// skip_probes(). `pids`: the processes that get breakpoints; none: all that map a probed file.
+// the breakpoint of a debugger there, and those that can be hit in none of them. Reports them as
+// skip_probes() does. `pids`: the processes that get breakpoints; none: all that map a probed file.
 void skip_changed_code(ResolvedProbes& resolved, std::span<const pid_t> pids,
                        output::Output& output);
 
@@ -59,7 +59,7 @@ public:
   CodeWatch(const Probes& probes, const FilteredProcesses& processes, output::Output& output,
             Time start);
 
-  // Looks at the processes if it is time to.
+  // Looks at the processes from time to time. Call it often.
   void look(Time now);
   // Looks at all of them. Call it while the probes are attached. `is_replaced`: whether the process
   // has executed a program that its probes do not follow yet.
@@ -69,8 +69,8 @@ public:
   // Whether the process was seen to have a copy of a breakpoint, because it has changed or copied
   // probed code.
   bool has_copied(pid_t pid) const { return copied_.contains(pid); }
-  // Returns the processes of the filter, of those at the start, that a SIGTRAP has ended, as far as
-  // the kernel tells.
+  // Returns the processes that the filter had at the start and that a SIGTRAP has ended, as far as
+  // the kernel reports it.
   std::vector<pid_t> find_trapped() const;
 
 private:

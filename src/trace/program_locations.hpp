@@ -18,7 +18,7 @@ struct ProgramOfObject {
   bool is_chosen = false; // as --program-name does: the command names its pin
 };
 
-// Borrows both. `number`: of the object.
+// Borrows the object and the path. `number`: of the object.
 std::vector<ProgramOfObject> programs_of(const bpf::BpfObject& object, std::string_view path,
                                          std::size_t number = 0);
 // Fails with not_found if one of the names is not that of a program. `programs` is not empty.
@@ -39,7 +39,7 @@ struct PlacedProgram {
 struct ProgramLocations {
   std::vector<PlacedProgram> placed; // not empty
   std::vector<std::string> skipped;  // warnings, one for each program that was left out
-  std::vector<std::string> notes;    // what one may not expect
+  std::vector<std::string> notes;    // remarks on what a user may not expect
 };
 
 // Chooses among the programs by ProgramChoice, and locates them. Programs of tail-call maps are
@@ -52,7 +52,7 @@ Result<ProgramLocations> locate_programs(std::span<const ProgramOfObject> progra
 // Names programs for a hint, with their sections; at most ten of them.
 std::string list_programs(std::span<const ProgramOfObject> programs);
 
-// Why a program is left out unless it is named; empty if it is not.
+// Returns why a program is left out unless --program-name names it; empty if it is not left out.
 std::string find_skip_reason(const bpf::ObjectProgram& program);
 std::string describe_skipped(const ProgramOfObject& program, std::string_view reason);
 

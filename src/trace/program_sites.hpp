@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the built-in program is at each site of the probes.
+// The role that the built-in program has at each site of the probes.
 #pragma once
 
 #include "bpf/builtin.hpp"
@@ -18,8 +18,8 @@ std::uint32_t site_rule(const PlannedSite& site);
 std::set<bpf::ProbeRole> collect_roles(std::span<const Probe> probes);
 std::vector<bpf::ProbeExit> collect_exits(std::span<const Probe> probes);
 
-// Probes of ourselves that run the program as this probe does: one for the entry and one for the
-// return, as far as the run has them.
+// Makes probes of a function of this process that run the program as this probe does: one for the
+// entry and one for the return, as far as the run has them.
 std::vector<probe::SelfProbe> make_self_probes(const Probe& probe,
                                                const bpf::BuiltinProgram& program);
 

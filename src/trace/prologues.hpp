@@ -37,7 +37,7 @@ check_prologue(resolve::CodeIndex& index, unwind::UnwindData* frames,
                const resolve::ProbePoint& point, const dwarf::FunctionInfo& at_entry,
                const plans::PlannedPrologue& prologue);
 
-// Both: looks for more readable parameters after the prologue of the function at the point.
+// Does both: looks for more readable parameters after the prologue of the function at the point.
 // `at_entry` describes it at its first instruction. Returns nullopt if nothing can be gained there,
 // or the reason why that address cannot be used. `frames`: of the image of `index`; null if it has
 // no call frame information.

@@ -24,8 +24,8 @@ struct RootTotals {
 };
 
 // A root is a call of depth 0 that was not forked below another root (CallFilter). Calls of
-// processes that were forked below a root belong to its tree; after the end of the root they are
-// passed on, or not, as it was.
+// processes that were forked below a root belong to its tree. After the end of the root they are
+// passed on if the root was.
 //
 // Trees are passed on when their root ends, each whole, so the order of their calls is that of each
 // tree, not of the times in the run. Trees take `max_bytes` together; beyond that the largest ones
@@ -41,8 +41,9 @@ public:
   using Condition = std::function<Decision(const events::Event& entry, const events::Event* exit,
                                            std::optional<std::uint64_t> latency_ns)>;
 
-  // A root without a return has at least taken until the last hit in its tree, or until the end of
-  // the run, and at most until the hit that shows it to be gone: that decides if it can.
+  // The duration of a root without a return is known within bounds. It ended not before the last
+  // hit in its tree, or the end of the run, and not after the hit that shows it to be gone. The
+  // bounds decide if min_latency is not between them.
   explicit RootTrees(std::chrono::nanoseconds min_latency, Condition condition = {},
                      std::size_t max_bytes = default_max_bytes)
       : min_ns_(static_cast<std::uint64_t>(min_latency.count())), condition_(std::move(condition)),

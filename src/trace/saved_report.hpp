@@ -35,8 +35,8 @@ struct ReportRequest {
   bool is_of_parent = false;
 };
 
-// Writes everything that is whole, and then says so if the saved run is cut off. Fails if it is
-// damaged, or does not have what was asked for.
+// Writes all complete records of the saved run, and reports if it is truncated. Fails if it is
+// damaged, or does not have what was requested.
 Result<void> report_saved_run(const ReportRequest& request, output::Output& output);
 
 } // namespace uprobectl::trace

@@ -23,7 +23,7 @@ public:
   // those that do not have them.
   Result<void> check() const;
 
-  // Sets what of --until the event fulfils.
+  // Sets Event::trigger if the event fulfils a condition of --until or hits one of its functions.
   bool take(Bytes record, events::Event& event) override;
 
 private:

@@ -18,8 +18,8 @@
 namespace uprobectl::trace {
 
 // Returns what dwarf::describe_function() needs to know about a probe point. `frames`: of the
-// image; null if it has no call frame information.
-// `prologue_size`: bytes from the point to the probe, if it is probed after its prologue.
+// image; null if it has no call frame information. `prologue_size`: bytes from the point to the
+// probe, if it is probed after its prologue.
 dwarf::CodePoint make_code_point(const resolve::ProbePoint& point, unwind::UnwindData* frames,
                                  std::uint64_t prologue_size = 0);
 
@@ -35,7 +35,7 @@ public:
       : binaries_(binaries), capture_(capture), lists_(capture.arguments),
         phases_(phases_of(capture)) {}
 
-  // Calls this for the values of each point.
+  // Gets the value plan of each point.
   using TakeValues = std::function<void(const events::ValuePlan&)>;
   void set_take_values(TakeValues take) { take_values_ = std::move(take); }
 
@@ -51,7 +51,7 @@ public:
   // values of that address.
   std::expected<std::optional<PrologueEnd>, std::string>
   choose_prologue(const events::CapturePoint& probed);
-  // Shares what the other one has found in the files.
+  // Shares what `other` has found in the files.
   void take_files(const TypedProbes& other) { files_ = other.files_; }
 
   // Makes values of the names in `groups` that all functions have for an argument or a variable,
@@ -67,7 +67,8 @@ public:
   const std::string* find_variable(const resolve::ProbePoint& point,
                                    std::span<const std::string> names);
 
-  // About debug information that could not be read, and functions that could not be captured.
+  // Returns warnings about debug information that could not be read, and functions whose values
+  // could not be captured.
   std::vector<std::string> warnings() const;
 
 private:
