@@ -29,7 +29,7 @@ Result<void> write_text(int fd, const std::string& path, std::string_view text) 
   return {};
 }
 
-// The path with symbolic links resolved, or the path itself if the file does not exist yet.
+// Returns the path with symbolic links resolved, or the path itself if the file does not exist yet.
 std::string without_links(const std::string& path) {
   const std::unique_ptr<char, void (*)(void*)> real(::realpath(path.c_str(), nullptr), ::free);
   return real ? std::string(real.get()) : path;
@@ -62,7 +62,7 @@ std::optional<Result<UniqueFd>> open_other(const std::string& path, mode_t new_m
   return file;
 }
 
-// Creates a file beside `target`, and sets the path.
+// Creates a file beside `target`, and sets `temporary` to its path. `path` is for errors.
 Result<UniqueFd> create_beside(const std::string& target, const std::string& path,
                                std::string& temporary) {
   temporary = target + ".XXXXXX";

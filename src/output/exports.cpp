@@ -152,8 +152,8 @@ void Exports::write(const Record& record) {
   const bool is_event = record.find<events::Event>() != nullptr;
   const bool is_sum =
       record.find<CountRecord>() != nullptr || record.find<HistogramRecord>() != nullptr;
-  // A run sends events or their sums. `report` also sums up the events of a saved one: its exports
-  // are those of the run.
+  // A run sends events or their sums. `report` may also sum up the events of a saved run: exports
+  // then get only the events.
   if (!is_running_ || (is_event && run_.header.graph) || (is_sum && run_.header.sends_events))
     return;
   const auto* const sample = record.find<StackSample>();

@@ -91,7 +91,7 @@ void append_json_escape(std::string& out, std::string_view character) {
 
 constexpr std::size_t bar_width = 40;
 
-std::string bound(const HistogramRecord& record, std::uint64_t number) {
+std::string format_bound(const HistogramRecord& record, std::uint64_t number) {
   std::string text;
   if (record.in_nanoseconds)
     append_short_duration(text, number);
@@ -276,7 +276,7 @@ std::string describe_jump(const ClockJump& jump, const ClockReading& clocks) {
 
 std::string format_in_unit(const HistogramRecord& record, std::int64_t number) {
   if (record.in_nanoseconds && number >= 0)
-    return bound(record, static_cast<std::uint64_t>(number));
+    return format_bound(record, static_cast<std::uint64_t>(number));
   return std::to_string(number);
 }
 
@@ -308,8 +308,8 @@ void draw_histogram(std::string& out, std::string_view name, const HistogramReco
   if (histogram.negative > 0) row("below 0", histogram.negative);
   for (const events::HistogramRange& range : ranges)
     row(range.low == 0 ? "0"
-                       : fmt::format("[{}, {})", bound(record, range.low),
-                                     range.high == 0 ? "2^64" : bound(record, range.high)),
+                       : fmt::format("[{}, {})", format_bound(record, range.low),
+                                     range.high == 0 ? "2^64" : format_bound(record, range.high)),
         range.count);
 }
 

@@ -56,7 +56,7 @@ public:
   WallClock(std::uint64_t monotonic_ns, std::uint64_t realtime_ns)
       : readings_{{.since_ns = 0, .difference = realtime_ns - monotonic_ns}} {}
 
-  // The clocks were read again. A difference below a millisecond changes nothing.
+  // Takes clocks that were read later. A drift of less than a millisecond changes nothing.
   void set(std::uint64_t monotonic_ns, std::uint64_t realtime_ns);
 
   // Appends local "HH:MM:SS.uuuuuu".
@@ -77,7 +77,8 @@ private:
   char text_[16] = {};
 };
 
-// "the clock was set forward by 1h: 01:40:02 became 02:40:02". `clocks` were read after the jump.
+// Returns "the clock was set forward by 1h 0m: 2026-11-27 01:40:02 became 2026-11-27 02:40:02".
+// `clocks` were read after the jump.
 std::string describe_jump(const ClockJump& jump, const ClockReading& clocks);
 
 // Appends a line with the totals, then a bar for each power of two.

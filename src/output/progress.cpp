@@ -13,16 +13,16 @@ namespace uprobectl::output {
 
 namespace {
 
-constexpr std::chrono::seconds first_shown{1};
-constexpr std::chrono::milliseconds between{200};
+constexpr std::chrono::seconds min_quiet_time{1}; // since the beginning and the last lines
+constexpr std::chrono::milliseconds draw_interval{200};
 
 // Drops the text if no terminal takes it.
 void write_lines(int fd, std::string_view text) {
   static_cast<void>(write_all(fd, as_bytes(text)));
 }
 
-// Signals are for the thread that waits for them. SIGTTOU is not: it stops a process in the
-// background that writes to the terminal (stty tostop).
+// Blocks the signals of a new thread: another thread waits for them. Does not block SIGTTOU, which
+// stops a process in the background that writes to the terminal (stty tostop).
 class SignalsBlocked {
 public:
   SignalsBlocked() {
@@ -63,7 +63,7 @@ void ProgressLine::draw() {
   const Progress& task = *tasks_.back();
   const auto now = Clock::now();
   const auto passed = now - task.start_;
-  if (passed < first_shown || now - written_ < first_shown) return;
+  if (passed < min_quiet_time || now - written_ < min_quiet_time) return;
   std::string text = "\r"; // start of the line; the rest of it is cleared below
   append_printable(text, task.text());
   text += fmt::format(", {} s\x1b[K", std::chrono::floor<std::chrono::seconds>(passed).count());
@@ -77,7 +77,7 @@ void ProgressLine::run(const std::stop_token& stop) {
   std::unique_lock lock(mutex_);
   while (!stop.stop_requested()) {
     if (!tasks_.empty()) draw();
-    changed_.wait_for(lock, stop, between, [] { return false; });
+    changed_.wait_for(lock, stop, draw_interval, [] { return false; });
   }
 }
 

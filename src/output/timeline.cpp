@@ -123,7 +123,7 @@ public:
     file_.end_piece();
   }
 
-  // A slice in that of its call.
+  // Adds the wait as a slice inside that of its call.
   void add_wait(const events::Event& event) {
     const events::CallWait& wait = *event.wait;
     const std::vector<values::ValueMember> values = other_values(event);
@@ -141,7 +141,7 @@ public:
               wait.duration_ns);
   }
 
-  // A slice of the thread that ends with the event.
+  // Adds a slice to the thread, which ends with the event.
   void add_slice(const events::Event& event, const TimelineItem& item, std::uint64_t duration_ns) {
     const std::uint64_t begin_ns = event.time_ns - std::min(duration_ns, event.time_ns);
     encoder_->add_call(file_.draft(), track_of_call(find_thread(event), begin_ns, event.time_ns),
@@ -149,7 +149,7 @@ public:
     file_.end_piece();
   }
 
-  // A slice of a track of its process, because it may begin and end in different threads.
+  // Adds a slice to a track of the process, because a span may begin and end in different threads.
   void add_span(const events::Event& begin, std::vector<values::ValueMember> values,
                 std::span<const values::ValueMember> times) {
     const events::Span& span = *begin.span;
@@ -395,7 +395,7 @@ private:
     return track;
   }
 
-  // Calls of coroutines may overlap.
+  // Returns a track of the thread on which the call nests: calls of coroutines may overlap.
   TimelineTrack track_of_call(Thread& thread, std::uint64_t begin_ns, std::uint64_t end_ns) {
     std::size_t stack = 0;
     while (!thread.calls[stack].add(begin_ns, end_ns) && stack + 1 < max_stacks)
@@ -403,8 +403,8 @@ private:
     return track_of(thread, stack);
   }
 
-  // A counter keeps its value until the next one: this is 0, or that of the next interval, which
-  // follows in the file.
+  // A counter keeps its value until the file has another one. So it is set to 0 at the end of the
+  // interval; the next interval may follow.
   void write_counter(const TimelineCounter& counter, const auto& record, std::int64_t value) {
     encoder_->add_counter(file_.draft(), counter, record.since_ns, value);
     file_.end_piece();

@@ -118,8 +118,8 @@ void EventWindow::trigger(const events::Event& event, std::uint64_t time_ns) {
   if (!event.is_only_trigger) pass_on(event);
 }
 
-// Leaves those that are too old for this trigger: another one that comes late may be before it.
-// Of many triggers most find only such, which are not looked at or moved each time.
+// Writes the events near the trigger. Keeps older ones: a trigger that comes late may be near them.
+// Does not look at each event if all are too old, as is usual with many triggers.
 std::uint64_t EventWindow::write_kept(std::uint64_t time_ns) {
   const auto is_older = [&](std::uint64_t each_ns) {
     return spec_.time && add_up_to_max(each_ns, period_ns()) < time_ns;

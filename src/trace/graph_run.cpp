@@ -90,7 +90,7 @@ void GraphRun::take(const events::Event& event) {
   leaves_out_ = entry_decides_ && !is_known;
 }
 
-// Records that the BPF program could not send are counted by thread (Event::lost_before).
+// Records that the BPF program could not send are ignored here: Event::lost_before has them.
 void GraphRun::take(const output::LostRecord& lost) {
   if (lost.reason != loss_reasons::corrupt) return;
   tree_.lose_all(clock_ns(CLOCK_MONOTONIC));
@@ -102,8 +102,8 @@ void GraphRun::advance(std::uint64_t now_ns) {
   writer_->advance(now_ns);
 }
 
-// A tree may have a million calls. Their text is written as they come, so that it needs no memory;
-// a reader that reads nothing is not waited for.
+// A tree may have a million calls. Their text is written as they come, so that it takes little
+// memory. If a reader reads nothing, only the first call waits for it.
 void GraphRun::write_some() {
   constexpr std::size_t max_pending = std::size_t{16} << 20;
   constexpr std::chrono::seconds max_wait{1};

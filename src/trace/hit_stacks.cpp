@@ -25,7 +25,7 @@ namespace {
 constexpr std::size_t max_saved = 16;
 constexpr std::size_t max_waiting = 16384; // events of mappings, some 200 bytes each
 // Minimum time between two rereads of the maps of all processes; an app has thousands of mappings.
-constexpr std::uint64_t min_reread_interval_ns = 250'000'000; // ns
+constexpr std::uint64_t min_reread_interval_ns = 250'000'000;
 
 bool starts_program(const process::MappingEvent& event) {
   return event.kind == process::MappingEvent::Kind::executed ||
@@ -59,7 +59,7 @@ bool has_stack_suffix(std::string_view name) {
   return false;
 }
 
-// Gives what another machine needs to unwind a stack to the recorders of an output.
+// Gives the recorders of an output what another machine needs to unwind a stack.
 class RawStackRecorder final : public unwind::RawStackSink {
 public:
   explicit RawStackRecorder(output::Output& output) : output_(output) {}
@@ -94,7 +94,7 @@ std::uint64_t caller_at_entry(const bpf::SenderContext& from) {
   return read_at<std::uint64_t>(from.stack, 0).value_or(0);
 }
 
-// How long the thread had the stack, or the call lasted.
+// Returns how long the thread waited with this stack; of other stacks, how long the call took.
 std::optional<std::uint64_t> time_of_stack(const events::Event& event) {
   return event.wait ? event.wait->duration_ns : event.latency_ns;
 }
@@ -311,6 +311,7 @@ const StackTotals& HitStacks::totals() {
   return totals_;
 }
 
+// Sets the completeness of the last stack, and counts and saves it unless it is complete.
 void HitStacks::count_end(const events::CapturedStack& captured, const unwind::Sample& sample) {
   const output::StackCopy copy{.address = captured.address,
                                .size = captured.bytes.size(),

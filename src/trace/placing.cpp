@@ -45,7 +45,7 @@ std::vector<probe::ProbeSite> collect_sites(const Probes& probes) {
 }
 
 // A probe with a site that the kernel rejects.
-struct RefusedSite {
+struct RejectedSite {
   std::size_t probe = 0;
   Error error;
 };
@@ -76,17 +76,17 @@ public:
   }
 
   // Finds by bisection the sites that the kernel rejects. Attaches the others for a short time.
-  void find_refused(std::span<const probe::ProbeSite> sites,
-                    std::vector<RefusedSite>& refused) const {
+  void find_rejected(std::span<const probe::ProbeSite> sites,
+                     std::vector<RejectedSite>& rejected) const {
     const auto tried = attach(sites, [](std::size_t) {});
     if (tried) return;
     if (sites.size() == 1 || !concerns_one_site(tried.error())) {
-      refused.push_back({.probe = sites.front().probe, .error = tried.error()});
+      rejected.push_back({.probe = sites.front().probe, .error = tried.error()});
       return;
     }
     const std::size_t half = sites.size() / 2;
-    find_refused(sites.first(half), refused);
-    find_refused(sites.subspan(half), refused);
+    find_rejected(sites.first(half), rejected);
+    find_rejected(sites.subspan(half), rejected);
   }
 
 private:
@@ -112,17 +112,17 @@ private:
 };
 
 // Reports the rejected sites and removes their probes; of static probes all locations.
-void remove_refused(std::span<const RefusedSite> refused, ResolvedProbes& resolved,
-                    output::Output& output) {
+void remove_rejected(std::span<const RejectedSite> rejected, ResolvedProbes& resolved,
+                     output::Output& output) {
   std::set<std::size_t> reported; // by Probe::first
-  for (const RefusedSite& refused_site : refused) {
-    const Probe& probe = resolved.probes[refused_site.probe];
+  for (const RejectedSite& rejected_site : rejected) {
+    const Probe& probe = resolved.probes[rejected_site.probe];
     if (!reported.insert(probe.first).second) continue;
     const resolve::ProbePoint& point = probe.point;
     const std::string& target = point.binary->target;
-    output.fail(refused_site.error, target, point.request);
+    output.fail(rejected_site.error, target, point.request);
     resolved.failures.push_back(
-        {.target = target, .function = point.request, .error = refused_site.error});
+        {.target = target, .function = point.request, .error = rejected_site.error});
   }
   resolved.probes.remove_if([&](const Probe& probe) { return reported.contains(probe.first); });
 }
@@ -200,15 +200,15 @@ Result<AttachedProbes> attach_probes(std::span<const pid_t> pids, bool keep_goin
     if (sites.size() == 1 || !concerns_one_site(attachment.error()))
       return fail(std::move(attachment).error());
 
-    std::vector<RefusedSite> refused;
-    attacher.find_refused(sites, refused);
-    if (refused.empty())
+    std::vector<RejectedSite> rejected;
+    attacher.find_rejected(sites, rejected);
+    if (rejected.empty())
       return fail(std::move(attachment).error()); // each half succeeded: there are too many sites
-    const bool is_required = std::ranges::any_of(refused, [&](const RefusedSite& each) {
+    const bool is_required = std::ranges::any_of(rejected, [&](const RejectedSite& each) {
       return resolved.probes[each.probe].is_required();
     });
-    if (!keep_going || is_required) return fail(std::move(refused.front().error));
-    remove_refused(refused, resolved, output);
+    if (!keep_going || is_required) return fail(std::move(rejected.front().error));
+    remove_rejected(rejected, resolved, output);
     if (std::ranges::none_of(resolved.probes, &Probe::is_recorded))
       return fail(ErrorKind::unsupported, "the kernel rejected all probes");
   }
