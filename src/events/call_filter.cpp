@@ -97,7 +97,7 @@ void CallFilter::closed(const OpenCall& closed, CallEnd end, std::uint64_t end_n
   for (CallVisitor* const visitor : visitors_) visitor->closed(passed, end, end_ns, exit);
 }
 
-// Which root it was below is not known.
+// Passes the return on only without roots and a condition: which call it was below is not known.
 void CallFilter::unmatched(const Event& exit, std::uint32_t depth) {
   if (condition_ || !roots_.empty() || !is_shown(depth)) return;
   for (CallVisitor* const visitor : visitors_) visitor->unmatched(exit, depth);

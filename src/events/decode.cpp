@@ -151,10 +151,10 @@ Result<Event> CapturePlan::decode(Bytes record) const {
     return fail(record_too_short(record.size(), settings_.kept_size));
   auto end = decode_hit(record.first(settings_.hit_size), settings_.hit_size);
   if (!end) return end;
-  const Bytes half = begin_of(record);
-  auto begin = decode_hit(half, settings_.hit_size);
+  const Bytes begin_hit = begin_of(record);
+  auto begin = decode_hit(begin_hit, settings_.hit_size);
   if (!begin) return begin;
-  auto span = make_span(*begin, read_span_part(half));
+  auto span = make_span(*begin, read_span_part(begin_hit));
   begin->latency_ns = end->time_ns - begin->time_ns;
   set_waits(*begin, *begin, *end);
   begin->time_ns = end->time_ns;

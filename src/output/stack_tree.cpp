@@ -24,7 +24,7 @@ std::string_view front_scope(std::string_view name) {
   return name.substr(0, is_scope ? end + 2 : 0);
 }
 
-// The brackets of C++ names. "operator<" and the like are not brackets, nor is "->".
+// Skips groups in brackets in C++ names. "operator<" and the like are not brackets, nor is "->".
 class NameScanner {
 public:
   explicit NameScanner(std::string_view name) : name_(name) {}

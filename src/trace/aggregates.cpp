@@ -147,7 +147,7 @@ void KernelAggregates::report_histograms(const CountedTime& time) {
   write_histograms(std::move(records), spec_, time, output_);
 }
 
-void KernelAggregates::report(Time now) {
+void KernelAggregates::report_aggregates(Time now) {
   const CountedTime time{.since_ns = since_ns_, .until_ns = to_monotonic_ns(now)};
   since_ns_ = time.until_ns;
   const bool has_groups = !capture_.groups.by.empty();

@@ -36,7 +36,7 @@ public:
   void on_new_stack(pid_t pid) override { processes_.read_process(pid); }
   void warn() override { warn_without_stack(without_stack_, output_); }
   // Probes without hits get no count record, but an empty histogram.
-  void report(Time now) override;
+  void report_aggregates(Time now) override;
   void finish(ProgramResults& results) override { results.without_stack = without_stack_; }
 
 private:

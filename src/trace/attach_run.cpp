@@ -125,7 +125,7 @@ public:
     if (!signals) return fail(std::move(signals).error());
     auto running = ProcessWatch::start(filter_.pids);
     if (!running) return fail(std::move(running).error());
-    if (auto found = resolve(); !found) return fail(std::move(found).error());
+    if (auto prepared = prepare_probes(); !prepared) return fail(std::move(prepared).error());
     if (request_.makes_plan) {
       auto plan = make_plan(request_, resolved_, binaries_);
       if (!plan) return fail(std::move(plan).error());
@@ -153,7 +153,8 @@ public:
   }
 
 private:
-  Result<void> resolve() {
+  // Resolves the request, and decides for each probe whether and where its sites can be probed.
+  Result<void> prepare_probes() {
     const ExitOnSignal exit_on_signal; // resolving in a large file takes seconds
     const output::Progress progress(output_, "finding the functions");
     resolve::TargetOptions options = request_.probes.target_options;

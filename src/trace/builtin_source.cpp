@@ -291,7 +291,9 @@ public:
     if ((environment_.filters & (FILTER_BY_USER | FILTER_BY_CGROUP)) != 0) return std::nullopt;
     return measure_hits(*program_, mechanism_, probes_);
   }
-  void report_aggregates(RunPart::Time now) override { parts_.each(&RunPart::report, now); }
+  void report_aggregates(RunPart::Time now) override {
+    parts_.each(&RunPart::report_aggregates, now);
+  }
   ProgramResults finish() override {
     ProgramResults results{.has_started = program_->recording_has_started()};
     parts_.each(&RunPart::finish, results);

@@ -52,7 +52,7 @@ bool CountedEvents::take(Bytes /*record*/, events::Event& event) {
   return true;
 }
 
-void CountedEvents::report(Time now) {
+void CountedEvents::report_aggregates(Time now) {
   // Fails only for intervals by the times of events.
   static_cast<void>(totals_.end_interval(to_monotonic_ns(now), output_));
 }

@@ -25,7 +25,7 @@ public:
                 ProcessNameLookup find_name, output::Output& output);
 
   bool take(Bytes record, events::Event& event) override;
-  void report(Time now) override;
+  void report_aggregates(Time now) override;
 
 private:
   TotalsSpec spec_;

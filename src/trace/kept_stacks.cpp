@@ -2,6 +2,7 @@
 #include "trace/kept_stacks.hpp"
 
 #include "output/records.hpp"
+#include "trace/hit_stacks.hpp"
 
 #include <algorithm>
 #include <tuple>
@@ -43,8 +44,9 @@ unwind::Stack make_probe_stack(unwind::LiveProcesses& processes, pid_t pid,
                                std::span<const std::uint64_t> addresses, const Probe& probe,
                                bool at_exits) {
   const resolve::ProbePoint& point = probe.point;
-  std::optional<FileOffset> offset;       // of the instruction that was hit
-  const auto add = [&](FileOffset each) { // pages of files are mapped to pages
+  std::optional<FileOffset> offset; // of the instruction that was hit
+  // An offset in a file and the address of its mapped byte are equal within their pages.
+  const auto add = [&](FileOffset each) {
     constexpr std::uint64_t within_page = (std::uint64_t{1} << BITS_WITHIN_PAGE) - 1;
     if (!addresses.empty() && ((addresses.front() ^ each.value) & within_page) == 0) offset = each;
   };
@@ -90,11 +92,7 @@ std::shared_ptr<const KeptStack> KeptStacks::keep(const unwind::Stack& stack) {
   }
   unwind::Stack copy = stack;
   copy.frames.shrink_to_fit();
-  for (unwind::Frame& frame : copy.frames) {
-    if (!frame.code) continue;
-    frame.code->mapping = *mapping_names_.emplace(frame.code->mapping).first;
-    if (frame.code->module != nullptr) frame.code->module->keep_frame(frame.code->address);
-  }
+  keep_frames(copy.frames, mapping_names_);
   frames_ += copy.frames.size();
   return *stacks_.insert(make_kept_stack(std::move(copy))).first;
 }

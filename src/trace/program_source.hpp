@@ -87,7 +87,8 @@ public:
 
   // Makes the parts of the run and lets the programs record. Called when all probes are attached.
   virtual Result<void> start(const HitProcesses& processes) = 0;
-  virtual Result<void> stop() = 0; // called before the first probe is detached
+  // Ends the recording. Called before the first probe is detached.
+  virtual Result<void> stop() = 0;
 
   // Sets the results of each probe so far.
   virtual void count_hits(std::span<Probe> probes) const = 0;

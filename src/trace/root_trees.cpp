@@ -11,10 +11,11 @@ namespace uprobectl::trace {
 
 namespace {
 
-// Bytes, after which a block is full: with many small blocks, little memory is reserved in vain.
+// A block with this number of bytes is full. Blocks are small, so that little memory is reserved
+// and not used.
 constexpr std::size_t block_size = std::size_t{64} << 10;
 
-constexpr std::size_t changes_at_once = 256; // that are passed on
+constexpr std::size_t changes_at_once = 256; // passed on before write_some_ is called
 
 using Length = std::uint32_t;
 

@@ -55,11 +55,11 @@ public:
   // Adds the losses of this part since the start, as in EventSource::losses().
   virtual void add_losses(std::vector<Loss>& /*losses*/) const {}
   // Reports what was counted since the last call.
-  virtual void report(Time /*now*/) {}
+  virtual void report_aggregates(Time /*now*/) {}
   // Called when nothing is recorded any more. Records may still wait to be read.
   virtual void stop() {}
-  // Called after the last report(): reports what was requested for the end, and sets the results of
-  // this part.
+  // Called after the last report_aggregates(): reports what was requested for the end, and sets the
+  // results of this part.
   virtual void finish(ProgramResults& /*results*/) {}
 };
 

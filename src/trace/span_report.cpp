@@ -127,7 +127,7 @@ const resolve::ProbePoint* SpanReport::first_point(std::size_t span) const {
   return nullptr;
 }
 
-void SpanReport::report(Time now) {
+void SpanReport::report_aggregates(Time now) {
   const AggregateSpec& spec = request_.aggregates;
   const bool is_asked = spec.counts || spec.histograms;
   if (!is_asked || counts_spans(request_)) return; // those are counted by CountedEvents

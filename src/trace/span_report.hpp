@@ -35,7 +35,7 @@ public:
   void warn() override { warn_without_stack(without_stack_, output_); }
   void add_losses(std::vector<Loss>& losses) const override;
   // Reports the requested counts and histograms.
-  void report(Time now) override;
+  void report_aggregates(Time now) override;
   void stop() override;
   // Reports the open spans, if they were requested, and the counts of all.
   void finish(ProgramResults& results) override;

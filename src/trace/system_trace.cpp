@@ -23,8 +23,8 @@ constexpr off_t max_trace_bytes = off_t{1} << 30U; // of its file
 // The only folder that perfetto may write to on Android (SELinux).
 constexpr std::string_view android_folder = "/data/misc/perfetto-traces";
 
-// Where perfetto shall write: a file in that folder, or else in one of our own, which others cannot
-// write to and which is the second path.
+// Returns the path that perfetto writes to: a file in that folder, or else in a new folder, to
+// which others cannot write. The second path is that of the new folder.
 Result<std::vector<std::string>> make_paths() {
   if (::access(android_folder.data(), W_OK) == 0)
     return std::vector{fmt::format("{}/uprobectl-{}.pftrace", android_folder, ::getpid())};
@@ -40,8 +40,8 @@ void remove(const std::vector<std::string>& paths) {
   if (paths.size() > 1) ::rmdir(paths[1].c_str());
 }
 
-// Categories of atrace are those of Android's frameworks/native/cmds/atrace. What the kernel has
-// without Android is named by its events, too.
+// The categories of atrace are those of Android's frameworks/native/cmds/atrace. For kernels
+// without Android, adds the events of a category by their names, too.
 void add_kernel_events(std::string& config, std::string_view category) {
   constexpr std::pair<std::string_view, std::string_view> events[] = {
       {"sched", "sched/sched_switch"},       {"sched", "sched/sched_waking"},
@@ -51,8 +51,8 @@ void add_kernel_events(std::string& config, std::string_view category) {
       {"freq", "power/cpu_frequency"},       {"freq", "power/cpu_idle"},
       {"freq", "power/suspend_resume"},
   };
-  for (const auto& [of, event] : events)
-    if (of == category) config += fmt::format("      ftrace_events: \"{}\"\n", event);
+  for (const auto& [name, event] : events)
+    if (name == category) config += fmt::format("      ftrace_events: \"{}\"\n", event);
 }
 
 Error explain_end(const process::BackgroundCommand& perfetto, std::string_view what) {

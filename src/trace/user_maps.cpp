@@ -229,7 +229,7 @@ void UserMapReport::print(bool is_interval) {
 }
 
 // The maps of the whole run are printed by finish().
-void UserMapReport::report(Time /*now*/) {
+void UserMapReport::report_aggregates(Time /*now*/) {
   if (!has_ended_) print(true);
 }
 

@@ -63,7 +63,7 @@ public:
       : printer_(std::move(printer)), maps_(maps), counters_(counters), how_(how), output_(output) {
   }
 
-  void report(Time now) override;
+  void report_aggregates(Time now) override;
   void stop() override { has_ended_ = true; }
   void finish(ProgramResults& results) override;
 

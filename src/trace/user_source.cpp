@@ -76,7 +76,7 @@ public:
 
   Result<void> start(const HitProcesses& processes) override {
     make_parts(processes);
-    // A saved run filters and counts by them.
+    // A saved run is filtered and counted by the types.
     if (output_.is_recorded()) output_.record(output::RecordTypesRecord{decoder_->list_types()});
     auto links = programs_.attach_other_programs(output_);
     info_.other_programs = programs_.other_programs();
@@ -97,8 +97,8 @@ public:
   }
   bool drain(const Visit& visit) override {
     parts_.each(&RunPart::update, RunPart::Time::clock::now());
-    const auto one = [&](std::size_t map, Bytes sent) { return take(map, sent, visit); };
-    const bool more = streams_->drain(one);
+    const bool more = streams_->drain(
+        [&](std::size_t map, Bytes sent) { return visit_record(map, sent, visit); });
     parts_.warn();
     return more;
   }
@@ -121,15 +121,18 @@ public:
   }
 
   void count_hits(std::span<Probe> probes) const override { runs_->count_hits(probes, info_); }
-  void report_aggregates(RunPart::Time now) override { parts_.each(&RunPart::report, now); }
+  void report_aggregates(RunPart::Time now) override {
+    parts_.each(&RunPart::report_aggregates, now);
+  }
   ProgramResults finish() override;
 
 private:
-  bool take(std::size_t map, Bytes sent, const Visit& visit);
+  // Returns false if no more records are wanted.
+  bool visit_record(std::size_t map, Bytes sent, const Visit& visit);
   Result<void> open_streams();
   std::uint64_t program_lost_count() const {
     std::uint64_t sum = 0;
-    for (const bpf::UserMap& map : lost_) sum += read_lost_count(map);
+    for (const bpf::UserMap& map : loss_counters_) sum += read_lost_count(map);
     return sum;
   }
   // The kernel counts records that perf buffers lose; the program counts those it could not send.
@@ -150,7 +153,7 @@ private:
     if (attach_request_.keep) return "--keep";
     return capture.filter.terms.empty() ? "" : "--if";
   }
-  // Whether something is written that has nothing but stacks.
+  // Whether an output was requested that is empty without stacks.
   bool needs_stacks() const {
     return attach_request_.stacks.save_dir ||
            std::ranges::any_of(attach_request_.exports, output::has_only_stacks,
@@ -167,9 +170,9 @@ private:
   bpf::KernelFeatures features_;
   std::vector<bpf::UserMap> spec_tables_; // specification maps of usdt.bpf.h: one, or none
   UserStaticProbes static_probes_;
-  std::vector<bpf::UserMap> maps_;      // selected maps
-  std::vector<bpf::UserMap> lost_;      // the program's counts of records that it could not send
-  std::uint64_t lost_count_before_ = 0; // a pinned program may have counted before
+  std::vector<bpf::UserMap> maps_;          // selected maps
+  std::vector<bpf::UserMap> loss_counters_; // of the programs: records that they could not send
+  std::uint64_t lost_count_before_ = 0;     // a pinned program may have counted before
   std::optional<UserValues> values_;
   std::shared_ptr<const values::BtfTypes> types_; // of the programs; null without types
   bool needs_symbols_ = false;                    // values_ does
@@ -204,7 +207,7 @@ Result<void> UserSource::open_streams() {
   return {};
 }
 
-bool UserSource::take(std::size_t map, Bytes sent, const Visit& visit) {
+bool UserSource::visit_record(std::size_t map, Bytes sent, const Visit& visit) {
   const auto record = streams_->decode(map, sent);
   if (!record) {
     ++corrupt_;
@@ -242,7 +245,7 @@ Result<void> UserSource::open_maps() {
   if (auto checked = check_unusable_maps(programs_, request_.maps, output_); !checked)
     return checked;
   auto known = programs_.maps();
-  if (known) lost_ = find_lost_maps(*known);
+  if (known) loss_counters_ = find_lost_maps(*known);
   if (known) {
     auto tables = *known | std::views::filter(bpf::UsdtSpecs::is_table);
     spec_tables_.assign(tables.begin(), tables.end());
@@ -344,7 +347,7 @@ void UserSource::make_parts(const HitProcesses& processes) {
   }
   if (!request_.maps.empty())
     parts_.add<UserMapReport>(
-        UserMapPrinter(types_, *values_, output_), maps_, lost_,
+        UserMapPrinter(types_, *values_, output_), maps_, loss_counters_,
         UserMapReport::How{.clears = request_.clears_maps,
                            .is_interval_run = aggregates.interval.has_value()},
         output_);
@@ -353,7 +356,7 @@ void UserSource::make_parts(const HitProcesses& processes) {
 ProgramResults UserSource::finish() {
   // Records that cannot be decoded are shown raw.
   ProgramResults results{.counted_records = counted_records_,
-                         .uncounted_losses = explain_uncounted_losses(maps_, lost_),
+                         .uncounted_losses = explain_uncounted_losses(maps_, loss_counters_),
                          .unknown_layouts = decoder_->unknown_layouts()};
   parts_.each(&RunPart::finish, results);
   values_->report_unused();

@@ -22,7 +22,7 @@ public:
   void add_losses(std::vector<Loss>& losses) const override {
     losses.push_back({.reason = loss_reasons::nested, .count = name_.size()});
   }
-  void report(Time /*now*/) override { note("report"); }
+  void report_aggregates(Time /*now*/) override { note("report"); }
   void stop() override { note("stop"); }
   void finish(ProgramResults& results) override { results.without_stack += name_.size(); }
 
@@ -56,7 +56,7 @@ TEST_CASE("parts of a run warn until it stops, and report afterwards") {
   parts.warn();
   parts.stop();
   parts.warn();
-  parts.each(&RunPart::report, RunPart::Time());
+  parts.each(&RunPart::report_aggregates, RunPart::Time());
   CHECK(calls == std::vector<std::string>{"a warn", "bb warn", "a stop", "bb stop", "a report",
                                           "bb report"});
 }
