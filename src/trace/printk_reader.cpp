@@ -50,7 +50,7 @@ void PrintkReader::add_to(std::vector<pollfd>& polled) const {
 }
 
 void PrintkReader::update(Time /*now*/) {
-  for (const std::string& line : take_lines()) output_->requested_status(line);
+  for (const std::string& line : take_lines()) output_->status_even_quiet(line);
 }
 
 void PrintkReader::report_silence() {
