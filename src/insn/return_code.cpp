@@ -118,7 +118,7 @@ private:
   }
 
   // Whether a function can have its result, or a part of it, in the register, by any convention
-  // but Go's (System V AMD64 3.2.3, AAPCS64 6.9).
+  // but Go's and __regcall (System V AMD64 3.2.3, AAPCS64 6.9; Windows saves xmm6 to xmm15).
   bool may_be_result(std::string_view name) const {
     if (arch_ == Arch::arm64) {
       if (name.empty() || !std::string_view("WXBHSDQZ").contains(name[0])) return false;
@@ -128,12 +128,20 @@ private:
     constexpr std::array<std::string_view, 18> general = {"AL", "AH",  "AX",  "EAX", "RAX", "CL",
                                                           "CH", "CX",  "ECX", "RCX", "DL",  "DH",
                                                           "DX", "EDX", "RDX", "R8B", "R8D", "R8"};
+    constexpr std::array<std::string_view, 10> saved = {
+        "XMM6", "XMM7", "XMM8", "XMM9", "XMM10", "XMM11", "XMM12", "XMM13", "XMM14", "XMM15"};
+    if (arch_ == Arch::x86_64 && std::ranges::find(saved, name) != saved.end()) return false;
     return std::ranges::find(general, name) != general.end() || name.contains("MM") ||
            name.starts_with("ST") || name.starts_with("FP");
   }
 
   // Adds by how much the instruction raises the stack pointer; false if that is not a constant.
   bool add_raise(const Decoder::Decoded& decoded) {
+    if (arch_ == Arch::x86_64 && decoder_.name(decoded) == "MOV64rr") {
+      found_.stack_from = decoder_.register_encoding(decoded.instruction.getOperand(1).getReg());
+      found_.raises_stack = 0;
+      return true;
+    }
     const auto raise = arch_ == Arch::arm64 ? arm64_raise(decoded) : x86_raise(decoded);
     constexpr std::int64_t max_raise = 1 << 20; // bytes
     if (!raise || *raise < 0 || *raise > max_raise) return false;

@@ -172,7 +172,7 @@ struct FunctionReader::State {
   std::shared_ptr<const ProbedBinary> binary;
   std::shared_ptr<binary::Binary> file;
   const elf::Image& image = file->image();
-  HasFrame has_frame = {};
+  FindFrame find_frame = {};
 
   // Read on first use.
   std::optional<JumpTargets> targets = {};
@@ -292,7 +292,7 @@ private:
     if (jump.target && *jump.target == point_.address && language_ == CodeLanguage::go) return {};
     if (jump.target && *jump.target != point_.address) {
       if (is_inside_function(*jump.target)) return {};
-      return add_tail_call(jump, address, return_code_at(*jump.target));
+      return add_tail_call(jump, address, find_return_code(jump, address));
     }
     if (!jump.target && !jump.slot && stays_inside(jump, address)) return {};
     return add_tail_call(jump, address);
@@ -300,16 +300,40 @@ private:
 
   // Describes the code at the target of a jump if it only returns. A function of the source may do
   // nothing else: unless it is a thunk, that code has no name or one that compilers give to
-  // outlined code (llvm/lib/CodeGen/MachineOutliner.cpp).
-  std::optional<insn::ReturnCode> return_code_at(VirtualAddress target) const {
+  // outlined code (llvm/lib/CodeGen/MachineOutliner.cpp), or begins with a frame, as the functions
+  // of libgcc that restore registers for -mcall-ms2sysv-xlogues (config/i386/resms64*) do.
+  std::optional<insn::ReturnCode> find_return_code(const Jump& jump, VirtualAddress address) const {
     if (language_ == CodeLanguage::go || language_ == CodeLanguage::java) return std::nullopt;
     constexpr std::uint64_t enough = 64; // bytes
+    const VirtualAddress target = *jump.target;
     const auto read = [this](VirtualAddress at) { return code_bytes(state_.image, at, enough); };
     const JumpTargets& targets = state_.jump_targets();
-    const bool is_function = targets.has_name(target) &&
+    const auto frame = frame_at(target);
+    const bool is_function = !frame && targets.has_name(target) &&
                              !targets.name_at(target).starts_with("OUTLINED_FUNCTION_") &&
                              !insn::is_return_thunk(arch_, read(target));
-    return is_function ? std::nullopt : insn::find_return_code(arch_, target, read);
+    auto found = is_function ? std::nullopt : insn::find_return_code(arch_, target, read);
+    if (!found || (!frame && !found->stack_from)) return found;
+    if (found->stack_from ? !has_base(frame, *found->stack_from) : !is_on_stack(frame))
+      return std::nullopt;
+    if (found->raises_stack != frame->distance) return std::nullopt;
+    if (!found->stack_from) return found;
+    // The jump, too, is in the frame.
+    const auto own = jump.moves_stack ? std::nullopt : frame_at(address);
+    if (!is_on_stack(own)) return std::nullopt;
+    return insn::ReturnCode{.raises_stack = own->distance, .stores = found->stores};
+  }
+
+  std::optional<StackFrame> frame_at(VirtualAddress address) const {
+    return state_.find_frame ? state_.find_frame(state_.image, address) : std::nullopt;
+  }
+  bool is_on_stack(const std::optional<StackFrame>& frame) const {
+    return frame && frame->base == arch_info(arch_).unwind->stack_pointer;
+  }
+  bool has_base(const std::optional<StackFrame>& frame, std::uint8_t encoding) const {
+    const ArchInfo& arch = arch_info(arch_);
+    const auto number = arch.find_encoded_register(encoding);
+    return frame && number && arch.find_dwarf_register(frame->base) == number;
   }
 
   // A piece of the function's code that another jump has led to has its return itself.
@@ -328,8 +352,10 @@ private:
   // Whether an indirect jump certainly stays in the function.
   bool stays_inside(const Jump& jump, VirtualAddress address) const {
     if (jump.kind == Jump::Kind::table && !jump.is_heuristic) return true;
-    // Unwind data do not always describe the instructions that remove a frame.
-    return !jump.moves_stack && state_.has_frame && state_.has_frame(state_.image, address);
+    // Unwind data do not always describe the instructions that remove a frame. A frame that is
+    // based on other registers belongs to code that switches stacks.
+    const auto frame = jump.moves_stack ? std::nullopt : frame_at(address);
+    return frame && (is_on_stack(frame) || frame->base == arch_info(arch_).unwind->frame_pointer);
   }
 
   Result<void> add_tail_call(const Jump& jump, VirtualAddress address,
@@ -349,6 +375,11 @@ private:
       return fail(refuse(ErrorKind::unsupported,
                          fmt::format("it jumps into the middle of {}, which jumps back",
                                      state_.jump_targets().name_at(*jump.target))));
+    if (jump.target && !returned && leaves_frame(*jump.target))
+      return fail(refuse(ErrorKind::unsupported,
+                         fmt::format("the jump at vaddr:{:#x} leaves its stack frame to {}, which "
+                                     "does not only return",
+                                     address.value, state_.jump_targets().name_at(*jump.target))));
     call.target = jump.target;
     call.slot = jump.target ? plt_slot_at(*jump.target) : jump.slot;
     if (jump.target)
@@ -379,8 +410,9 @@ private:
     if (targets.has_name(target) || is_plt_entry(target)) return std::nullopt;
     const auto piece = state_.code_index().frames().piece_at(target);
     if (!piece || piece->range.size > max_function_size) return std::nullopt;
-    return piece->inside_frame || jumps_back(piece->range) ? std::optional(piece->range)
-                                                           : std::nullopt;
+    return piece->inside_frame || leaves_frame(target) || jumps_back(piece->range)
+               ? std::optional(piece->range)
+               : std::nullopt;
   }
 
   // Returns the slot that the PLT entry at the address jumps through.
@@ -411,6 +443,13 @@ private:
              return jump.target && *jump.target != point_.address &&
                     is_inside_function(*jump.target);
            });
+  }
+
+  // Whether a jump to the code leaves it the frame of this function. Frames of Go and Java are not
+  // known well enough.
+  bool leaves_frame(VirtualAddress target) const {
+    return language_ != CodeLanguage::go && language_ != CodeLanguage::java &&
+           frame_at(target).has_value();
   }
 
   // Whether the target is in the middle of a function that jumps back: two assembly functions that
@@ -496,7 +535,9 @@ Result<FunctionReader> FunctionReader::open(std::shared_ptr<const ProbedBinary> 
 
 binary::Binary& FunctionReader::file() const { return *state_->file; }
 
-void FunctionReader::use_frames(HasFrame has_frame) { state_->has_frame = std::move(has_frame); }
+void FunctionReader::use_frames(FindFrame find_frame) {
+  state_->find_frame = std::move(find_frame);
+}
 
 Result<FunctionReturns> FunctionReader::returns(const ProbePoint& point) const {
   const auto refuse = [&](std::string_view reason) {

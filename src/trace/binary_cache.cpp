@@ -11,7 +11,7 @@ Result<const resolve::FunctionReader*> TracedBinary::functions() {
     functions_ = resolve::FunctionReader::open(probed_, where_.paths);
     if (*functions_ && probed_->machine.is_64bit)
       (*functions_)->use_frames([this](const elf::Image&, VirtualAddress at) {
-        return has_frame(at);
+        return find_frame(at);
       });
   }
   if (!*functions_) return fail(functions_->error());
@@ -44,23 +44,23 @@ unwind::UnwindData* TracedBinary::frames() {
   return arch ? &frames_.emplace(image, *arch, (*opened)->debug_search()) : nullptr;
 }
 
-// Returns true if the function has a stack frame at the address. At the first instruction, and
-// after the epilogue, the CFA is right above the return address; on arm64 the return address is in
-// the link register then. A CFA that is based on other registers belongs to code that switches
-// stacks.
-bool TracedBinary::has_frame(VirtualAddress at) {
+// At the first instruction, and after the epilogue, the CFA is right above the return address; on
+// arm64 the return address is in the link register then.
+std::optional<resolve::StackFrame> TracedBinary::find_frame(VirtualAddress at) {
   using Kind = unwind::Rule::Kind;
   unwind::UnwindData* const frames = this->frames();
-  if (frames == nullptr) return false;
+  if (frames == nullptr) return std::nullopt;
   const UnwindInfo& unwind = *arch_info(frames->arch()).unwind;
   const unwind::Step& step = frames->step(at, at);
   if (step.kind != unwind::Step::Kind::row ||
-      step.cfa.kind != unwind::CfaRule::Kind::register_offset)
-    return false;
-  const bool by_stack = step.cfa.base_register == unwind.stack_pointer;
-  if (!by_stack && step.cfa.base_register != unwind.frame_pointer) return false;
-  const std::int32_t pushed_by_call = unwind.link_register == no_register ? 8 : 0;
-  return step.cfa.value > pushed_by_call && step.return_rule.kind == Kind::offset;
+      step.cfa.kind != unwind::CfaRule::Kind::register_offset ||
+      step.return_rule.kind != Kind::offset)
+    return std::nullopt;
+  const std::int32_t distance = step.cfa.value - (unwind.link_register == no_register ? 8 : 0);
+  if (distance < 0 || (distance == 0 && step.cfa.base_register == unwind.stack_pointer))
+    return std::nullopt;
+  return resolve::StackFrame{.base = step.cfa.base_register,
+                             .distance = static_cast<std::uint64_t>(distance)};
 }
 
 std::optional<bool> TracedBinary::has_return_address(const resolve::ProbePoint& point) {

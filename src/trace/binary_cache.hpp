@@ -58,7 +58,7 @@ public:
   bool has_plan() const { return planned_strings_.has_value(); }
 
 private:
-  bool has_frame(VirtualAddress at);
+  std::optional<resolve::StackFrame> find_frame(VirtualAddress at);
 
   std::shared_ptr<const resolve::ProbedBinary> probed_;
   elf::DebugSearch where_;

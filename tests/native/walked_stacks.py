@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """walked_stacks.py UPROBECTL
 Stacks that the kernel walks, and callers, where a function has no frame: recursion, whose callers all have the same
-address, entries that the kernel recognizes and others, and symbols in the frame of another function. Needs root and
-gcc. Prints TAP."""
+address, entries that the kernel recognizes and others, symbols in the frame of another function, and jumps to code
+that takes a frame down. Needs root and gcc. Prints TAP."""
 
 import json
 import os
@@ -53,6 +53,25 @@ __asm__(".type work.cold, @function\nwork.cold: .cfi_startproc\n.cfi_def_cfa_off
         "1: .8byte probed, 0, 0\n.asciz \"test\"\n.asciz \"cold\"\n.asciz \"\"\n2: .balign 4\n.popsection\n");
 void outer(void), work(void);
 int main(void) { for (int i = 0; i < 3; i++) outer(), work(); return sink == 0; }
+"""
+# x86-64. `ends` jumps with its frame to a function that takes it down. The lowest word of the frame is an address in
+# `innocent`. The compiler does the same in `windows`, with functions of libgcc that restore registers.
+ENDS = r"""
+int sink;
+__attribute__((noipa)) void target(int n) { sink += n; }
+__attribute__((noipa, used)) void innocent(int n) { target(n); target(n + 1); }
+__asm__(".text\n.type shared_end, @function\nshared_end: .cfi_startproc\n.cfi_def_cfa_offset 32\n.cfi_offset 3, -16\n"
+        "add $16, %rsp\n.cfi_def_cfa_offset 16\npop %rbx\n.cfi_def_cfa_offset 8\nret\n"
+        ".cfi_def_cfa_offset 16\n1: xor %eax, %eax\npop %rbx\n.cfi_def_cfa_offset 8\nret\n.cfi_endproc\n"
+        ".size shared_end, . - shared_end\n.globl ends\n.type ends, @function\nends: .cfi_startproc\npush %rbx\n"
+        ".cfi_def_cfa_offset 16\n.cfi_offset 3, -16\nsub $16, %rsp\n.cfi_def_cfa_offset 32\nlea 5(%rdi), %eax\n"
+        "lea innocent+9(%rip), %rcx\nmov %rcx, (%rsp)\njmp shared_end\n.cfi_endproc\n.size ends, . - ends\n"
+        ".type leaves_frame, @function\nleaves_frame: .cfi_startproc\npush %rbx\n.cfi_def_cfa_offset 16\n"
+        "jmp 1b\n.cfi_endproc\n.size leaves_frame, . - leaves_frame\n");
+int ends(int n);
+__attribute__((noipa, ms_abi)) int windows(int n) { target(n); target(n + 1); return n + 50; }
+__attribute__((noipa)) int calls(int n) { return ends(n) + windows(n) + 1; }
+int main(void) { int sum = 0; for (int i = 0; i < 3; i++) sum += calls(i); return sum == 0; }
 """
 
 
@@ -110,6 +129,24 @@ def check_symbols(folder):
               else [found])
 
 
+def check_ends(folder):
+    program = compile_program(folder, "ends", ENDS, "-O2", "-mcall-ms2sysv-xlogues")
+    for function, first in (("ends", 5), ("windows", 50)):
+        for words in (["--return"], ["--return", "--return-at", "ret"], ["--latency"]):
+            records, errors = attach(program, "--caller", *words, program, function)
+            found = [(record["return_value"], record["caller"] and record["caller"]["symbol"])
+                     for record in records if record["type"] == "event"]
+            # The result has 32 of the 64 bits.
+            results = [value and int(value, 0) & 0xffffffff for value, _ in found]
+            TAP.check(f"{' '.join(words)}: {function} returns from the function that takes its frame down",
+                      [] if results == list(range(first, first + ROUNDS)) and
+                      all(caller in (None, "calls") for _, caller in found) else [found, errors])
+    records, errors = attach(program, "--return", program, "leaves_frame")
+    TAP.check("a jump with the frame to code that does more than return is refused",
+              [] if [record["type"] for record in records] == ["error"] and
+              "leaves its stack frame to shared_end+0x" in errors else [records, errors])
+
+
 def main():
     if os.geteuid() != 0 or not shutil.which("gcc"):
         TAP.skip("walked stacks", "not root" if os.geteuid() != 0 else "no program 'gcc'")
@@ -118,6 +155,7 @@ def main():
         check_recursion(Path(name))
         if platform.machine() == "x86_64":
             check_symbols(Path(name))
+            check_ends(Path(name))
     TAP.done()
 
 

@@ -14,6 +14,8 @@ namespace uprobectl::insn {
 struct ReturnCode {
   std::uint64_t raises_stack = 0; // by these bytes, before the return instruction
   bool stores = false;            // to memory, but not to the stack
+  // The encoding of a register that the stack pointer is set to; it is raised from there.
+  std::optional<std::uint8_t> stack_from = {};
 
   bool operator==(const ReturnCode&) const = default;
 };

@@ -46,9 +46,16 @@ struct FunctionReturns {
   bool has_no_exits() const { return returns.empty() && tail_calls.empty(); }
 };
 
-// Returns whether unwind data describe a stack frame at the address, so that the return address is
-// not on top of the stack.
-using HasFrame = std::function<bool(const elf::Image&, VirtualAddress)>;
+// A stack frame: its return address is `distance` bytes above the value of a register (a DWARF
+// number). If a call leaves the address in a register, that is the end of the frame.
+struct StackFrame {
+  std::uint8_t base = 0;
+  std::uint64_t distance = 0;
+};
+
+// Returns the stack frame that unwind data describe at the address; nullopt if there is none, so
+// that the return address is on top of the stack or in a register, or if it is not known.
+using FindFrame = std::function<std::optional<StackFrame>(const elf::Image&, VirtualAddress)>;
 
 // The source language of a function. It decides whether a return address on the stack may be
 // replaced while the function runs. Go moves and walks its stacks; C++ and Rust (cxx) unwind them
@@ -74,15 +81,17 @@ public:
 
   binary::Binary& file() const;
 
-  // Lets returns() classify indirect jumps by unwind data. A jump while the frame is still set up
+  // Lets returns() classify jumps by unwind data. An indirect jump while the frame is still set up
   // stays in the function, because its target would return to an address in the frame. Without
-  // unwind data, every indirect jump that is not certainly a jump table is a possible tail call.
-  void use_frames(HasFrame has_frame);
+  // unwind data, every indirect jump that is not certainly a jump table is a possible tail call. A
+  // direct jump to code with a frame leaves it the frame of this function.
+  void use_frames(FindFrame find_frame);
 
   // Returns where the function at the point leaves. The point must belong to the binary. Errors:
   // - unsupported if the point is not the start of a function of known size, if an exit cannot be
   //   described (a condition that needs more than registers, an end that runs on into the next
-  //   function), or if the machine is not x86-64, i386 or arm64;
+  //   function, a jump with the frame to code that does not only return), or if the machine is not
+  //   x86-64, i386 or arm64;
   // - corrupt if its bytes do not all decode or lie outside of its segment. On arm64, bytes that
   //   mapping symbols mark as data need not decode, nor bytes of Go and Java code, which has no
   //   such marks.

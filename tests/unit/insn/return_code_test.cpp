@@ -12,13 +12,15 @@ namespace uprobectl::insn {
 
 namespace {
 
-// "+16", "+0 stores", or "-" for code that does more than return.
+// "+16", "+0 stores", "+8 from 10", or "-" for code that does more than return.
 std::string found(Arch arch, const std::vector<std::byte>& bytes, std::uint64_t into = 0) {
   constexpr std::uint64_t begin = 0x1000;
   const auto code = find_return_code(arch, {begin + into}, [&](VirtualAddress at) {
     return Bytes(bytes).subspan(std::min<std::size_t>(at.value - begin, bytes.size()));
   });
-  return code ? fmt::format("+{}{}", code->raises_stack, code->stores ? " stores" : "") : "-";
+  if (!code) return "-";
+  return fmt::format("+{}{}{}", code->raises_stack, code->stores ? " stores" : "",
+                     code->stack_from ? fmt::format(" from {}", *code->stack_from) : "");
 }
 
 std::string x64_return(std::initializer_list<int> bytes) {
@@ -47,6 +49,17 @@ TEST_CASE("code that restores registers and the stack, and returns, only returns
   CHECK(arm64_return({0x914007ff, 0xd65f0bff}) == "+4096"); // add sp, sp, #1, lsl #12; retaa
   CHECK(arm64_return({0x6cc127e8, 0x1e604230, 0xd65f03c0}) ==
         "+16"); // ldp d8, d9, [sp], #16; fmov d16, …
+}
+
+TEST_CASE("the stack pointer may be set to another register, which restores a frame") {
+  CHECK(x64_return({0x4c, 0x89, 0xd4, 0xc3}) == "+0 from 10"); // mov %r10, %rsp; ret
+  CHECK(x64_return({0x5b, 0x48, 0x89, 0xec, 0x5d, 0xc3}) ==
+        "+8 from 5"); // pop; mov %rbp, %rsp; pop
+  // movaps (%rsi), %xmm6; vmovaps -0x30(%rsi), %xmm15; mov %r10, %rsp; ret
+  CHECK(x64_return({0x0f, 0x28, 0x36, 0xc5, 0x78, 0x28, 0x7e, 0xd0, 0x4c, 0x89, 0xd4, 0xc3}) ==
+        "+0 from 10");
+  CHECK(x64_return({0x0f, 0x28, 0x2e, 0xc3}) == "-");              // movaps (%rsi), %xmm5
+  CHECK(found(Arch::i386, code({0x0f, 0x28, 0x36, 0xc3})) == "-"); // movaps (%esi), %xmm6
 }
 
 TEST_CASE("code that only returns may store to memory, but not to the stack") {

@@ -5,6 +5,7 @@
 
 #include <catch2/catch.hpp>
 #include <fmt/format.h>
+#include <map>
 
 namespace uprobectl::resolve {
 
@@ -146,6 +147,64 @@ TEST_CASE("a jump to an end that functions share is a return if the result is th
         "0x1014 vaddr:0x100a0 returns +0 stores");
 }
 
+TEST_CASE("a jump with the frame is a return if its target takes the frame down and returns") {
+  const CodeLibrary what{
+      .code = {{0x00, "53"           // f: push %rbx
+                      "4883ec10"     // 0x01: sub $16, %rsp
+                      "7479"         // 0x05: je shared
+                      "e994000000"}, // 0x07: jmp by_register
+               {0x10, "53"           // g: push %rbx
+                      "7475"         // 0x11: je shared+8
+                      "c3"},
+               {0x80, "4883c4105bc3" // shared: add $16, %rsp; pop %rbx; ret
+                      "9090"         // 0x86: nop; nop
+                      "31c05bc3"},   // 0x88: xor %eax, %eax; pop %rbx; ret
+               {0xa0, "440f283e"     // by_register: movaps (%rsi), %xmm15
+                      "4c89d4c3"}},  // 0xa4: mov %r10, %rsp; ret
+      .symbols = function_symbol("f", 0x00, 0xc) + function_symbol("g", 0x10, 4) +
+                 function_symbol("shared", 0x80, 0xc) + function_symbol("by_register", 0xa0, 8)};
+  const OpenLibrary library(code_library(what));
+  constexpr std::uint8_t stack_pointer = 7;
+  const std::map<std::uint64_t, StackFrame> known = {
+      {0x10005, {.base = stack_pointer, .distance = 24}},
+      {0x10007, {.base = stack_pointer, .distance = 24}},
+      {0x10080, {.base = stack_pointer, .distance = 24}},
+      {0x10088, {.base = stack_pointer, .distance = 8}},
+      {0x100a0, {.base = 10, .distance = 0}}};
+  const auto returns = [&](std::string_view function, const auto& frames) {
+    FunctionReader reader = library.reader();
+    reader.use_frames([&](const elf::Image&, VirtualAddress at) {
+      const auto found = frames.find(at.value);
+      return found == frames.end() ? std::nullopt : std::optional(found->second);
+    });
+    const auto read = reader.returns(library.point(function));
+    if (!read) return read.error().message;
+    std::string text;
+    for (const auto& call : read->tail_calls)
+      text += fmt::format("{}{} ", *call.callee,
+                          call.returns ? fmt::format(" +{}", call.returns->raises_stack) : "");
+    return text;
+  };
+  CHECK(returns("f", known) == "shared +24 by_register +24 ");
+  CHECK_THAT(
+      returns("g", known),
+      Catch::EndsWith("the jump at vaddr:0x10011 leaves its stack frame to shared+0x8, which "
+                      "does not only return"));
+  // Without unwind data they are functions.
+  CHECK(returns("f", std::map<std::uint64_t, StackFrame>()) == "shared by_register ");
+  // The code does not take down the frame that it begins with, or not the one at the jump.
+  auto other = known;
+  other[0x10080].distance = 16;
+  CHECK_THAT(returns("f", other),
+             Catch::Contains("vaddr:0x10005 leaves its stack frame to shared"));
+  other = known;
+  other[0x100a0].base = 9;
+  CHECK_THAT(returns("f", other), Catch::Contains("vaddr:0x10007 leaves its stack frame"));
+  other = known;
+  other[0x10007].base = 6;
+  CHECK_THAT(returns("f", other), Catch::Contains("vaddr:0x10007 leaves its stack frame"));
+}
+
 TEST_CASE("a return in a piece of the function is not counted at the jump to it as well") {
   const CodeLibrary what{.code = {{0x00, "7405"         // f: je 0x07
                                          "e974000000"   // 0x02: jmp 0x7b
@@ -216,7 +275,13 @@ TEST_CASE("an indirect jump stays in a function whose frame is still there") {
   const OpenLibrary library(code_library(x64_library()));
   const auto tail_calls = [&](std::string_view function, bool has_frame) {
     FunctionReader reader = library.reader();
-    reader.use_frames([=](const elf::Image&, VirtualAddress) { return has_frame; });
+    reader.use_frames([=](const elf::Image&, VirtualAddress at) {
+      constexpr std::uint8_t frame_pointer = 6;
+      const bool is_indirect_jump = at.value == 0x10019 || at.value == 0x10079;
+      return has_frame && is_indirect_jump
+                 ? std::optional(StackFrame{.base = frame_pointer, .distance = 8})
+                 : std::nullopt;
+    });
     std::string text;
     const auto returns = reader.returns(library.point(function));
     for (const auto& call : returns->tail_calls)
