@@ -64,15 +64,22 @@ private:
   std::optional<elf::Symbol> best_;
 };
 
-// Whether another section of code begins after a symbol and up to the address: a symbol without a
-// size ends there.
-bool has_section_between(const elf::Image& image, VirtualAddress symbol, VirtualAddress address) {
+// Returns where the next section of code begins, if it is known: a symbol without a size ends
+// there.
+std::optional<VirtualAddress> next_section(const elf::Image& image, VirtualAddress symbol) {
   constexpr std::array<std::string_view, 6> names = {".init",    ".plt",  ".plt.got",
                                                      ".plt.sec", ".text", ".fini"};
-  return std::ranges::any_of(names, [&](std::string_view name) {
-    const auto begin = image.section_address(name);
-    return begin && symbol < *begin && *begin <= address;
-  });
+  std::optional<VirtualAddress> next;
+  for (const std::string_view name : names)
+    if (const auto begin = image.section_address(name);
+        begin && symbol < *begin && (!next || *begin < *next))
+      next = begin;
+  return next;
+}
+
+bool has_section_between(const elf::Image& image, VirtualAddress symbol, VirtualAddress address) {
+  const auto next = next_section(image, symbol);
+  return next && *next <= address;
 }
 
 // Limits the index entries examined before an address, and at one address.
@@ -175,6 +182,18 @@ std::optional<SymbolAt> SymbolFinder::at(VirtualAddress address) {
   }
   if (!best) return std::nullopt;
   return SymbolAt{*best, address.value - best->address.value};
+}
+
+std::optional<VirtualAddress> SymbolFinder::label_end(VirtualAddress label) {
+  const auto found = at(label);
+  const elf::Segment* const segment = image_.find_segment(label);
+  if (!found || found->symbol.size != 0 || found->offset != 0 || segment == nullptr)
+    return std::nullopt;
+  VirtualAddress end{segment->address.value + segment->file_size};
+  const auto next = std::ranges::upper_bound(entries_, label, {}, &SymbolList::Entry::address);
+  if (next != entries_.end()) end = std::min(end, next->address);
+  const auto section = next_section(image_, label);
+  return section ? std::min(end, *section) : end;
 }
 
 std::optional<elf::Symbol> SymbolFinder::stub_at(VirtualAddress address) {

@@ -57,6 +57,13 @@ std::vector<elf::AddressRange> function_code(const resolve::Target& target,
   }
   for (const elf::Symbol& each : symbols::find_related(*target.image(), functions).clones)
     code.push_back({each.address, each.size});
+  std::optional<symbols::SymbolFinder> finder;
+  for (elf::AddressRange& each : code) {
+    if (each.size != 0) continue;
+    if (!finder) finder.emplace(*target.image());
+    if (const auto end = finder->label_end(each.address))
+      each.size = end->value - each.address.value;
+  }
   return code;
 }
 
@@ -300,6 +307,7 @@ void CallerCode::add_code(Caller& caller, File& file, const resolve::Target& tar
   const elf::Image& image = *target.image();
   const auto add = [&](std::uint64_t offset, std::uint64_t size) {
     const std::uint64_t begin = image.entry_data().value + offset;
+    caller.has_no_size |= size == 0;
     if (size == 0) return;
     file.code.push_back({.begin = begin, .end = begin + size, .bits = caller.bits});
     caller.was_found = true;
@@ -323,12 +331,15 @@ void CallerCode::stop() {
   if (!has_described_) return; // what no process was seen to have is not known
   for (const Caller& each : callers_) {
     if (each.was_found) continue;
-    output_.warn(each.name.module
-                     ? fmt::format("--if: no probed process has mapped {}",
-                                   events::in_single_quotes(each.text))
-                     : fmt::format("--if: no probed program has the function {}, nor have the "
-                                   "probed files",
-                                   events::in_single_quotes(each.text)));
+    const std::string caller = events::in_single_quotes(each.text);
+    if (each.has_no_size)
+      output_.warn(fmt::format("--if: {} has no size, and is inside another function", caller));
+    else if (each.name.module)
+      output_.warn(fmt::format("--if: no probed process has mapped {}", caller));
+    else
+      output_.warn(fmt::format("--if: no probed program has the function {}, nor have the probed "
+                               "files",
+                               caller));
   }
 }
 

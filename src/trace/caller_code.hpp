@@ -55,6 +55,7 @@ private:
     std::string text; // as typed
     std::uint8_t bits = 0;
     bool was_found = false;
+    bool has_no_size = false; // a function whose code is not known
   };
   struct File {
     FileIdentity identity;

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """walked_stacks.py UPROBECTL
 Stacks that the kernel walks, and callers, where a function has no frame: recursion, whose callers all have the same
-address, entries that the kernel recognizes and others, symbols in the frame of another function, and jumps to code
-that takes a frame down. Needs root and gcc. Prints TAP."""
+address, entries that the kernel recognizes and others, symbols in the frame of another function, jumps to code
+that takes a frame down, and functions without a size. Needs root and gcc. Prints TAP."""
 
 import json
 import os
@@ -72,6 +72,23 @@ int ends(int n);
 __attribute__((noipa, ms_abi)) int windows(int n) { target(n); target(n + 1); return n + 50; }
 __attribute__((noipa)) int calls(int n) { return ends(n) + windows(n) + 1; }
 int main(void) { int sum = 0; for (int i = 0; i < 3; i++) sum += calls(i); return sum == 0; }
+"""
+# x86-64. `label` is a function without a size, `inside` one in the middle of `main`.
+LABELS = r"""
+#include <unistd.h>
+int sink;
+__attribute__((noipa)) void target(int n) { sink += n; }
+__asm__(".text\n.type label, @function\nlabel: sub $8, %rsp\ncall target\nadd $8, %rsp\nret\n");
+void label(int n);
+int main(void) {
+  usleep(100000);
+  for (int i = 0; i < 3; i++) {
+    label(i);
+    __asm__ volatile(".type inside, @function\ninside: nop");
+    target(i);
+  }
+  return sink == 0;
+}
 """
 
 
@@ -147,6 +164,17 @@ def check_ends(folder):
               "leaves its stack frame to shared_end+0x" in errors else [records, errors])
 
 
+def check_labels(folder):
+    program = compile_program(folder, "labels", LABELS, "-O2")
+    for caller, expected in (("label", ["label"] * ROUNDS), ("main", ["main"] * ROUNDS)):
+        found = callers(program, "--entry", "--if", f"caller == {caller}", program, "target")
+        TAP.check(f"--if 'caller == {caller}' knows the code of a function without a size", [] if found == expected
+                  else [found])
+    errors = attach(program, "--entry", "--if", "caller == inside", program, "target")[1]
+    TAP.check("and says so if it is inside another function", [] if "'inside' has no size, and is inside another"
+              in errors else [errors])
+
+
 def main():
     if os.geteuid() != 0 or not shutil.which("gcc"):
         TAP.skip("walked stacks", "not root" if os.geteuid() != 0 else "no program 'gcc'")
@@ -156,6 +184,7 @@ def main():
         if platform.machine() == "x86_64":
             check_symbols(Path(name))
             check_ends(Path(name))
+            check_labels(Path(name))
     TAP.done()
 
 

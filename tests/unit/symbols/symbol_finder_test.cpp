@@ -84,6 +84,31 @@ TEST_CASE("a label reaches up to the next symbol, a sized function no further th
   CHECK(name_at(finder, 0x1400) == "-");
 }
 
+TEST_CASE("a label ends at the next symbol or section, or with its segment") {
+  const std::string bytes = elf_from_yaml(R"(--- !ELF
+FileHeader: { Class: ELFCLASS64, Data: ELFDATA2LSB, Type: ET_DYN, Machine: EM_X86_64 }
+ProgramHeaders:
+  - { Type: PT_LOAD, Flags: [ PF_R, PF_X ], VAddr: 0x1000, Offset: 0x1000, FileSize: 0x600, MemSize: 0x600, FirstSec: .text, LastSec: .fini }
+Sections:
+  - { Name: .text, Type: SHT_PROGBITS, Flags: [ SHF_ALLOC, SHF_EXECINSTR ], Address: 0x1000, Offset: 0x1000, Size: 0x400 }
+  - { Name: .fini, Type: SHT_PROGBITS, Flags: [ SHF_ALLOC, SHF_EXECINSTR ], Address: 0x1400, Offset: 0x1400, Size: 0x200 }
+Symbols:
+  - { Name: sized, Type: STT_FUNC, Section: .text, Value: 0x1000, Size: 0x100 }
+  - { Name: inside, Section: .text, Value: 0x1040 }
+  - { Name: label, Section: .text, Value: 0x1200 }
+  - { Name: second, Section: .text, Value: 0x1300 }
+  - { Name: last, Section: .fini, Value: 0x1500 }
+)");
+  const elf::Image image = parse_image(bytes);
+  SymbolFinder finder(image);
+  CHECK(finder.label_end({0x1200}) == VirtualAddress{0x1300});
+  CHECK(finder.label_end({0x1300}) == VirtualAddress{0x1400});
+  CHECK(finder.label_end({0x1500}) == VirtualAddress{0x1600});
+  CHECK_FALSE(finder.label_end({0x1000}));
+  CHECK_FALSE(finder.label_end({0x1040}));
+  CHECK_FALSE(finder.label_end({0x1201}));
+}
+
 TEST_CASE(
     "a function is looked for among the 256 that begin closest below, names of one address too") {
   const auto finds = [](unsigned inner, bool same_address) {
