@@ -86,6 +86,28 @@ void find_return_addresses(std::span<events::CapturePoint> points,
   }
 }
 
+void warn_of_unknown_callers(std::span<const events::CapturePoint> points,
+                             const events::CaptureSpec& capture, std::span<const Probe> probes,
+                             std::span<const exit_rule> rules, output::Output& output) {
+  if (capture.stack != events::StackWalk::caller) return;
+  for (std::size_t i = 0; i < probes.size(); ++i) {
+    const resolve::ProbePoint& point = probes[i].point;
+    const bool is_inside =
+        !points[i].has_return_address.value_or(point.symbol_offset == 0 && !point.inlined_into);
+    const auto is_unknown = [&](const PlannedSite& site) {
+      if (!site.on_return) return is_inside;
+      return !capture.pair_calls && site.exit && site.exit->rule < rules.size() &&
+             rules[site.exit->rule].left_by == LEFT_BY_EPILOGUE;
+    };
+    if (probes[i].is_recorded && std::ranges::any_of(probes[i].sites, is_unknown))
+      output.gathered_warning("--caller is not known inside a stack frame (--stack finds it)",
+                              fmt::format("{}: --caller is not known {}: the code there has a "
+                                          "stack frame (--stack finds it)",
+                                          display_name(point),
+                                          is_inside ? "at the probe" : "at some of its exits"));
+  }
+}
+
 void add_known_calls(std::span<events::CapturePoint> points, const events::CaptureSpec& capture,
                      BinaryCache& binaries, events::KernelLayouts& layouts,
                      output::Output& output) {

@@ -20,6 +20,11 @@ std::vector<events::CapturePoint> make_capture_points(std::span<const Probe> pro
 void find_return_addresses(std::span<events::CapturePoint> points,
                            const events::CaptureSpec& capture, BinaryCache& binaries);
 
+// Warns of probes at which --caller finds nothing. `rules`: see ResolvedProbes::exit_rules.
+void warn_of_unknown_callers(std::span<const events::CapturePoint> points,
+                             const events::CaptureSpec& capture, std::span<const Probe> probes,
+                             std::span<const exit_rule> rules, output::Output& output);
+
 // Sets what to capture of known functions. Finds the thread pointer if that needs it.
 void add_known_calls(std::span<events::CapturePoint> points, const events::CaptureSpec& capture,
                      BinaryCache& binaries, events::KernelLayouts& layouts, output::Output& output);

@@ -331,6 +331,7 @@ private:
     environment_.by_uretprobe = probes_returns_by_uretprobe();
     auto points = make_capture_points(probes_, request_.capture, binaries_);
     find_return_addresses(points, request_.capture, binaries_);
+    warn_of_unknown_callers(points, request_.capture, probes_, resolved.exit_rules, output_);
     return points;
   }
 

@@ -164,6 +164,17 @@ def check_ends(folder):
               "leaves its stack frame to shared_end+0x" in errors else [records, errors])
 
 
+def check_warnings(folder):
+    program = compile_program(folder, "ends", ENDS, "-O2")
+    for words, function, where in ((["--entry"], "ends+0x5", "at the probe"),
+                                   (["--return"], "ends", "at some of its exits")):
+        errors = attach(program, "--caller", *words, program, function)[1]
+        TAP.check(f"a warning says that --caller is not known {where} of {function}",
+                  [] if f"{function}: --caller is not known {where}" in errors else [errors])
+    errors = attach(program, "--caller", "--entry", program, "ends")[1]
+    TAP.check("but not of its entry", [] if "--caller is not known" not in errors else [errors])
+
+
 def check_labels(folder):
     program = compile_program(folder, "labels", LABELS, "-O2")
     for caller, expected in (("label", ["label"] * ROUNDS), ("main", ["main"] * ROUNDS)):
@@ -185,6 +196,7 @@ def main():
             check_symbols(Path(name))
             check_ends(Path(name))
             check_labels(Path(name))
+            check_warnings(Path(name))
     TAP.done()
 
 
