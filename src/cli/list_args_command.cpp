@@ -71,7 +71,7 @@ private:
       dwarf::Variable& parameter = function.variables[i];
       const dwarf::Location& location = after.function.variables[i].location;
       if (!trace::lacks_bytes(parameter) || !location.is_readable()) continue;
-      const std::string there = fmt::format(" (behind the prologue, at +{:#x}: {})", after.size,
+      const std::string there = fmt::format(" (after the prologue, at +{:#x}: {})", after.size,
                                             dwarf::to_string(location, arch));
       parameter.location.problem += parameter.location.problem.empty() ? "" : there;
       const auto missing =
@@ -93,7 +93,7 @@ private:
     }
     const auto after = trace::find_prologue_end(code, info, frames, point, *function);
     if (!after)
-      output_.detail(fmt::format("{}: its parameters are not read behind its prologue: {}",
+      output_.detail(fmt::format("{}: its parameters are not read after its prologue: {}",
                                  display_name(point), after.error()));
     if (after && *after) add_locations(**after, code.image().machine().info(), *function);
     output_.write(output::ArgumentsRecord{.point = &point, .function = &*function});

@@ -49,14 +49,14 @@ std::vector<events::CapturePoint> points_of(std::span<const Probe> probes, bool 
 void report_moved(std::span<const resolve::ProbePoint* const> moved, output::Output& output) {
   if (moved.empty()) return;
   for (const resolve::ProbePoint* point : moved)
-    output.detail(fmt::format("{} is probed behind its prologue, at +{:#x}", display_name(*point),
+    output.detail(fmt::format("{} is probed after its prologue, at +{:#x}", display_name(*point),
                               point->uprobe_distance));
   const resolve::ProbePoint& first = *moved.front();
   const std::string others =
-      moved.size() == 1 ? fmt::format("is probed behind its prologue, at +{:#x}: its parameters "
+      moved.size() == 1 ? fmt::format("is probed after its prologue, at +{:#x}: its parameters "
                                       "cannot all be read before it",
                                       first.uprobe_distance)
-                        : fmt::format("and {} are probed behind their prologues: their "
+                        : fmt::format("and {} are probed after their prologues: their "
                                       "parameters cannot all be read before them (-v lists them)",
                                       counted(moved.size() - 1, "other", "others"));
   output.status(fmt::format("{} {}", display_name(first), others));
@@ -140,7 +140,7 @@ void move_after_prologues(events::CaptureSpec& capture, BinaryCache& binaries,
     if (!is_entry_only) continue;
     const auto end = types->choose_prologue(points[probe.number]);
     if (!end)
-      output.detail(fmt::format("{}: its parameters are not read behind its prologue: {}",
+      output.detail(fmt::format("{}: its parameters are not read after its prologue: {}",
                                 display_name(probe.point), end.error()));
     if (!end || !*end) continue;
     probe.point.uprobe_distance = (*end)->size;

@@ -138,7 +138,7 @@ check_prologue(resolve::CodeIndex& index, unwind::UnwindData* frames,
   const insn::ProbeEffect effect = resolve::effect_at(index, end);
   if (effect.kind != insn::ProbeEffect::Kind::safe ||
       insn::optimized_nop(arch.arch, code.subspan(size)))
-    return std::unexpected("the instruction behind its prologue cannot be probed");
+    return std::unexpected("the instruction after its prologue cannot be probed");
   const auto cfa = make_code_point(point, frames, size).cfa;
   for (std::size_t i = 0; i < after.size(); ++i)
     if (events::has_content(*after[i].type) && !lacks_bytes(after[i]) &&

@@ -449,17 +449,17 @@ reads_after_prologues() { # PROGRAM
 prologues_recursive(x=1.5, n=1)
 prologues_recursive(x=2.5, n=0)' "$(shown prologues_recursive)"
   expect_equal 'a function with a jump table' 'prologues_with_switch(x=1.75, n=3)' "$(shown prologues_with_switch)"
-  expect_match 'they are named' 'prologues_[a-z]* and [23] others are probed behind their prologues' "$(cat err)"
+  expect_match 'they are named' 'prologues_[a-z]* and [23] others are probed after their prologues' "$(cat err)"
   attach_to "$1" -j --if 'text == "mixed"' --args 'm.ratio, m.count' "$program" prologues_mixed
   expect_match 'members' '"value":2.25' "$(cat out)"
   # The loop begins where the prologue ends.
   attach_to "$1" -v "$program" prologues_loop
-  expect_match 'a loop at the end of the prologue' 'prologues_loop: its parameters are not read behind its prologue: ' \
+  expect_match 'a loop at the end of the prologue' 'prologues_loop: its parameters are not read after its prologue: ' \
     "$(cat err)"
   expect_match 'its parameters' '^prologues_loop\(x=<[a-z0-9]*: not readable>, n=1\)$' "$(shown prologues_loop)"
   "$UPROBECTL" attach --dry-run -j "$program" prologues_floats prologues_loop >out 2>/dev/null
   expect_equal 'the dry run has the offset' 1 "$(grep -c '"uprobe_offset":"0x' out)"
-  expect_match 'list-args has it, too' '^  x  *double  *<.* \(behind the prologue, at \+0x[0-9a-f]*: \[.*\]\)>$' \
+  expect_match 'list-args has it, too' '^  x  *double  *<.* \(after the prologue, at \+0x[0-9a-f]*: \[.*\]\)>$' \
     "$("$UPROBECTL" list-args "$program" prologues_floats)"
 }
 
@@ -474,7 +474,7 @@ stays_at_entries() {
   expect_match 'registers are those of the entry' 'n=-3' "$(cat out)"
   attach_to types-prologues --args n "$program" prologues_floats
   expect_match 'what can be read at the entry is' 'n=-3' "$(cat out)"
-  expect_equal 'nothing is said' '' "$(grep 'behind its prologue' err || :)"
+  expect_equal 'nothing is said' '' "$(grep 'after its prologue' err || :)"
 }
 
 shows_rust_types() {

@@ -776,7 +776,7 @@ def prologues():
     for options in (["-O0"], ["-O0", "-fstack-protector-all"], ["-Og"], ["-O2"]):
         build("prologue", "gcc", "-g", *options, prologue_c=text)
         listed = run(UPROBECTL, "list-args", "-q", "prologue", "add").stdout
-        said = re.search(r"behind the prologue, at \+(0x[0-9a-f]+)", listed)
+        said = re.search(r"after the prologue, at \+(0x[0-9a-f]+)", listed)
         if options[0] != "-O0":
             problems += differ(options, said, None)
             continue
