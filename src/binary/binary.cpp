@@ -54,13 +54,20 @@ void Binary::complete_symbols() {
 }
 
 std::optional<symbols::SymbolAt> Binary::symbol_at(VirtualAddress address) {
-  if (index_ && indexed_tables_ != image_.debug_symbols().size()) index_.reset();
   if (!index_ && !std::exchange(uses_index_, true)) return symbols::symbol_at(image_, address);
-  if (!index_) {
+  return index().at(address);
+}
+
+std::optional<VirtualAddress> Binary::label_end(VirtualAddress label) {
+  return index().label_end(label);
+}
+
+symbols::SymbolFinder& Binary::index() {
+  if (!index_ || indexed_tables_ != image_.debug_symbols().size()) {
     index_.emplace(image_);
     indexed_tables_ = image_.debug_symbols().size();
   }
-  return index_->at(address);
+  return *index_;
 }
 
 const Result<dwarf::DebugInfo>& Binary::debug_info() {

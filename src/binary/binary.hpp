@@ -41,6 +41,8 @@ public:
   // tables, the second sorts all symbols, so that later calls are fast. Uses debug symbols that
   // have been added so far.
   std::optional<symbols::SymbolAt> symbol_at(VirtualAddress address);
+  // See symbols::SymbolFinder::label_end(). Sorts all symbols.
+  std::optional<VirtualAddress> label_end(VirtualAddress label);
   // Makes the next symbol_at() sort the symbols at once, because many calls will follow.
   void expect_many_addresses() { uses_index_ = true; }
 
@@ -51,6 +53,8 @@ public:
 
 private:
   enum class Source { embedded, file, nothing };
+
+  symbols::SymbolFinder& index();
 
   elf::Image image_;
   elf::DebugSearch where_;

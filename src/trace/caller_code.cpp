@@ -57,11 +57,10 @@ std::vector<elf::AddressRange> function_code(const resolve::Target& target,
   }
   for (const elf::Symbol& each : symbols::find_related(*target.image(), functions).clones)
     code.push_back({each.address, each.size});
-  std::optional<symbols::SymbolFinder> finder;
+  binary::Binary& binary = *target.binary().contents;
   for (elf::AddressRange& each : code) {
     if (each.size != 0) continue;
-    if (!finder) finder.emplace(*target.image());
-    if (const auto end = finder->label_end(each.address))
+    if (const auto end = binary.label_end(each.address))
       each.size = end->value - each.address.value;
   }
   return code;
