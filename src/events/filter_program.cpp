@@ -155,7 +155,8 @@ Result<std::array<record_u32, 2>> FilterCompiler::add(std::span<const FilterExpr
   if (count > MAX_FILTER_TERMS)
     return fail(ErrorKind::usage,
                 fmt::format("more than {} comparisons in --if; texts of Rust, Go and string_view, "
-                            "and members of virtual base classes count twice",
+                            "members of virtual base classes, and what an optional or a variant "
+                            "has count twice",
                             MAX_FILTER_TERMS));
   std::array<std::vector<const FilterNode*>, 2> groups;
   for (const FilterExpression& each : expressions)

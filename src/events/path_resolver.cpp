@@ -275,44 +275,62 @@ private:
     return {};
   }
 
-  // Goes to a part that is there only where the guard holds.
-  Result<void> move_to_guarded(const ValuePath& path, LocatedValue& value,
-                               const std::optional<reading>& guard, const Type& type,
-                               std::uint64_t offset) const {
-    if (auto address = readings_.address(value)) value.address = address;
+  // Makes the value one that is there only if a number in it is `number`, or with NOT_ZERO another
+  // one.
+  Result<void> add_guard(const ValuePath& path, LocatedValue& value, const Type& type,
+                         std::uint64_t offset, reading_guard kind, std::int64_t number = 0) const {
+    if (!keep_)
+      return fail(path_error(path, ErrorKind::unsupported,
+                             "it may have no value, which cannot be asked here")
+                      .hint("name it in --args, --if or --by"));
+    const bool is_in_memory = value.location != nullptr && value.location->pieces.size() == 1 &&
+                              value.location->pieces[0].kind == dwarf::Piece::Kind::memory;
+    if (!value.address && is_in_memory) value.address = readings_.address(value);
     if (value.address) value.offset = 0;
-    const auto made = guard ? guarded_by(value, *guard, keep_) : std::nullopt;
+    const auto guard = readings_.guard(part_of(value, type, offset), kind, number);
+    auto made = guard ? guarded_by(value, *guard, keep_) : std::nullopt;
     if (!made)
       return fail(path_error(path, ErrorKind::unsupported,
-                             keep_ ? location_too_complex
-                                   : "whether it has this value cannot be asked here"));
-    value = part_of(*made, type, offset);
+                             "whether it has this value takes more readings than are left"));
+    value = std::move(*made);
     return {};
   }
 
-  // Goes to a variant of a Rust enum.
+  // Goes to a part of a value with a guard.
+  static Result<void> move_to_part(const ValuePath& path, LocatedValue& value, const Type& type,
+                                   std::uint64_t offset) {
+    if (!has_content(type))
+      return fail(path_error(path, ErrorKind::usage, "it has no members, so nothing is read")
+                      .hint("show what may have it, as a whole"));
+    value = part_of(value, type, offset);
+    return {};
+  }
+
+  // Goes to a variant of a Rust enum. Returns false if it has none of the name.
   Result<bool> move_to_variant(const ValuePath& path, LocatedValue& value,
                                std::string_view name) const {
     const auto& variants = value.type->members();
     const auto variant = std::ranges::find(variants, name, &dwarf::Member::name);
     if (variant == variants.end()) return false;
     const dwarf::Member& discriminant = *value.type->discriminant();
-    const LocatedValue tag = part_of(value, *discriminant.type, discriminant.offset);
     // The variant without numbers has all those that the others do not have.
     std::vector<std::int64_t> numbers = variant->selected_by;
     const bool has_others = numbers.empty();
     if (has_others)
       for (const dwarf::Member& each : variants)
         numbers.insert(numbers.end(), each.selected_by.begin(), each.selected_by.end());
-    if (numbers.size() != 1)
-      return fail(path_error(path, ErrorKind::unsupported,
-                             fmt::format("whether it is '{}' takes more comparisons than can be "
-                                         "made here",
-                                         name)));
-    auto moved = move_to_guarded(
-        path, value, readings_.guard(tag, has_others ? NOT_ZERO : IS_ZERO, numbers.front()),
-        *variant->type, variant->offset);
-    if (!moved) return fail(std::move(moved).error());
+    constexpr std::size_t max_guards = 8;
+    if (numbers.size() > (has_others ? max_guards : 1))
+      return fail(path_error(
+          path, ErrorKind::unsupported,
+          fmt::format("whether it is '{}' takes more comparisons than can be made here", name)));
+    for (const std::int64_t number : numbers)
+      if (auto added = add_guard(path, value, *discriminant.type, discriminant.offset,
+                                 has_others ? NOT_ZERO : IS_ZERO, number);
+          !added)
+        return fail(std::move(added).error());
+    if (auto moved = move_to_part(path, value, *variant->type, variant->offset); !moved)
+      return fail(std::move(moved).error());
     return true;
   }
 
@@ -323,11 +341,12 @@ private:
 
   Result<void> follow_pointer(const ValuePath& path, LocatedValue& value) const {
     if (const auto library = find_library_type(*value.type)) {
-      if (library->kind == LibraryType::Kind::optional)
-        return move_to_guarded(
-            path, value,
-            readings_.guard(part_of(value, *library->flag, library->length_offset), NOT_ZERO),
-            *library->type, library->offset);
+      if (library->kind == LibraryType::Kind::optional) {
+        if (auto added = add_guard(path, value, *library->flag, library->length_offset, NOT_ZERO);
+            !added)
+          return added;
+        return move_to_part(path, value, *library->type, library->offset);
+      }
       if (library->kind == LibraryType::Kind::pointer)
         value = part_of(value, *library->type, library->offset);
     }

@@ -105,7 +105,7 @@ std::optional<reading> base_address(const reading& object, const dwarf::VirtualB
 
 std::optional<LocatedValue> guarded_by(LocatedValue value, const reading& guard,
                                        const KeepReading& keep) {
-  if (!keep || value.guard) return std::nullopt;
+  if (!keep || (value.guard && guard.offset_from == 0)) return std::nullopt;
   if (value.address) {
     value.address = without_offset(*value.address, keep);
     if (!value.address) return std::nullopt;
@@ -428,7 +428,8 @@ std::optional<reading> ReadingBuilder::address(const LocatedValue& value) const 
     const std::uint64_t size = piece.size != 0 ? piece.size : UINT64_MAX;
     if (value.offset >= start && value.offset - start < size) {
       if (piece.kind != dwarf::Piece::Kind::memory) return std::nullopt;
-      const auto made = follow(piece.formula, value.phase, word_size);
+      auto made = follow(piece.formula, value.phase, word_size);
+      if (made && value.guard) add_offset(*made, *value.guard);
       return made ? std::optional(moved(*made, value.offset - start)) : std::nullopt;
     }
     start += piece.size;

@@ -187,8 +187,8 @@ std::optional<SymbolAt> SymbolFinder::at(VirtualAddress address) {
 std::optional<VirtualAddress> SymbolFinder::label_end(VirtualAddress label) {
   const auto found = at(label);
   const elf::Segment* const segment = image_.find_segment(label);
-  if (!found || found->symbol.size != 0 || found->offset != 0 || segment == nullptr)
-    return std::nullopt;
+  if (!found || found->offset != 0 || segment == nullptr) return std::nullopt;
+  if (found->symbol.size != 0) return VirtualAddress{label.value + found->symbol.size};
   VirtualAddress end{segment->address.value + segment->file_size};
   const auto next = std::ranges::upper_bound(entries_, label, {}, &SymbolList::Entry::address);
   if (next != entries_.end()) end = std::min(end, next->address);

@@ -56,17 +56,21 @@ int main() {
 RUST_PROGRAM = r"""
 use std::hint::black_box;
 pub enum Shape { Empty, Circle { radius: u32 }, Rect { w: u32, h: u32 } }
-pub struct Request { pub id: u32, pub limit: Option<u64>, pub link: Option<Box<u32>>, pub shape: Shape }
+pub enum Token { Text(String), Number(u64), End }
+pub struct Request { pub id: u32, pub limit: Option<u64>, pub link: Option<Box<u32>>, pub shape: Shape, pub token: Token }
 #[no_mangle] #[inline(never)]
 pub fn handle(r: &Request) -> u32 { black_box(r.id) }
 fn main() {
-    let mut r = Request { id: 1, limit: Some(77), link: Some(Box::new(5)), shape: Shape::Rect { w: 3, h: 4 } };
+    let mut r = Request { id: 1, limit: Some(77), link: Some(Box::new(5)), shape: Shape::Rect { w: 3, h: 4 },
+                          token: Token::Text(String::from("word")) };
     handle(&r);
     r.limit = None;
     r.link = None;
     r.shape = Shape::Circle { radius: 8 };
+    r.token = Token::Number(6);
     r.id = 2;
     handle(&r);
+    r.token = Token::End;
     r.shape = Shape::Empty;
     handle(black_box(&r));
 }
@@ -140,7 +144,7 @@ def check_optionals(folder):
     TAP.check("counts by what an optional holds", same({70: 1, NONE: 2}, counts))
     refused = attach(program, "--histogram", "--measure", "*i->limit", program, "take")
     TAP.check("a sum of what may not be there is refused",
-              [] if "whether it has this value cannot be asked here" in refused else [refused])
+              [] if "it may have no value, which cannot be asked here" in refused else [refused])
 
 
 def check_enums(folder):
@@ -153,6 +157,10 @@ def check_enums(folder):
     check_paths(program, "handle", {
         "r.shape.Rect.w": [3, NONE, NONE], "r.shape.Circle.radius": [NONE, 8, NONE], "r.limit.Some.__0": [77, NONE, NONE],
         "*r.link.Some.__0": [5, NONE, NONE]})
+    # The numbers of the others tell that it is Text.
+    check_paths(program, "handle", {"r.token.Text.__0": ["word", NONE, NONE], "r.token.Number.__0": [NONE, 6, NONE]})
+    refused = attach(program, "--args", "r.shape.Empty", program, "handle")
+    TAP.check("a variant without members is not shown", [] if "it has no members" in refused else [refused])
     attach(program, "--args", "r.shape.Circle.radius,r.limit.Some.__0", "--save", folder / "shapes.run", program, "handle")
     check_conditions(program, "handle", folder / "shapes.run", {"r.shape.Circle.radius == 8": 1, "r.shape.Circle.radius != 8": 0,
                                                                 "r.limit.Some.__0 > 0": 1})

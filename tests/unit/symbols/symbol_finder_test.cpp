@@ -104,7 +104,7 @@ Symbols:
   CHECK(finder.label_end({0x1200}) == VirtualAddress{0x1300});
   CHECK(finder.label_end({0x1300}) == VirtualAddress{0x1400});
   CHECK(finder.label_end({0x1500}) == VirtualAddress{0x1600});
-  CHECK_FALSE(finder.label_end({0x1000}));
+  CHECK(finder.label_end({0x1000}) == VirtualAddress{0x1100});
   CHECK_FALSE(finder.label_end({0x1040}));
   CHECK_FALSE(finder.label_end({0x1201}));
 }
