@@ -230,8 +230,8 @@ public:
   explicit SymbolFinder(const elf::Image& image);
 
   std::optional<SymbolAt> at(VirtualAddress address);
-  // Returns where the code ends that at() names by a symbol at the address itself, which may have no
-  // size; nullopt if there is none, as in the middle of a function.
+  // Returns where the code ends that at() names by a symbol at the address itself, which may have
+  // no size; nullopt if there is none, as in the middle of a function.
   std::optional<VirtualAddress> label_end(VirtualAddress label);
 
 private:
