@@ -283,10 +283,10 @@ private:
       return fail(path_error(path, ErrorKind::unsupported,
                              "it may have no value, which cannot be asked here")
                       .hint("name it in --args, --if or --by"));
-    const bool is_in_memory = value.location != nullptr && value.location->pieces.size() == 1 &&
-                              value.location->pieces[0].kind == dwarf::Piece::Kind::memory;
-    if (!value.address && is_in_memory) value.address = readings_.address(value);
-    if (value.address) value.offset = 0;
+    if (!value.address && is_in_memory(value)) {
+      value.address = readings_.address(value);
+      if (value.address) value.offset = 0;
+    }
     const auto guard = readings_.guard(part_of(value, type, offset), kind, number);
     auto made = guard ? guarded_by(value, *guard, keep_) : std::nullopt;
     if (!made)

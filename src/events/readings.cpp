@@ -11,6 +11,12 @@
 
 namespace uprobectl::events {
 
+bool is_in_memory(const LocatedValue& value) {
+  if (value.address) return true;
+  const auto& pieces = value.location->pieces;
+  return pieces.size() == 1 && pieces.front().kind == dwarf::Piece::Kind::memory;
+}
+
 LocatedValue part_of(LocatedValue value, const dwarf::Type& type, std::uint64_t offset) {
   value.type = &type;
   if (value.address)
@@ -105,7 +111,6 @@ std::optional<reading> base_address(const reading& object, const dwarf::VirtualB
 
 std::optional<LocatedValue> guarded_by(LocatedValue value, const reading& guard,
                                        const KeepReading& keep) {
-  if (!keep || (value.guard && guard.offset_from == 0)) return std::nullopt;
   if (value.address) {
     value.address = without_offset(*value.address, keep);
     if (!value.address) return std::nullopt;

@@ -41,6 +41,9 @@ struct LocatedValue {
   std::optional<dwarf::BitRange> bits = {};
 };
 
+// Whether the whole value is in memory, at one address.
+bool is_in_memory(const LocatedValue& value);
+
 // A member of a value, or an element. `offset`: bytes.
 LocatedValue part_of(LocatedValue value, const dwarf::Type& type, std::uint64_t offset);
 
@@ -79,7 +82,7 @@ std::optional<reading> base_address(const reading& object, const dwarf::VirtualB
                                     const KeepReading& keep);
 
 // Returns the value with readings that fail where the guard fails; nullopt if the readings are used
-// up.
+// up. The guard of a value that has one is a reading of this value.
 std::optional<LocatedValue> guarded_by(LocatedValue value, const reading& guard,
                                        const KeepReading& keep);
 

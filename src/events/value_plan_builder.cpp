@@ -141,8 +141,7 @@ private:
     }
     if (value.address) return in_memory(std::move(name), type, *value.address, 0);
     if (value.location->length && value.offset == 0) return counted_text(std::move(name), value);
-    const auto& pieces = value.location->pieces;
-    if (pieces.size() == 1 && pieces[0].kind == Piece::Kind::memory) {
+    if (is_in_memory(value)) {
       const auto address = builder_.address(value);
       if (!address) return problem_node(std::move(name), type, location_too_complex);
       return in_memory(std::move(name), type, *address, 0);

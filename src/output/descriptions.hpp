@@ -32,7 +32,7 @@ namespace uprobectl::output {
 template <typename T, typename Record>
 concept Described = std::same_as<std::remove_const_t<T>, Record>;
 
-// Returns the address of the member; null if there is no object.
+// Returns the address of the member; null if the object is null.
 template <typename Whole, typename Owner, typename T>
 const T* of(const Whole* whole, T Owner::* member) {
   return whole != nullptr ? &(whole->*member) : nullptr;

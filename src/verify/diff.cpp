@@ -222,8 +222,10 @@ private:
       return names;
     };
     resolve::set_source_files(after, {});
-    resolve::set_source_files(before, names_of_several(after));
-    resolve::set_source_files(after, names_of_several(before));
+    const std::set<std::string> names = names_of_several(after);
+    resolve::set_source_files(before, names);
+    const std::set<std::string> all = names_of_several(before);
+    if (!std::ranges::includes(names, all)) resolve::set_source_files(after, all);
   }
 
   // If one build has lost the names that are not exported, nothing is known of those functions.

@@ -282,7 +282,7 @@ def names_of_variables():
     TAP.check("a variable that a stripped program exports is shown with a doubt",
               [] if "may mean static ones" in said else [value, said])
     value, said = seen("./alone", "./alone")
-    TAP.check("with all symbols there is no doubt", [] if value == [7] and "may mean" not in said else [value, said])
+    TAP.check("in a file with all symbols the variable is certain", [] if value == [7] and "may mean" not in said else [value, said])
 
 
 def attach(*words):

@@ -18,7 +18,7 @@ enum decision {
   TERM_FALSE = 0,
   TERM_TRUE = 1,
   TERM_UNREAD = 2,  /* its value cannot be read */
-  TERM_UNKNOWN = 3, /* there is no value, or not yet */
+  TERM_UNKNOWN = 3, /* nothing to compare: its value does not exist, or does not exist yet */
   TERM_IN_TEXT = 4, /* more of the text is needed */
   TERM_UNMAPPED = 5 /* the mappings of the process are not known */
 };
