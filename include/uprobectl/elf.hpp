@@ -131,6 +131,9 @@ public:
   VirtualAddress address(std::uint32_t index) const;
   // Whether it names a source file (STT_FILE). Faster than at().
   bool is_file(std::uint32_t index) const;
+  // Whether a name may end in this text: false if the string table does not have it. Does not look
+  // at the entries, so it is much faster than to compare the names.
+  bool may_have_suffix(std::string_view text) const;
 
 private:
   friend struct Prefetch;

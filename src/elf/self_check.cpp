@@ -3,6 +3,7 @@
 
 #include "elf/sections.hpp"
 
+#include <algorithm>
 #include <array>
 
 namespace uprobectl::elf {
@@ -25,6 +26,9 @@ constexpr std::string_view known_test = "BORINGSSL_integrity_test";
 class ModuleFinder {
 public:
   void add(const SymbolTable& table) {
+    const bool may_have_bounds = std::ranges::any_of(
+        known_bounds, [&](const Bounds& known) { return table.may_have_suffix(known.begin); });
+    if (!may_have_bounds && !table.may_have_suffix(known_test)) return;
     for (std::uint32_t index = 1; index < table.size(); ++index) {
       const auto name = table.name(index);
       if (!name) continue;

@@ -3,6 +3,8 @@
 #include "elf/prefetch.hpp"
 #include "util/text.hpp"
 
+#include <cstring>
+
 namespace uprobectl::elf {
 
 namespace {
@@ -211,6 +213,11 @@ bool SymbolTable::is_file(std::uint32_t index) const {
   return with_elf_type(parts_.machine, [&]<class ELFT>() {
     return views_in<typename ELFT::Sym>(parts_.entries)[index].getType() == raw::STT_FILE;
   });
+}
+
+bool SymbolTable::may_have_suffix(std::string_view text) const {
+  const Bytes strings = parts_.strings;
+  return count_ > 0 && memmem(strings.data(), strings.size(), text.data(), text.size()) != nullptr;
 }
 
 } // namespace uprobectl::elf
