@@ -104,6 +104,7 @@ host::UserPaths find_user_paths(const CommandLine& line) {
       case FileUse::mentioned:
         add_mentioned_files(paths.inputs, value);
         break;
+      case FileUse::none:
       case FileUse::device:
         break;
       }

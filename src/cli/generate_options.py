@@ -20,8 +20,8 @@ OPTION_KEYS = {"names", "only", "value", "optional", "default", "repeat", "help"
                "section", "short", "detail", "topic", "with_adb", "plan"}
 SPELLING_KEYS = {"names", "commands", "value", "begins", "number", "max_bytes", "joined", "becomes", "suggest",
                  "complete"}
-FILE_USES = {"input", "output", "folder", "mentioned"}  # enumerators of FileUse
-WITH_ADB = FILE_USES | {"device", "host"}
+FILE_USES = {"device", "input", "output", "folder", "mentioned"}  # enumerators of FileUse
+WITH_ADB = FILE_USES | {"host"}
 PLAN_USES = {"kept", "used"}  # enumerators of PlanUse
 COMPLETIONS = {"file", "dir", "pid", "command"}
 

@@ -8,6 +8,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cctype>
+#include <filesystem>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <map>
@@ -100,6 +101,28 @@ struct Replacement {
   std::string name;        // "--call-graph"
   std::string typed;       // "--call-graph fp"
 };
+
+bool is_same_file(const std::string& path, const std::string& other) {
+  namespace fs = std::filesystem;
+  std::error_code error; // if one does not exist
+  return fs::equivalent(path, other, error) && fs::is_regular_file(path, error);
+}
+
+// Returns what may be files among the words that are no options: the first `targets` ones, the
+// program of a command, paths, and what "ARCHIVE!/ENTRY", "TARGET:FUNCTION" and "FILE:LINE" begin
+// with. A word without a slash is else the name of a function.
+std::vector<std::string> named_files(const Arguments& arguments, std::size_t targets) {
+  std::vector<std::string> files;
+  for (std::size_t i = 0; i < arguments.positionals.size(); ++i) {
+    const std::string_view word = arguments.positionals[i];
+    if (i < targets || word.contains('/')) files.emplace_back(word);
+    for (std::size_t end = word.find_first_of("!:"); end != std::string_view::npos;
+         end = word.find_first_of("!:", end + 1))
+      files.emplace_back(word.substr(0, end));
+  }
+  if (!arguments.after_dashes.empty()) files.emplace_back(arguments.after_dashes.front());
+  return files;
+}
 
 // Replaces the other spellings of a command line, and adds values that were omitted.
 class TokenReader {
@@ -333,6 +356,26 @@ struct OptionParser::Impl {
     return {};
   }
 
+  // Opening an output truncates it, so it must be no file that the command line names to be read.
+  Result<void> check_outputs(const Arguments& arguments) const {
+    std::vector<std::string> inputs = named_files(arguments, spec.name == "diff" ? 2 : 1);
+    for (const auto& [each, parsed] : options)
+      if (each->file_use == FileUse::input || each->file_use == FileUse::device)
+        for (const std::string& path : parsed->results()) inputs.push_back(path);
+    for (const auto& [each, parsed] : options) {
+      if (each->file_use != FileUse::output) continue;
+      for (const std::string& output : parsed->results()) {
+        const auto input = std::ranges::find_if(
+            inputs, [&](const std::string& path) { return is_same_file(path, output); });
+        if (input != inputs.end())
+          return fail(ErrorKind::usage,
+                      fmt::format("{} would overwrite '{}', which the command reads",
+                                  first_name(*each), *input));
+      }
+    }
+    return {};
+  }
+
   // Translates an error of CLI11.
   static std::string convert_error(const CLI::ParseError& error) {
     std::string message = error.what();
@@ -561,6 +604,9 @@ Result<Arguments> OptionParser::parse(std::span<const std::string_view> argument
       wrong->hints.insert(wrong->hints.end(), checked.error().hints.begin(),
                           checked.error().hints.end());
     }
+  if (!wrong)
+    if (auto checked = impl_->check_outputs(result); !checked)
+      wrong = usage_error(checked.error().message);
   if (wrong) return fail(std::move(*wrong));
   return result;
 }

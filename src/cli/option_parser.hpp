@@ -10,10 +10,11 @@
 
 namespace uprobectl::cli {
 
-// Says on which machine the files are that an option names, if the command runs on a device
-// (--adb): on the device, or on the workstation as inputs, outputs and output folders. `mentioned`:
-// the value is not a path, but may have inputs after '@', as a condition has ("arg0 in @FILE").
-enum class FileUse : std::uint8_t { device, input, output, folder, mentioned };
+// Says what files an option names, and on which machine they are if the command runs on a device
+// (--adb): inputs of the device, or of the workstation inputs, outputs and output folders.
+// `mentioned`: the value is not a path, but may have inputs after '@', as a condition has
+// ("arg0 in @FILE").
+enum class FileUse : std::uint8_t { none, device, input, output, folder, mentioned };
 
 // Says whether `attach --write-plan` cannot be combined with an option, uses it, or keeps it in the
 // plan.
@@ -32,7 +33,7 @@ struct OptionSpec {
   std::span<const std::string_view> choices; // empty: any value
   std::span<const std::string_view> needs;   // one of these options is required
   std::string_view needs_message;
-  FileUse file_use = FileUse::device;
+  FileUse file_use = FileUse::none;
   PlanUse plan = PlanUse::none;
 };
 
@@ -136,8 +137,8 @@ public:
   // Binds all options of the command to `given`, which gets an element for each.
   void bind_all(std::deque<GivenOption>& given);
 
-  // Parses the arguments and checks choices, needs and conflicts. Usage errors have hints: similar
-  // options, and how to get help.
+  // Parses the arguments and checks choices, needs and conflicts, and that no output is also an
+  // input. Usage errors have hints: similar options, and how to get help.
   Result<Arguments> parse(std::span<const std::string_view> arguments);
   // all: the text of --help-all.
   std::string_view help(bool all = false) const;

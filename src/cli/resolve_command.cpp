@@ -9,7 +9,6 @@
 #include "verdict_options.hpp"
 #include "verify/details.hpp"
 
-#include <filesystem>
 #include <set>
 #include <system_error>
 
@@ -19,15 +18,10 @@ namespace {
 
 // Returns the requests of the command line or of --file.
 Result<Requests> read_all(const OptionParser& parser, const Arguments& arguments,
-                          const std::optional<std::string>& file,
-                          const std::optional<std::string>& output, Workstation& workstation) {
+                          const std::optional<std::string>& file, Workstation& workstation) {
   const auto tokens = arguments.views();
   if (file && !tokens.empty())
     return fail(parser.usage_error("--file cannot be combined with TARGET"));
-  // The file is mapped and read while the output is written.
-  std::error_code ignored;
-  if (file && output && std::filesystem::equivalent(*file, *output, ignored))
-    return fail(parser.usage_error("--output would overwrite the requests of --file"));
   return file ? Requests::read(*file, workstation) : Requests::typed(parser, tokens);
 }
 
@@ -199,7 +193,7 @@ ExitCode run_resolve(std::span<const std::string_view> arguments, Workstation& w
 
   Requests requests;
   if (!verify.record && !tasks.config) {
-    auto read = read_all(parser, *parsed, file, options.output, workstation);
+    auto read = read_all(parser, *parsed, file, workstation);
     if (!read) return finish_with(read.error(), options);
     requests = std::move(*read);
     if (!file)

@@ -297,6 +297,13 @@ bool EventFilter::needs_return(std::uint32_t probe) const {
   return found != points_.end() && !found->second.conjuncts[PHASE_RETURN].empty();
 }
 
+bool EventFilter::compares_phase_of(const Event& event) const {
+  const auto found = points_.find(event.probe);
+  if (event.span != nullptr || found == points_.end() || found->second.pairs_calls) return true;
+  const bool is_return = event.kind == EventKind::on_return;
+  return !found->second.conjuncts[is_return ? PHASE_RETURN : PHASE_ENTRY].empty();
+}
+
 EventFilter::Decision EventFilter::decide(const Event& event) const {
   if (event.span != nullptr) return decide_span(event);
   const auto found = points_.find(event.probe);

@@ -125,6 +125,11 @@ std::optional<std::string> find_stop_conflict(const AttachRequest& request) {
   if (!is_named || filter.all)
     return "--on-hit stop needs -p or a command: it stops no process that was not named";
   if (request.program) return "--on-hit stop works only with the built-in program";
+  const events::CaptureSpec& capture = request.capture;
+  if (capture.on_entry && capture.on_return && !capture.pair_calls &&
+      !capture.filter.expressions.empty())
+    return "--on-hit stop cannot be combined with --entry, --return and --if together: --if keeps "
+           "all entries if it compares results, and would stop the process there";
   return std::nullopt;
 }
 

@@ -49,6 +49,7 @@ bool EventTriggers::take(Bytes /*record*/, events::Event& event) {
     return false;
   }
   for (const Condition& each : conditions_) {
+    if (!each.evaluated.compares_phase_of(event)) continue;
     const auto decision = each.evaluated.decide(event);
     if (decision == events::EventFilter::Decision::undecided)
       output_->warn_once("a value that --until compares could not be read: such hits are not "

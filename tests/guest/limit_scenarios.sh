@@ -176,6 +176,13 @@ keeps_around_condition() {
   expect_equal 'numbers' '2000 2001 2002 2003 2004' "$(numbers)"
   attach_phases '10 5 10' --keep 1 --until 'ret==2003' --args 'number:s64@arg0' "$FIXTURES/phases" phases_work
   expect_equal 'numbers of calls' '2001 2002 2003' "$(numbers)"
+  # Entries and returns are events of their own: a condition on one of them says nothing of the other.
+  attach_phases '10 5 10' --entry --return --keep 1 --until 'ret==2003' --args 'number:s64@arg0' \
+    "$FIXTURES/phases" phases_work
+  summary_has events 3 triggers 1
+  attach_phases '10 5 10' --entry --return --keep 1 --until 'number==2002' --args 'number:s64@arg0' \
+    "$FIXTURES/phases" phases_work
+  summary_has events 3 triggers 1
   attach_phases '10 5 10' --keep 1 --until 'latency>60s' "$FIXTURES/phases" phases_work
   summary_has events 0 kept 25 kept_too_old 25 triggers 0
   # By time: all of it takes less than 10 s.
