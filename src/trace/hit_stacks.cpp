@@ -300,10 +300,12 @@ unwind::Stack HitStacks::symbolize_walked(pid_t pid, std::uint64_t time_ns,
   return processes_.make_stack(pid, time_ns, bpf::walked_frames(frames, captured.caller_at_entry));
 }
 
-unwind::Stack HitStacks::symbolize(pid_t pid, std::span<const std::uint64_t> addresses) {
-  read_mapping_events();
-  while (!waiting_.empty()) apply_first_event();
-  return processes_.make_stack(pid, clock_ns(CLOCK_MONOTONIC), addresses);
+unwind::Stack HitStacks::symbolize(pid_t pid, std::uint64_t time_ns,
+                                   std::span<const std::uint64_t> addresses) {
+  const std::uint64_t time = time_ns == 0 ? clock_ns(CLOCK_MONOTONIC) : time_ns;
+  if (time >= events_read_ns_) read_mapping_events();
+  apply_events_until(time);
+  return processes_.make_stack(pid, time, addresses);
 }
 
 const StackTotals& HitStacks::totals() {

@@ -72,9 +72,10 @@ public:
   void hold_samples() { holds_samples_ = true; }
   const output::StackSample* sample() const { return holds_samples_ ? &sample_ : nullptr; }
 
-  // Symbolizes addresses with what the process has mapped now, or had when it ended. All
-  // but the first are return addresses.
-  unwind::Stack symbolize(pid_t pid, std::span<const std::uint64_t> addresses);
+  // Symbolizes addresses with what the process had mapped at the time (CLOCK_MONOTONIC, ns), or has
+  // now, or had when it ended, if that is 0. All but the first are return addresses.
+  unwind::Stack symbolize(pid_t pid, std::uint64_t time_ns,
+                          std::span<const std::uint64_t> addresses);
 
   // Returns the totals so far.
   const StackTotals& totals();

@@ -103,7 +103,8 @@ bool SpanReport::take(Bytes record, events::Event& begin) {
       unwind::Stack stack;
     };
     auto end = std::make_shared<EndWithStack>(EndWithStack{.event = *begin.span->end, .stack = {}});
-    end->stack = stacks_->symbolize(static_cast<pid_t>(end->event.pid), find_frames(record));
+    end->stack = stacks_->symbolize(static_cast<pid_t>(end->event.pid), end->event.time_ns,
+                                    find_frames(record));
     end->event.stack = &end->stack;
     if (request_.keep) keep_frames(end->stack.frames, mapping_names_);
     auto span = std::make_shared<events::Span>(*begin.span);
@@ -216,7 +217,8 @@ void SpanReport::finish(ProgramResults& results) {
 
 std::optional<unwind::Stack> SpanReport::find_stack(Bytes begin, const events::Event& event) {
   if (stacks_ == nullptr) return std::nullopt;
-  return stacks_->symbolize(static_cast<pid_t>(event.pid), find_frames(begin));
+  return stacks_->symbolize(static_cast<pid_t>(event.pid), event.span->begin_ns,
+                            find_frames(begin));
 }
 
 std::optional<std::uint64_t> SpanReport::find_weight(const events::Event& event,

@@ -221,7 +221,7 @@ bool UserSource::visit_record(std::size_t map, Bytes sent, const Visit& visit) {
   if (triggers_) triggers_->mark(event);
   decoder_->finish(map, event, output_.is_recorded(),
                    [&](events::UserRecord& decoded, std::span<const values::ShownAsRule> tags) {
-                     return values_->show_record(decoded, tags, sender);
+                     return values_->show_record(decoded, tags, sender, event.time_ns);
                    });
   if (record->from && finds_stacks_) add_stack(event, *record->from);
   parts_.take(record->record, event);

@@ -73,7 +73,7 @@ values::Value UserValues::show_address(std::uint64_t address) {
   if (stacks_ == nullptr || process == 0 || address == 0 || is_kernel_address(address))
     return {values::Value::Pointer{address}};
   const std::uint64_t addresses[] = {address};
-  const unwind::Stack stack = stacks_->symbolize(process, addresses);
+  const unwind::Stack stack = stacks_->symbolize(process, time_ns_, addresses);
   if (stack.frames.empty()) return {values::Value::Pointer{address}};
   return {values::Value::Name{output::display_frame(stack.frames.front()),
                               static_cast<std::int64_t>(address)}};
@@ -92,7 +92,7 @@ values::Value UserValues::show_stack(std::span<const std::uint64_t> addresses) {
   if (stacks_ == nullptr || process == 0) {
     add_numbers(rest);
   } else if (!rest.empty()) {
-    const unwind::Stack stack = stacks_->symbolize(process, rest);
+    const unwind::Stack stack = stacks_->symbolize(process, time_ns_, rest);
     for (const unwind::Frame& frame : stack.frames)
       frames.names.push_back(output::display_frame(frame));
   }
@@ -114,25 +114,26 @@ values::Value UserValues::show_stack_id(std::int64_t id) {
 }
 
 bool UserValues::show(values::Value& value, values::ShownAsScope scope, const ValueSource& source,
-                      pid_t process) {
+                      pid_t process, std::uint64_t time_ns) {
   process_ = process;
+  time_ns_ = time_ns;
   has_shown_ = true;
   scope.type = source.type;
   return show_as(value, scope, rules_, source.tags, context_, &is_used_);
 }
 
 bool UserValues::show_record(events::UserRecord& record, std::span<const values::ShownAsRule> tags,
-                             pid_t sender) {
+                             pid_t sender, std::uint64_t time_ns) {
   return show(*record.value, {.map = record.map}, {.tags = tags, .type = record.value_type.get()},
-              sender != 0 ? sender : process_of(*record.value));
+              sender != 0 ? sender : process_of(*record.value), time_ns);
 }
 
 void UserValues::show_entry(output::MapEntryRecord& entry, const ValueSource& key,
                             const ValueSource& value) {
   pid_t process = process_of(entry.key);
   if (process == 0) process = process_of(entry.value);
-  show(entry.key, {.map = entry.map, .part = "key"}, key, process);
-  show(entry.value, {.map = entry.map, .part = "value"}, value, process);
+  show(entry.key, {.map = entry.map, .part = "key"}, key, process, 0);
+  show(entry.value, {.map = entry.map, .part = "value"}, value, process, 0);
 }
 
 void UserValues::report_unused() const {

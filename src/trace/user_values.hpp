@@ -29,9 +29,10 @@ public:
   void start(HitStacks& stacks, const HitProcesses& processes);
 
   // Changes a record, which has a value, to how it is shown. Returns whether it has. `sender`: of
-  // the record; 0: unknown, then the process is that of a member named tgid or pid.
+  // the record; 0: unknown, then the process is that of a member named tgid or pid. `time_ns`: when
+  // it was sent (CLOCK_MONOTONIC); 0: unknown.
   bool show_record(events::UserRecord& record, std::span<const values::ShownAsRule> tags,
-                   pid_t sender);
+                   pid_t sender, std::uint64_t time_ns);
   // Changes an entry of a map in the same way. Its process is that of its key or value.
   void show_entry(output::MapEntryRecord& entry, const ValueSource& key, const ValueSource& value);
   // Returns the frames of a stack of the only process, else its addresses.
@@ -44,7 +45,7 @@ private:
   values::Value show_address(std::uint64_t address);
   values::Value show_stack_id(std::int64_t id);
   bool show(values::Value& value, values::ShownAsScope scope, const ValueSource& source,
-            pid_t process);
+            pid_t process, std::uint64_t time_ns);
 
   std::span<const values::ShownAsRule> rules_;
   std::vector<bpf::UserMap> tables_; // of stacks
@@ -52,6 +53,7 @@ private:
   HitStacks* stacks_ = nullptr; // set by start()
   pid_t only_process_ = 0;      // 0: there are none or several
   pid_t process_ = 0;           // of the value that is shown; 0: unknown
+  std::uint64_t time_ns_ = 0;   // of that value; 0: unknown, or that of maps, which is now
   std::vector<bool> is_used_;   // by rule
   bool has_shown_ = false;
   output::WallClock clock_;

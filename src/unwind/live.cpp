@@ -118,8 +118,8 @@ struct LiveProcesses::State {
                     SavedFolder& folder);
   Result<void> save_files(const Stack& stack, SavedFolder& folder,
                           std::vector<process::Mapping>& mappings);
-  Stack make_stack(LiveProcess& process, std::span<const std::uint64_t> addresses,
-                   const ProbedInstruction* known);
+  Stack make_stack(LiveProcess& process, std::uint64_t time,
+                   std::span<const std::uint64_t> addresses, const ProbedInstruction* known);
 
   NewProgramCheck has_new_program;
   LaterMappings find_later;
@@ -375,7 +375,7 @@ RawStack LiveProcesses::collect(const Sample& sample, RawStackSink& sink) {
   return state_->parts.collect(process, sample, sink);
 }
 
-Stack LiveProcesses::State::make_stack(LiveProcess& process,
+Stack LiveProcesses::State::make_stack(LiveProcess& process, std::uint64_t time,
                                        std::span<const std::uint64_t> addresses,
                                        const ProbedInstruction* known) {
   AddressSpace& space = process.space();
@@ -386,7 +386,7 @@ Stack LiveProcesses::State::make_stack(LiveProcess& process,
     const std::uint64_t pc = address & mask;
     const bool first = stack.frames.empty();
     const std::uint64_t inside = first ? pc : pc - host_arch_info().unwind->call_address_offset;
-    auto code = space.find(inside);
+    auto code = process.is_newer(inside, time) ? std::nullopt : space.find(inside);
     if (!code && known != nullptr)
       if (const auto there = cache.find(known->file, known->path, known->offset))
         code = there->offset_by(inside - known->pc);
@@ -404,10 +404,11 @@ Stack LiveProcesses::make_stack(pid_t pid, std::uint64_t time_ns,
                                 std::span<const std::uint64_t> addresses,
                                 const ProbedInstruction* known) {
   state_->sweep_if_due();
-  LiveProcess& process = state_->find_at(pid, time_ns == 0 ? now_ns() : time_ns);
-  Stack stack = state_->make_stack(process, addresses, known);
+  const std::uint64_t time = time_ns == 0 ? now_ns() : time_ns;
+  LiveProcess& process = state_->find_at(pid, time);
+  Stack stack = state_->make_stack(process, time, addresses, known);
   if (can_be_completed(stack, process) && state_->read_again(process))
-    stack = state_->make_stack(process, addresses, known);
+    stack = state_->make_stack(process, time, addresses, known);
   if (state_->uses_source_lines) add_inlined_frames(stack);
   add_jit_names(stack, process);
   return stack;

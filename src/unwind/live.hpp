@@ -92,8 +92,9 @@ public:
   // before. Does not unwind. The result borrows from the sample.
   RawStack collect(const Sample& sample, RawStackSink& sink);
   // Makes a stack of addresses that the kernel found by frame pointers, the innermost first; all
-  // but the first are return addresses. time_ns: as in Sample. If the mappings of the process are
-  // not known, `known` gives the code of the addresses in its module.
+  // but the first are return addresses. time_ns: as in Sample; it may be before that of the last
+  // stack, then what was mapped after it gives no code. If the mappings of the process are not
+  // known, `known` gives the code of the addresses in its module.
   Stack make_stack(pid_t pid, std::uint64_t time_ns, std::span<const std::uint64_t> addresses,
                    const ProbedInstruction* known = nullptr);
 

@@ -229,11 +229,32 @@ void LiveProcess::advance(std::uint64_t time) {
     if (each.time > time) {
       later.push_back(std::move(each));
     } else {
-      insert_mapping(mappings_, each.mapping);
+      replace(each.mapping, each.time);
       is_changed = true;
     }
   unclear_ = std::move(later);
   if (is_changed) mappings_changed();
+}
+
+void LiveProcess::replace(const process::Mapping& mapping, std::uint64_t time) {
+  insert_mapping(mappings_, mapping);
+  if (time == never) return; // stacks have no time
+  std::erase_if(replaced_, [&](const Replaced& each) {
+    return each.start >= mapping.start && each.end <= mapping.end;
+  });
+  if (replaced_.size() == max_recorded) {
+    replaced_before_ns_ = replaced_.back().time;
+    replaced_.clear();
+  }
+  replaced_.push_back({mapping.start, mapping.end, time});
+}
+
+bool LiveProcess::is_newer(std::uint64_t pc, std::uint64_t time) const {
+  if (replaced_.empty() || time >= replaced_.back().time) return false; // most stacks
+  const auto last = std::find_if(replaced_.rbegin(), replaced_.rend(), [&](const Replaced& each) {
+    return pc >= each.start && pc < each.end;
+  });
+  return (last == replaced_.rend() ? replaced_before_ns_ : last->time) > time;
 }
 
 void LiveProcess::forget_past() {
@@ -276,7 +297,7 @@ void LiveProcess::map(const process::Mapping& mapping, std::uint64_t time) {
   if (recorded_.size() == max_recorded) recorded_.clear();
   recorded_.push_back({time, mapping});
   advance(time);
-  insert_mapping(mappings_, mapping);
+  replace(mapping, time);
   files_.mapped_before(std::max(files_.mapped_before().value_or(0), time));
   if (is_anonymous(mapping)) restore_replaced_code(mappings_);
   mappings_changed();

@@ -80,6 +80,9 @@ public:
   // Whether the mapping of the address is known only from a record. There are records only of
   // executable mappings, so other mappings of the same file are not known then.
   bool is_mapped_by_record(std::uint64_t pc) const;
+  // Whether the mapping of the address is newer than `time`, as far as records tell. What the
+  // process had there before is not known any more.
+  bool is_newer(std::uint64_t pc, std::uint64_t time) const;
   // Copies the mappings of the parent process.
   void inherit(const LiveProcess& other);
   // Copies the mappings that the previous program recorded after `time`.
@@ -95,6 +98,7 @@ private:
   void prefetch_file(const process::Mapping& mapping);
   void find_replaced_files();
   void keep_past(PastMappings past, std::uint64_t now);
+  void replace(const process::Mapping& mapping, std::uint64_t time);
   void mappings_changed();
   static std::uint64_t next_revision();
 
@@ -114,6 +118,13 @@ private:
   std::vector<RecordedMapping> recorded_; // after the last reading of /proc
   std::vector<RecordedMapping> unclear_;  // PastMappings::unclear, with the time of the reading
   std::vector<RecordedMapping> gone_;     // PastMappings::gone, with when that was found
+  struct Replaced {
+    std::uint64_t start;
+    std::uint64_t end;
+    std::uint64_t time;
+  };
+  std::vector<Replaced> replaced_;       // ranges that were mapped since the first reading, by time
+  std::uint64_t replaced_before_ns_ = 0; // the time of those that were given up
   std::optional<AddressSpace> space_;
   std::uint64_t start_time_ = 0;
   std::uint64_t read_at_ = 0;

@@ -307,6 +307,55 @@ def check_bounds(program):
               [] if len(records["trigger"]) == 1 and 1 in [each["key"] for each in records["span"]] else [str(records)])
 
 
+# Two libraries of one layout take turns at one address: x is the number of the one that calls.
+TURNS = """
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+long __attribute__((noinline)) called(long x) { __asm__ volatile("" : "+r"(x)); return x; }
+int main(void) {
+  void *before = NULL;
+  int same = 0;
+  for (long i = 0; i < 200; ++i) {
+    void *library = dlopen(i % 2 ? "./second.so" : "./first_.so", RTLD_NOW);
+    long (*function)(long (*)(long), long) = (long (*)(long (*)(long), long))dlsym(library, i % 2 ? "second" : "first_");
+    same += (void *)function == before;
+    before = (void *)function;
+    function(called, i % 2);
+    dlclose(library);
+  }
+  printf("%d\\n", same);
+}
+"""
+LIBRARY = "long NAME(long (*f)(long), long x) { long r = f(x); __asm__ volatile(\"\" : \"+r\"(r)); return r + 1; }"
+
+
+def check_unloaded(folder):
+    for name in ("first_", "second"):
+        subprocess.run(["cc", "-O1", "-fno-omit-frame-pointer", "-shared", "-fPIC", "-x", "c", "-", "-o",
+                        f"{folder}/{name}.so"], input=LIBRARY.replace("NAME", name), text=True, check=True)
+    program = os.path.join(folder, "turns")
+    subprocess.run(["cc", "-O1", "-fno-omit-frame-pointer", "-x", "c", "-", "-o", program, "-ldl"], input=TURNS, text=True,
+                   check=True)
+    done = subprocess.run([UPROBECTL, "attach", "-j", "-d", "30s", "--command-output", "same", "--stack=fp", "--span",
+                           "call=called..called%return:x:s64@arg0/x:s64@ret", program, "--", program], cwd=folder,
+                          capture_output=True, text=True, timeout=60)
+    spans = [json.loads(line) for line in done.stdout.splitlines()]
+    spans = [each for each in spans if each["type"] == "span"]
+    wrong, named = [], 0
+    for each in spans:
+        own, other = ("second", "first_") if each["key"] else ("first_", "second")
+        for end, stack in ("begin", each["stack"]), ("end", each["end_stack"]):
+            symbols = [frame["symbol"] for frame in stack or []]
+            named += own in symbols
+            if other in symbols:
+                wrong.append(f"{end} {each['key']}: {symbols}")
+    same = int(Path(folder, "same").read_text())
+    TAP.check("stacks of both ends have no library that came to the address later",
+              wrong[:3] + ([] if len(spans) == 200 and same > 150 else [str(len(spans)), str(same), done.stderr]))
+    TAP.check("and most have the one that called", [] if named > 200 else [str(named)])
+
+
 def check_ended_processes(program):
     children = 20
     records, logged, _ = run(program, "--follow", "--open", *JOB, pairs=1, children=children)
@@ -357,6 +406,7 @@ def main():
         check_refusals(program)
         check_bounds(program)
         check_ended_processes(program)
+        check_unloaded(folder)
         check_saved(program, folder)
         check_pages(program, folder)
     TAP.done()
