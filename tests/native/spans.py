@@ -335,10 +335,10 @@ def check_unloaded(folder):
         subprocess.run(["cc", "-O1", "-fno-omit-frame-pointer", "-shared", "-fPIC", "-x", "c", "-", "-o",
                         f"{folder}/{name}.so"], input=LIBRARY.replace("NAME", name), text=True, check=True)
     program = os.path.join(folder, "turns")
-    subprocess.run(["cc", "-O1", "-fno-omit-frame-pointer", "-x", "c", "-", "-o", program, "-ldl"], input=TURNS, text=True,
+    subprocess.run(["cc", "-O1", "-g", "-fno-omit-frame-pointer", "-x", "c", "-", "-o", program, "-ldl"], input=TURNS, text=True,
                    check=True)
     done = subprocess.run([UPROBECTL, "attach", "-j", "-d", "30s", "--command-output", "same", "--stack=fp", "--span",
-                           "call=called..called%return:x:s64@arg0/x:s64@ret", program, "--", program], cwd=folder,
+                           "call=called..called%return:x/x", program, "--", program], cwd=folder,
                           capture_output=True, text=True, timeout=60)
     spans = [json.loads(line) for line in done.stdout.splitlines()]
     spans = [each for each in spans if each["type"] == "span"]
@@ -350,6 +350,8 @@ def check_unloaded(folder):
             named += own in symbols
             if other in symbols:
                 wrong.append(f"{end} {each['key']}: {symbols}")
+    if done.returncode != 0:
+        print("# " + done.stderr.replace("\n", "\n# "))
     same = int(Path(folder, "same").read_text())
     TAP.check("stacks of both ends have no library that came to the address later",
               wrong[:3] + ([] if len(spans) == 200 and same > 150 else [str(len(spans)), str(same), done.stderr]))
