@@ -97,12 +97,14 @@ struct FunctionWord {
   std::string_view function;
 };
 // Splits "TARGET:FUNCTION" or "TARGET:PROVIDER:NAME" by the text alone, without looking for files:
-// at the first ':' that is neither part of "::" nor in parentheses or brackets. A colon belongs to
-// the FUNCTION in two cases: it follows "plt", "vaddr", "offset" or "file-offset", "go" or "type"
-// (of symbols of Go), "kfun" (of Kotlin/Native) or a drive letter; or only a line number or a range
-// of lines follows it. For static probes, the colon of PROVIDER:NAME is not a separator: a TARGET
-// is split off only if it contains '/' or ".so", or if a second colon follows. The text after the
-// TARGET is not split again. Fails with usage if nothing follows the TARGET.
+// at the first ':' that is neither part of "::" nor in parentheses or brackets. These colons belong
+// to the FUNCTION:
+// - after "plt", "vaddr", "offset", "file-offset", "go" and "type" (symbols of Go), "kfun"
+//   (Kotlin/Native) and a drive letter;
+// - before a line number or a range of lines that ends the word;
+// - that of PROVIDER:NAME, for static probes: their TARGET contains '/' or ".so", or a second colon
+//   follows.
+// Fails with usage if nothing follows the TARGET.
 Result<FunctionWord> split_target(std::string_view word, bool is_static_probe = false);
 
 // A FUNCTION or static probe and the TARGET that has it.
@@ -112,7 +114,8 @@ struct TargetedFunction {
 
   bool operator==(const TargetedFunction&) const = default;
 };
-// A FUNCTION that a KEY may follow: "f:req->id", "libfoo.so:f:arg0".
+// A FUNCTION of --span, and the KEY by which begins and ends are paired: "f:req->id",
+// "libfoo.so:f:arg0".
 struct KeyedWord {
   std::string_view word;               // for split_target()
   std::optional<std::string_view> key; // may be empty
@@ -249,8 +252,8 @@ bool is_body_of(const ProbePoint& point, const std::string& name);
 // name of a library.
 bool is_in_target(const ProbePoint& point, std::string_view target);
 
-// Whether a word that selects among probes means the point. `has_name` compares the word, or what
-// follows the TARGET in it if the point's file is meant.
+// Whether the word, "NAME" or "TARGET:NAME", selects the point. `has_name` compares the NAME, and
+// is called only if the TARGET means the point's file.
 bool selects(std::string_view word, const ProbePoint& point,
              const std::function<bool(const std::string&)>& has_name);
 
@@ -286,7 +289,7 @@ struct ArchiveLibrary {
   std::optional<std::uint64_t> alignment; // largest power of two that divides offset
   std::optional<elf::Machine> machine;    // nullopt if the ELF image cannot be read
   bool probeable = false;
-  std::optional<std::string> reason; // why it cannot be probed, or a note if it can
+  std::optional<std::string> reason; // why it cannot be probed; else a note
   bool is_container = false;         // it is an APK in the archive, not a library
   bool is_unread = false;            // it is an APK that cannot be read, because of `reason`
 };
@@ -296,8 +299,8 @@ struct TargetOptions {
   std::vector<pid_t> pids; // -p: search their mappings and mount namespaces first
   // The first word of a command that will be started: search the libraries that it needs, too.
   std::optional<std::string> command;
-  // --everywhere: a name means every copy of the library, that any process maps, in the folders of
-  // libraries and in apps. pids, app and app_dir do not matter then.
+  // --everywhere: a name means every copy of the library: those that processes map, and those in
+  // library folders and apps. pids, app and app_dir do not matter then.
   bool everywhere = false;
   // --app: search the files of this Android package first. Excludes pids.
   std::optional<std::string> app;
@@ -405,8 +408,8 @@ public:
 
   // Returns the points of the static probes that "PROVIDER:NAME" means, in the order of the notes.
   // Both parts may be patterns, and NAME may have '-' for "__", as in dtrace. A text without a
-  // colon is an error that suggests a static probe or a function. Uses only the options to_probe
-  // and replaced_nops.
+  // colon is a PROVIDER, and means all of its probes; if there is no such provider, the error
+  // suggests a static probe or a function. Uses only the options to_probe and replaced_nops.
   Result<std::vector<ProbePoint>> static_probes(std::string_view text,
                                                 const ResolveOptions& options = {}) const;
   // Returns all static probes of the file; reads the notes once. Error no_code for an archive as a

@@ -50,8 +50,8 @@ struct Frame {
   // The code of the frame: in a caller the call instruction before pc, otherwise pc itself. nullopt
   // if no mapping contains it.
   std::optional<ModuleAddress> code;
-  // The function in code that was compiled at run time, by the files that its compiler writes.
-  // Null for all other code.
+  // The JIT-compiled function at `code`, from the perf map or jitdump file of its compiler. Null
+  // for all other code.
   std::shared_ptr<const symbolize::Function> jit = {};
 
   // Returns the symbolized code, or null if it is not in a module.

@@ -23,15 +23,15 @@ struct StaticArgument {
     in_register,
     in_memory,
     out_of_reach, // parsed, but a BPF program cannot read it; `problem` has the reason
-    unparsed,     // the syntax is not supported; `problem` has the reason
+    unparsed,     // the syntax is not supported, or a symbol is missing; `problem` has the reason
   };
 
   std::string raw; // the text of the note
   Kind kind = Kind::unparsed;
   // In bytes, mostly 1, 2, 4 or 8. nullopt if the note has no size, as with older compilers.
   std::optional<std::uint32_t> size;
-  std::uint32_t width =
-      8; // bytes to read if the note has no size: of the register or of an address
+  // Bytes to read if the note has no size: those of the register or of an address.
+  std::uint32_t width = 8;
   bool is_signed = false;
   bool is_float = false;
 
@@ -52,8 +52,8 @@ struct StaticArgument {
   // displacement; an index may be added. constant: the constant is this address, relocated. Memory
   // without base and address is at the absolute address `displacement`.
   std::optional<VirtualAddress> address;
-  // The symbol is a global one of a program without local symbols: the operand may mean a static
-  // variable of this name.
+  // The file has no local symbols, so the operand may mean a stripped static variable instead of
+  // the global one of this name.
   bool may_be_static = false;
   std::string problem;
 };

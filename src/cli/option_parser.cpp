@@ -108,7 +108,7 @@ bool is_same_file(const std::string& path, const std::string& other) {
   return fs::equivalent(path, other, error) && fs::is_regular_file(path, error);
 }
 
-// Returns what may be files among the words that are no options: the first `targets` ones, the
+// Returns what may be files among the words other than options: the first `targets` ones, the
 // program of a command, paths, and what "ARCHIVE!/ENTRY", "TARGET:FUNCTION" and "FILE:LINE" begin
 // with. A word without a slash is else the name of a function.
 std::vector<std::string> named_files(const Arguments& arguments, std::size_t targets) {

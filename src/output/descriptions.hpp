@@ -625,7 +625,7 @@ void describe(auto& io, Described<CountRecord> auto& record) {
                : std::nullopt;
   });
   io.saved(6, "sums", record.sums);
-  io.saved(7, "sums_latency", record.sums_latency);
+  io.saved(7, "sums_latency", record.sums_duration);
   io(8, "since_ns", record.since_ns);
   io(9, "time_ns", record.time_ns);
   io.saved(10, "is_interval", record.is_interval);
@@ -716,7 +716,7 @@ void describe(auto& io, Described<SummaryRecord> auto& record) {
   io(2, "lost", record.lost);
   io(3, "duration_ns", record.duration_ns);
   io(4, "probes_hit", record.probes_hit);
-  io(5, "probes_silent", record.probes_silent);
+  io(5, "probes_silent", record.probes_unhit);
   io(6, "detached_cleanly", record.detached_cleanly);
   io(7, "stacks", record.stacks);
   io(8, "stacks_truncated", record.stacks_truncated);

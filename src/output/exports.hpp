@@ -82,7 +82,7 @@ public:
 
   // Call it before all of the following. Records before it are ignored.
   void begin(ExportedRun run);
-  // Counts and histograms are those since the last call.
+  // A count or histogram is the increase since the previous record of its kind.
   void write(const Record& record) override;
   void opened(const events::OpenCall& call, const events::Event& entry) override;
   void closed(const events::OpenCall& call, events::CallEnd end, std::uint64_t end_ns,
@@ -92,8 +92,8 @@ public:
   std::uint64_t add_trace(Bytes trace);
   // Writes what is ready without waiting for a reader. finish() returns the errors.
   Result<void> flush() override;
-  // Writes the rest. Returns the errors of all files, or not_found if no hit had the value that
-  // stacks weigh.
+  // Writes the rest. Returns the errors of all files, and not_found if no hit had the value of
+  // --weight.
   std::vector<Error> finish(ExportedEnd end);
 
 private:

@@ -100,7 +100,7 @@ std::string format_bound(const HistogramRecord& record, std::uint64_t number) {
   return text;
 }
 
-// Appends a duration of up to days, rounded to the second of its two units: "1h 30m", "12.4s".
+// Appends a duration of up to days, rounded to the smaller of its two units: "1h 30m", "12.4s".
 void append_long_duration(std::string& out, std::uint64_t nanoseconds) {
   const std::uint64_t seconds = (nanoseconds + 500'000'000) / 1'000'000'000;
   const std::uint64_t minutes = (seconds + 30) / 60;

@@ -20,7 +20,8 @@ struct ClockReading;
 struct CallSummaryRecord;
 struct HistogramRecord;
 
-// A number that JSON has as a string, "0x…": offsets, addresses and register values.
+// A number that JSON has as a string, "0x…": offsets, addresses and register values. (A Value::Hex
+// is an argument that is shown in hexadecimal.)
 struct Hex {
   std::uint64_t value = 0;
 };
@@ -87,7 +88,8 @@ void draw_histogram(std::string& out, std::string_view name, const HistogramReco
 // Formats a number in the record's unit: "12.4us" for nanoseconds.
 std::string format_in_unit(const HistogramRecord& record, std::int64_t number);
 
-// Returns the lower bound and count of each power of two: "256:12,512:40".
+// Returns the lower bound and count of each power of two, and "-" for negative values:
+// "-:3,256:12,512:40".
 std::string bucket_list(const bpf::Histogram& histogram);
 
 // Appends [{"low":256,"high":512,"count":12},…].

@@ -64,7 +64,8 @@ public:
   void set_before_write(std::function<void()> callback) { before_write_ = std::move(callback); }
 
   std::size_t pending() const { return pending_.size() - written_; } // bytes
-  bool closed() const { return closed_; }                            // the reader is gone
+  // No more is written: the reader is gone, or abandon() was called.
+  bool closed() const { return closed_; }
   void abandon();                                              // drops pending and all further text
   const std::optional<Error>& error() const { return error_; } // of a write, such as a full disk
   int fd() const { return fd_; }
@@ -79,12 +80,12 @@ private:
   std::function<void()> before_write_; // may be empty
   std::string pending_;
   std::size_t written_ = 0; // of pending_
-  // The following are byte offsets in the whole output. The end of the last record that was written
-  // whole, and the ends of those after it, are only set after disable_auto_flush().
-  std::uint64_t whole_end_ = 0;
-  std::deque<std::uint64_t> record_ends_;
-  std::uint64_t pending_begin_ = 0;
-  std::deque<std::uint64_t> event_ends_; // of unwritten events
+  // These are byte offsets in the whole output. The first two are only set after
+  // disable_auto_flush().
+  std::uint64_t whole_end_ = 0;           // of the last record that was written whole
+  std::deque<std::uint64_t> record_ends_; // of the records after it
+  std::uint64_t pending_begin_ = 0;       // of pending_
+  std::deque<std::uint64_t> event_ends_;  // of unwritten events
   std::uint64_t dropped_events_ = 0;
   bool auto_flush_ = true;
   std::size_t most_at_once_ = safe_write_size; // of a write that must not block
@@ -127,7 +128,7 @@ public:
   void record(const Record& record) {
     for (Recorder* const each : recorders_) each->write(record);
   }
-  bool is_recorded() const { return !recorders_.empty(); }
+  bool has_recorders() const { return !recorders_.empty(); }
   // Gives everything that the run writes to the recorder, too. Borrows the recorder.
   void add_recorder(Recorder& recorder) { recorders_.push_back(&recorder); }
   void remove_recorder(const Recorder& recorder) { std::erase(recorders_, &recorder); }
@@ -173,8 +174,9 @@ public:
   void status_even_quiet(std::string_view text);      // as status(), also when quiet
   void detail(std::string_view text);                 // only when verbose
   ProgressLine& progress_line() { return progress_; } // see Progress
-  // Whether a recorder shows this progress; empty: none.
-  bool recorder_shows(std::string_view progress) {
+  // Shows the progress in the first recorder that can, if recorders show the messages; empty: none.
+  // Returns whether one did.
+  bool show_in_recorder(std::string_view progress) {
     return hides_recorded_messages_ && std::ranges::any_of(recorders_, [&](Recorder* recorder) {
              return recorder->show_progress(progress);
            });
@@ -214,7 +216,7 @@ private:
   void write_status(std::string_view text, bool even_quiet = false);
   void warn_of(const Recorder& recorder, std::string_view text);
   // Whether recorders show the messages, so that they are not written.
-  bool are_messages_hidden() const { return hides_recorded_messages_ && is_recorded(); }
+  bool are_messages_hidden() const { return hides_recorded_messages_ && has_recorders(); }
   // Gives the message to the recorders. Returns whether only they show it.
   bool record_message(MessageRecord::Kind kind, std::string_view text);
 

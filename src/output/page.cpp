@@ -130,7 +130,7 @@ public:
                                               : "hits",
                        function, record.count);
     if (record.sums) out += fmt::format("{}", static_cast<std::int64_t>(record.sums->sum));
-    out += record.sums_latency ? "\tns" : "\t";
+    out += record.sums_duration ? "\tns" : "\t";
     end_line(out, counted);
   }
 

@@ -101,13 +101,13 @@ void ProgressLine::end(const Progress& task) {
 
 Progress::Progress(Output& output, std::string what, std::size_t all, std::string_view unit)
     : output_(output), what_(std::move(what)), all_(all), unit_(unit),
-      is_recorded_(output.recorder_shows(what_)) {
+      is_recorded_(output.show_in_recorder(what_)) {
   if (!is_recorded_) output_.progress_line().begin(*this);
 }
 
 Progress::~Progress() {
   if (is_recorded_)
-    output_.recorder_shows({});
+    output_.show_in_recorder({});
   else
     output_.progress_line().end(*this);
 }
@@ -115,7 +115,7 @@ Progress::~Progress() {
 void Progress::report(std::size_t done) {
   constexpr std::size_t step = 10;
   done_.store(done, std::memory_order_relaxed);
-  if (is_recorded_ && done % step == 0) output_.recorder_shows(text());
+  if (is_recorded_ && done % step == 0) output_.show_in_recorder(text());
 }
 
 std::string Progress::text() const {

@@ -89,7 +89,7 @@ struct ClockReading {
 // Written when all probes are attached (`attached`).
 struct AttachedRecord {
   std::optional<std::string_view> mechanism; // nullopt: no probe was requested
-  std::size_t probes = 0; // uprobes: sites, times the processes if each has links of its own
+  std::size_t probes = 0; // number of uprobes: one for each site, or for each site and process
   std::string program;    // "builtin", or the user's program
   ClockReading clocks = {};
 };
@@ -191,18 +191,18 @@ struct CountRecord {
   std::string_view rest = {};
   const std::vector<events::ArgumentValue>* by = nullptr; // if counted by values; else null
   std::optional<group_sums> sums = {};                    // of a value, if it is measured
-  bool sums_latency = false;                              // `sums` are latencies in ns
+  bool sums_duration = false;                             // `sums` are durations in ns
   std::uint64_t since_ns = 0; // start of the counted time, CLOCK_MONOTONIC
   std::uint64_t time_ns = 0;  // its end
   bool is_interval = false;   // one of several intervals (--interval)
   std::string_view span = {}; // if not empty, counts spans of this name, which begin at `point`
   bool are_open = false;      // counts spans that have not ended
 };
-// The latencies or values measured at a probe (`histogram`).
+// The times of calls or the values measured at a probe (`histogram`).
 struct HistogramRecord {
   const resolve::ProbePoint* point = nullptr; // null for records of a user's program
   std::string_view map = {};                  // the map with these records
-  bool in_nanoseconds = false;                // latencies; otherwise values
+  bool in_nanoseconds = false;                // times of calls; otherwise values
   bpf::Histogram histogram;
   std::uint64_t since_ns = 0; // as in CountRecord
   std::uint64_t time_ns = 0;
@@ -289,7 +289,8 @@ struct LostRecord {
 struct TriggerRecord {
   std::string_view until;                     // the condition or function as typed
   const resolve::ProbePoint* point = nullptr; // null: a record of a user's program
-  std::uint64_t time_ns = 0;                  // of its event, as the next members to comm
+  // Of the event that triggered, up to comm.
+  std::uint64_t time_ns = 0;
   std::uint32_t pid = 0;
   std::uint32_t tid = 0;
   std::uint32_t cpu = 0;
@@ -303,7 +304,7 @@ struct SummaryRecord {
   std::optional<std::uint64_t> lost = {}; // nullopt: the user's program does not count them
   std::uint64_t duration_ns = 0;
   std::size_t probes_hit = 0;
-  std::size_t probes_silent = 0;
+  std::size_t probes_unhit = 0;
   bool detached_cleanly = false; // the programs were stopped without an error
   // If stacks were requested: all, those cut because more stack bytes were used than copied, and
   // those that are incomplete for another reason.
@@ -327,8 +328,8 @@ struct SummaryRecord {
   // If requested: hits that were left out by sampling and by the rate limit. They are not `lost`.
   std::optional<std::uint64_t> sampled_out = {};
   std::optional<std::uint64_t> rate_limited = {};
-  // With --keep: all events that came, written or not; of these, those that no trigger followed in
-  // time, and those that were dropped because memory was full; and the triggers. Events that were
+  // With --keep: all events that came, written or not; the number of them that no trigger followed
+  // in time, and that were dropped because memory was full; and the triggers. Events that were
   // written are in `events`.
   std::optional<std::uint64_t> kept = {};
   std::optional<std::uint64_t> kept_too_old = {};
@@ -373,7 +374,7 @@ struct StackSample {
   const unwind::Stack* stack = nullptr;
   StackCompleteness completeness = StackCompleteness::complete;
   std::uint64_t hits = 1;
-  std::optional<std::uint64_t> latency_ns = {}; // of the call, if calls are paired
+  std::optional<std::uint64_t> latency_ns = {}; // of the wait, or of the call if calls are paired
   std::optional<std::uint64_t> value = {};      // see RunHeader::value_unit; nullopt: none
   // Why it is incomplete, if it was not unwound by the run but when the run was read.
   std::string failure = {};
@@ -481,7 +482,7 @@ public:
 
   // RunLoop calls the next two, for its own recorders.
   // Whether this recorder excluded the last event, so that RunLoop neither counts nor writes it.
-  virtual bool leaves_out() const { return false; }
+  virtual bool has_excluded_event() const { return false; }
   // Called at least every poll_timeout while a run lasts. `now_ns`: CLOCK_MONOTONIC.
   virtual void advance(std::uint64_t /*now_ns*/) {}
 
@@ -506,10 +507,11 @@ struct TextStyle {
   bool aligned = false; // columns padded for a terminal instead of tab-separated
   bool colour = false;  // a colour for each thread of a tree of calls
   bool header = false;
-  bool offset_only = false; // match: print only the offset
-  bool verbose = false;     // match: show how the offset is computed
-  bool aliases = false;     // match: show other symbols at the address
-  bool instruction = false; // match: show the probed instruction; implied by verbose
+  // For the points of `resolve`:
+  bool offset_only = false; // print only the offset
+  bool verbose = false;     // show how the offset is computed
+  bool aliases = false;     // show other symbols at the address
+  bool instruction = false; // show the probed instruction; implied by verbose
 };
 
 // Write records as text or JSON. The text has no `probe`, `summary` and `error` records, because

@@ -359,7 +359,7 @@ public:
       const bool any = sums->measured > 0;
       const auto show = [&](double number, std::int64_t exact, bool is_sum) {
         if (!any) return std::string("-");
-        if (record.sums_latency) return short_duration(static_cast<std::uint64_t>(number));
+        if (record.sums_duration) return short_duration(static_cast<std::uint64_t>(number));
         return is_sum ? std::to_string(exact) : fmt::format("{:.6g}", number);
       };
       const auto sum = static_cast<std::int64_t>(sums->sum);

@@ -81,7 +81,7 @@ void CountRows::report(const events::GroupSpec& groups, const AggregateSpec& spe
                                .stack = row->stack ? &row->stack->stack : nullptr,
                                .rest = missing_frames_label(row->completeness),
                                .by = groups.by.empty() ? nullptr : &row->values,
-                               .sums_latency = groups.measured_time.has_value(),
+                               .sums_duration = groups.measured_time.has_value(),
                                .span = row->span,
                                .are_open = row->are_open};
     if (groups.measured || groups.measured_time) record.sums = row->sums;

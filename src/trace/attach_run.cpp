@@ -83,7 +83,7 @@ public:
 
   void write(const output::Record& record) override {
     const auto* const event = record.find<events::Event>();
-    if (event == nullptr || !output_.is_recorded()) return;
+    if (event == nullptr || !output_.has_recorders()) return;
     if (known_.size() >= max_known) known_.clear();
     const auto [known, is_new] = known_.try_emplace(event->pid, false);
     if (is_new) known->second = record_name(event->pid);
@@ -399,7 +399,7 @@ private:
       if (auto checked = check_session(); !checked) return fail(std::move(checked).error());
     const events::CaptureSpec& capture = request_.capture;
     const bool sees_entries = !request_.program && phases_of(capture).entry;
-    if (const auto notice = trampoline_notice(resolved_, *mechanism, sees_entries))
+    if (const auto notice = uretprobe_notice(resolved_, *mechanism, sees_entries))
       output_.notice(*notice);
     std::vector<pid_t> tasks = processes.choose_link_tasks();
     // Without a task the links would be system-wide.
@@ -410,7 +410,7 @@ private:
                                   signals, output_);
     if (!attached) return fail(std::move(attached).error());
     Probes& probes = resolved_.probes;
-    const bool names_processes = request_.capture.count_by_process || output_.is_recorded();
+    const bool names_processes = request_.capture.count_by_process || output_.has_recorders();
     history_.emplace(filter_, names_processes, probes);
     // Survey now: processes may end before the run does.
     if (const auto known = processes.known_pids(); !known.empty()) {

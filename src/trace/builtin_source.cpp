@@ -421,7 +421,7 @@ private:
   // Gives the probes to the recorders: a saved run is filtered and counted by what is known of
   // them.
   void record_probes() const {
-    if (!output_.is_recorded()) return;
+    if (!output_.has_recorders()) return;
     for (const Probe& probe : probes_)
       if (probe.is_recorded)
         output_.record(

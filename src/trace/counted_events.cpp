@@ -22,8 +22,8 @@ TotalsSpec span_totals(const AttachRequest& request) {
   const events::CaptureSpec& capture = request.capture;
   return {.aggregates = request.aggregates,
           .groups = capture.groups,
-          .measured = capture.measured,
-          .measured_time = capture.measured_time.value_or(TIME_LATENCY),
+          .histogram_value = capture.measured,
+          .histogram_time = capture.measured_time.value_or(TIME_LATENCY),
           .by_arrival = true};
 }
 
@@ -32,7 +32,7 @@ TotalsSpec record_totals(const AttachRequest& request) {
   TotalsSpec totals{.aggregates = request.aggregates, .groups = capture.groups, .by_arrival = true};
   if (capture.asks_for_stacks() && totals.groups.by.empty())
     totals.groups.by.push_back({.text = "stack", .built_in = BY_STACK});
-  totals.measured = capture.measured;
+  totals.histogram_value = capture.measured;
   return totals;
 }
 

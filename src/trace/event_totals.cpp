@@ -16,8 +16,8 @@ constexpr std::uint64_t max_disorder_ns = 1'000'000'000;
 // Intervals without events that are written one after the other. A run has fewer.
 constexpr std::uint64_t max_empty_intervals = 1U << 20U;
 
-// Whether nobody has set a process, thread or name: that of a record is known of its sender at
-// most.
+// Whether the pid, tid or comm is unset: a record has those of its sender only if its map sends
+// them.
 bool is_unset(const values::Value& value) {
   const auto* const text = std::get_if<std::string>(&value.value);
   return text != nullptr ? text->empty() : number_of(value) == 0;
@@ -28,12 +28,13 @@ bool is_unset(const values::Value& value) {
 Result<void> check_record_totals(const TotalsSpec& totals,
                                  std::span<const values::ValueType> records) {
   if (auto checked = check_record_groups(totals.groups, records); !checked) return checked;
-  if (totals.measured) return check_record_sum("--measure", *totals.measured, records);
+  if (totals.histogram_value)
+    return check_record_sum("--measure", *totals.histogram_value, records);
   return {};
 }
 
-const resolve::ProbePoint* EventTotals::first_point(const resolve::ProbePoint& point,
-                                                    std::uint32_t probe) {
+const resolve::ProbePoint* EventTotals::register_point(const resolve::ProbePoint& point,
+                                                       std::uint32_t probe) {
   if (const auto known = first_points_.find(&point); known != first_points_.end())
     return known->second;
   const resolve::ProbePoint* first = &point;
@@ -51,12 +52,12 @@ const resolve::ProbePoint* EventTotals::first_point(const resolve::ProbePoint& p
 
 // Spans of a name are counted together, wherever they begin.
 const resolve::ProbePoint* EventTotals::point_of_span(const events::Event& event) {
-  const resolve::ProbePoint* const first = first_point(*event.point, event.probe);
+  const resolve::ProbePoint* const first = register_point(*event.point, event.probe);
   return span_points_.try_emplace(std::string(event.span->name), first).first->second;
 }
 
 void EventTotals::add_point(const resolve::ProbePoint& point, std::uint32_t probe) {
-  first_point(point, probe);
+  register_point(point, probe);
 }
 
 std::uint64_t EventTotals::interval_number(std::uint64_t time_ns) const {
@@ -98,7 +99,7 @@ void EventTotals::count(const events::Event& event, bool on_return,
   const resolve::ProbePoint* point = nullptr;
   if (is_of_point)
     point = event.span != nullptr && !by_stack ? point_of_span(event)
-                                               : first_point(*event.point, event.probe);
+                                               : register_point(*event.point, event.probe);
   const CountedStack stack = find_stack(event, completeness);
   std::erase_if(missing_,
                 [&](const std::string& name) { return values_.find(name, event).has_value(); });
@@ -125,8 +126,8 @@ void EventTotals::count(const events::Event& event, bool on_return,
   interval_at(event.time_ns).rows.add(std::move(row));
 }
 
-// The run makes one event of an entry and its return if it counts by arguments. In a run that did
-// not, only one of both is counted.
+// A run that counts by arguments makes one event of an entry and its return. In a saved run with
+// two events, the one that has a value is counted, and the entry if none has.
 bool EventTotals::is_counted_elsewhere(const events::Event& event) {
   if (!counts_arguments_ || event.latency_ns) return false;
   const auto has_value = [&](const std::string& name) {
@@ -157,14 +158,14 @@ std::vector<events::ArgumentValue> EventTotals::find_group(const events::Event& 
 }
 
 void EventTotals::measure_call(const events::OpenCall& call, std::uint64_t end_ns) {
-  if (!spec_.aggregates.histograms || spec_.measured) return;
-  const resolve::ProbePoint* const first = first_point(*call.point, call.probe);
+  if (!spec_.aggregates.histograms || spec_.histogram_value) return;
+  const resolve::ProbePoint* const first = register_point(*call.point, call.probe);
   std::optional<std::uint64_t> time = call.waiting_ns;
-  if (spec_.measured_time == TIME_LATENCY) time = duration_of(call, end_ns);
-  if (spec_.measured_time == TIME_ON_CPU) time = on_cpu_ns(call, end_ns);
-  if (events::needs_causes(spec_.measured_time)) {
+  if (spec_.histogram_time == TIME_LATENCY) time = duration_of(call, end_ns);
+  if (spec_.histogram_time == TIME_ON_CPU) time = on_cpu_ns(call, end_ns);
+  if (events::needs_causes(spec_.histogram_time)) {
     time.reset();
-    if (call.caused_ns) time = (*call.caused_ns)[spec_.measured_time - TIME_PREEMPTED];
+    if (call.caused_ns) time = (*call.caused_ns)[spec_.histogram_time - TIME_PREEMPTED];
   }
   if (time) events::add_duration(interval_at(end_ns).histograms[{first, {}}], *time);
 }
@@ -172,7 +173,7 @@ void EventTotals::measure_call(const events::OpenCall& call, std::uint64_t end_n
 EventTotals::Measured EventTotals::measured_of(const events::Event& event) {
   if (event.record != nullptr) return {nullptr, event.record->map};
   if (event.span != nullptr) return {point_of_span(event), std::string(event.span->name)};
-  return {first_point(*event.point, event.probe), {}};
+  return {register_point(*event.point, event.probe), {}};
 }
 
 void EventTotals::measure(const events::Event& event) {
@@ -181,14 +182,14 @@ void EventTotals::measure(const events::Event& event) {
   const auto histogram = [&]() -> bpf::Histogram& {
     return interval_at(event.time_ns).histograms[measured_of(event)];
   };
-  if (!spec_.measured) {
-    if (const auto time = time_in(event, spec_.measured_time))
+  if (!spec_.histogram_value) {
+    if (const auto time = time_in(event, spec_.histogram_time))
       events::add_duration(histogram(), *time);
     return;
   }
   std::erase_if(missing_,
                 [&](const std::string& name) { return values_.find(name, event).has_value(); });
-  if (const auto number = values_.find_number(*spec_.measured, event))
+  if (const auto number = values_.find_number(*spec_.histogram_value, event))
     events::add_number(histogram(), *number);
 }
 
@@ -217,14 +218,16 @@ void EventTotals::write(const Interval& interval, const CountedTime& time,
   std::vector<output::HistogramRecord> histograms;
   const auto add = [&](const resolve::ProbePoint* point, std::string_view map,
                        const bpf::Histogram& histogram) {
-    histograms.push_back(
-        {.point = point, .map = map, .in_nanoseconds = !spec_.measured, .histogram = histogram});
+    histograms.push_back({.point = point,
+                          .map = map,
+                          .in_nanoseconds = !spec_.histogram_value,
+                          .histogram = histogram});
   };
   for (const auto& [name, point] : span_points_)
     if (const auto measured = interval.histograms.find({point, name});
         measured != interval.histograms.end())
       histograms.push_back({.point = point,
-                            .in_nanoseconds = !spec_.measured,
+                            .in_nanoseconds = !spec_.histogram_value,
                             .histogram = measured->second,
                             .span = name});
   for (const auto& [number, point] : by_number_) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counts, latencies and measured values of events, as the built-in program counts hits in the
-// kernel: of stacks that are unwound, of records of users' programs, and of saved runs.
+// Counts events, and makes histograms of their values, in user space, where the built-in program
+// cannot do it: by unwound stacks, for records of users' programs, and for saved runs.
 #pragma once
 
 #include "events/event_values.hpp"
@@ -16,16 +16,16 @@ namespace uprobectl::trace {
 // Says what user space counts and measures, and by which values.
 struct TotalsSpec {
   AggregateSpec aggregates = {};
-  bool by_process = false;                          // counts each process separately
-  bool by_stack = false;                            // counts each stack separately
-  events::GroupSpec groups = {};                    // counts by these values instead
-  std::optional<events::SummedValue> measured = {}; // the value of histograms
-  call_time measured_time = TIME_LATENCY;           // or, without it, this time of calls
+  bool by_process = false;       // counts each process separately
+  bool by_stack = false;         // counts each stack separately
+  events::GroupSpec groups = {}; // counts by these values instead
+  std::optional<events::SummedValue> histogram_value = {};
+  call_time histogram_time = TIME_LATENCY; // the value of histograms without histogram_value
   bool by_arrival = false; // intervals end with end_interval(), not by the times of events
 };
 
-// Fails if none of the types that the records may have has what is counted and measured. Without
-// types nothing is known before.
+// Fails if none of the types that the records may have has what is counted and measured.
+// Succeeds if the types are unknown.
 Result<void> check_record_totals(const TotalsSpec& totals,
                                  std::span<const values::ValueType> records);
 
@@ -37,8 +37,8 @@ public:
       : spec_(spec), values_(values), find_process_name_(std::move(find_process_name)),
         missing_(spec.groups.names()), names_(missing_),
         counts_arguments_(!spec.groups.by.empty() && spec.groups.reads_arguments()) {
-    if (spec.measured)
-      for (std::string& each : spec.measured->names()) missing_.push_back(std::move(each));
+    if (spec.histogram_value)
+      for (std::string& each : spec.histogram_value->names()) missing_.push_back(std::move(each));
     read_names_ = missing_;
   }
 
@@ -51,19 +51,19 @@ public:
   // of the stack of the event.
   void add(const events::Event& event,
            output::StackCompleteness completeness = output::StackCompleteness::complete);
-  // Whether values of events are counted or measured, and whether some of a call of this probe are
-  // known when it returns.
+  // Whether events are counted by values, or values are measured.
   bool reads_values() const { return !spec_.groups.by.empty() || !read_names_.empty(); }
+  // Whether some of these values are known only when a call of this probe returns.
   bool needs_return(std::uint32_t probe) {
     return spec_.groups.reads_result() || values_.are_some_of_return(read_names_, probe);
   }
-  // Counts a nested call by its entry, its exit, or both in one event.
+  // Counts a call of the tree. `event`: its entry or its exit, or the call as one event.
   void count_call(const events::Event& event) { count(event, false); }
-  // Measures how long a nested call took.
+  // Adds how long a call of the tree took to the histogram.
   void measure_call(const events::OpenCall& call, std::uint64_t end_ns);
-  // A value of an event, or its latency.
+  // Adds the event's value, or the requested time of its call, to the histogram.
   void measure(const events::Event& event);
-  // Writes the intervals that are over: later events are not of them.
+  // Writes the intervals that no later event can belong to.
   void advance(std::uint64_t now_ns, output::Output& output);
   // Writes what was counted since the last interval or the beginning. Fails as finish().
   Result<void> end_interval(std::uint64_t now_ns, output::Output& output);
@@ -87,7 +87,8 @@ private:
   std::uint64_t interval_number(std::uint64_t time_ns) const;
   Interval& interval_at(std::uint64_t time_ns);
   CountedTime time_of(std::uint64_t interval) const;
-  const resolve::ProbePoint* first_point(const resolve::ProbePoint& point, std::uint32_t probe);
+  // Returns the point that stands for all locations of a static probe; others stand for themselves.
+  const resolve::ProbePoint* register_point(const resolve::ProbePoint& point, std::uint32_t probe);
   const resolve::ProbePoint* point_of_span(const events::Event& event);
   Result<void> check_missing() const;
   CountedStack find_stack(const events::Event& event, output::StackCompleteness completeness);
@@ -119,8 +120,8 @@ private:
   std::map<const resolve::ProbePoint*, std::uint32_t> numbers_;
   std::map<std::uint32_t, const resolve::ProbePoint*> by_number_;
   std::map<const resolve::ProbePoint*, const resolve::ProbePoint*> first_points_;
-  std::map<std::string, const resolve::ProbePoint*, std::less<>>
-      span_points_; // that began the first one
+  // By the name of spans: the point where the first of them began.
+  std::map<std::string, const resolve::ProbePoint*, std::less<>> span_points_;
 };
 
 } // namespace uprobectl::trace

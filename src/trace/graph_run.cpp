@@ -87,7 +87,7 @@ void GraphRun::write(const output::Record& record) {
 void GraphRun::take(const events::Event& event) {
   last_ns_ = std::max(last_ns_, event.time_ns);
   const bool is_known = tree_.take(event);
-  leaves_out_ = entry_decides_ && !is_known;
+  has_excluded_event_ = entry_decides_ && !is_known;
 }
 
 // Records that the BPF program could not send are ignored here: Event::lost_before has them.

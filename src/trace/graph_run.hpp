@@ -52,7 +52,7 @@ public:
   void replay(const output::CallChange& change, const events::Event* event);
 
   void write(const output::Record& record) override;
-  bool leaves_out() const override { return leaves_out_; }
+  bool has_excluded_event() const override { return has_excluded_event_; }
   void advance(std::uint64_t now_ns) override;
   // Notes which threads run when the recording ends. Call it before anything that takes time.
   void note_running(std::uint64_t end_ns) { tree_.note_running(end_ns); }
@@ -83,7 +83,7 @@ private:
 
   const GraphSpec& spec_;
   bool entry_decides_ = false;
-  bool leaves_out_ = false;         // whether the last event was left out
+  bool has_excluded_event_ = false; // the last one
   std::uint64_t last_ns_ = 0;       // the latest time of an event
   bool has_waited_in_vain_ = false; // for a reader of the output
   output::Output& output_;

@@ -94,7 +94,7 @@ std::uint64_t caller_at_entry(const bpf::SenderContext& from) {
   return read_at<std::uint64_t>(from.stack, 0).value_or(0);
 }
 
-// Returns how long the thread waited with this stack; of other stacks, how long the call took.
+// Returns the duration of the wait, or else of the call.
 std::optional<std::uint64_t> time_of_stack(const events::Event& event) {
   return event.wait ? event.wait->duration_ns : event.latency_ns;
 }
@@ -169,7 +169,7 @@ void HitStacks::finish(ProgramResults& results) {
 }
 
 void HitStacks::queue_mapping_events() {
-  events_read_ns_ = clock_ns(CLOCK_MONOTONIC);
+  mapping_events_read_ns_ = clock_ns(CLOCK_MONOTONIC);
   if (!watch_) return;
   watch_->drain([this](const process::MappingEvent& event) {
     if (event.kind == process::MappingEvent::Kind::renamed) return;
@@ -183,7 +183,7 @@ void HitStacks::queue_mapping_events() {
 void HitStacks::read_mapping_events() {
   queue_mapping_events();
   // Limits the queue if there are no hits for long.
-  while (waiting_.size() > max_waiting) apply_first_event();
+  while (waiting_.size() > max_waiting) apply_first_mapping_event();
   reread_after_loss();
   processes_.make_room();
   if (processes_.has_lacked_descriptors())
@@ -193,7 +193,8 @@ void HitStacks::read_mapping_events() {
 
 // Rereads the maps if mapping events were lost: an address may belong to another file by now.
 void HitStacks::reread_after_loss() {
-  if (!watch_ || watch_->lost() == handled_losses_ || events_read_ns_ < next_reread_ns_) return;
+  if (!watch_ || watch_->lost() == handled_losses_ || mapping_events_read_ns_ < next_reread_ns_)
+    return;
   handled_losses_ = watch_->lost();
   const std::uint64_t begin = clock_ns(CLOCK_MONOTONIC);
   processes_.reread_processes();
@@ -203,7 +204,7 @@ void HitStacks::reread_after_loss() {
 
 // Removes the event before applying it: LiveProcesses::add() may call has_newer_program(), which
 // queues further events.
-void HitStacks::apply_first_event() {
+void HitStacks::apply_first_mapping_event() {
   const process::MappingEvent event = std::move(waiting_.front());
   waiting_.pop_front();
   if (starts_program(event))
@@ -212,8 +213,8 @@ void HitStacks::apply_first_event() {
   processes_.add(event);
 }
 
-void HitStacks::apply_events_until(std::uint64_t time_ns) {
-  while (!waiting_.empty() && waiting_.front().time_ns <= time_ns) apply_first_event();
+void HitStacks::apply_mapping_events_until(std::uint64_t time_ns) {
+  while (!waiting_.empty() && waiting_.front().time_ns <= time_ns) apply_first_mapping_event();
 }
 
 // A hit is processed milliseconds after it occurred. The process may run another program by then,
@@ -243,8 +244,8 @@ unwind::Registers HitStacks::make_registers(const events::CapturedStack& capture
 const unwind::Stack* HitStacks::unwind_hit(const events::Event& event,
                                            const events::CapturedStack& captured) {
   const auto pid = static_cast<pid_t>(event.pid);
-  if (event.time_ns >= events_read_ns_) read_mapping_events();
-  apply_events_until(event.time_ns);
+  if (event.time_ns >= mapping_events_read_ns_) read_mapping_events();
+  apply_mapping_events_until(event.time_ns);
   ++totals_.all;
   if (captured.registers.empty()) {
     stack_ = symbolize_walked(pid, event.time_ns, captured);
@@ -270,7 +271,7 @@ const unwind::Stack* HitStacks::unwind_hit(const events::Event& event,
       return nullptr;
     }
     stack_ = processes_.unwind(sample);
-    count_end(captured, sample);
+    classify_and_save(captured, sample);
   }
   if (capture_.source_lines && !totals_.has_source_lines)
     totals_.has_source_lines = has_source_lines(stack_);
@@ -304,7 +305,7 @@ unwind::Stack HitStacks::symbolize(pid_t pid, std::uint64_t time_ns,
                                    std::span<const std::uint64_t> addresses) {
   const std::uint64_t time = time_ns == 0 ? clock_ns(CLOCK_MONOTONIC) : time_ns;
   if (time >= events_read_ns_) read_mapping_events();
-  apply_events_until(time);
+  apply_mapping_events_until(time);
   return processes_.make_stack(pid, time, addresses);
 }
 
@@ -313,8 +314,9 @@ const StackTotals& HitStacks::totals() {
   return totals_;
 }
 
-// Sets the completeness of the last stack, and counts and saves it unless it is complete.
-void HitStacks::count_end(const events::CapturedStack& captured, const unwind::Sample& sample) {
+// Sets the completeness of the last stack. Explains, counts and saves it unless it is complete.
+void HitStacks::classify_and_save(const events::CapturedStack& captured,
+                                  const unwind::Sample& sample) {
   const output::StackCopy copy{.address = captured.address,
                                .size = captured.bytes.size(),
                                .requested = capture_.stack_bytes};
@@ -356,9 +358,9 @@ void HitStacks::report_not_saved(const Error& why) const {
   output_.repeated_warning("not saved", "a stack cannot be saved: " + why.message);
 }
 
-Result<std::vector<bpf::StackRequest>> choose_stream_stacks(std::span<const bpf::UserMap> maps,
-                                                            const events::CaptureSpec& capture,
-                                                            output::Output& output) {
+Result<std::vector<bpf::StackRequest>> choose_map_stacks(std::span<const bpf::UserMap> maps,
+                                                         const events::CaptureSpec& capture,
+                                                         output::Output& output) {
   const bool requested = capture.asks_for_stacks();
   const bpf::StackRequest usual =
       capture.stack == events::StackWalk::frame_pointers || capture.count_stacks

@@ -84,14 +84,14 @@ private:
   void read_mapping_events();
   void queue_mapping_events();
   void reread_after_loss();
-  void apply_first_event();
-  void apply_events_until(std::uint64_t time_ns);
+  void apply_first_mapping_event();
+  void apply_mapping_events_until(std::uint64_t time_ns);
   bool has_newer_program(pid_t pid);
   std::vector<process::Mapping> find_later_mappings(pid_t pid);
   unwind::Registers make_registers(const events::CapturedStack& captured) const;
   unwind::Stack symbolize_walked(pid_t pid, std::uint64_t time_ns,
                                  const events::CapturedStack& captured);
-  void count_end(const events::CapturedStack& captured, const unwind::Sample& sample);
+  void classify_and_save(const events::CapturedStack& captured, const unwind::Sample& sample);
   void write_raw(const events::Event& event, const unwind::Sample& sample);
   void save(const unwind::Sample& sample);
   void report_not_saved(const Error& why) const;
@@ -101,7 +101,7 @@ private:
   output::Output& output_;
   bool has_stacks_ = true;
   std::optional<process::MappingWatch> watch_;
-  std::uint64_t events_read_ns_ = 0;          // CLOCK_MONOTONIC
+  std::uint64_t mapping_events_read_ns_ = 0;  // CLOCK_MONOTONIC
   std::uint64_t handled_losses_ = 0;          // number of lost records at the last reread
   std::uint64_t next_reread_ns_ = 0;          // CLOCK_MONOTONIC
   std::deque<process::MappingEvent> waiting_; // mapping events by time, to apply before later hits
@@ -120,8 +120,8 @@ private:
   std::size_t next_folder_ = 1;
 };
 
-// Makes frames valid for as long as the stacks of a run are unwound: otherwise they are valid only
-// until files are closed. `names` gets those of their mappings.
+// Keeps the frames valid until the end of the run, although their files may be closed before.
+// `names` gets the names of their mappings, to which frames refer.
 void keep_frames(std::span<unwind::Frame> frames, std::set<std::string, std::less<>>& names);
 
 // Returns the frame that called the function of the innermost frame, inlined frames aside. Null if
@@ -134,9 +134,9 @@ bool has_source_lines(const unwind::Stack& stack);
 // Returns which stack the records of each map carry. Perf event arrays carry them if --stack is
 // given, or if their name ends in "_with_stack". Fails with unsupported if --stack is given and no
 // map can carry them; warns of other buffers.
-Result<std::vector<bpf::StackRequest>> choose_stream_stacks(std::span<const bpf::UserMap> maps,
-                                                            const events::CaptureSpec& capture,
-                                                            output::Output& output);
+Result<std::vector<bpf::StackRequest>> choose_map_stacks(std::span<const bpf::UserMap> maps,
+                                                         const events::CaptureSpec& capture,
+                                                         output::Output& output);
 
 // Sets the time, process, thread and CPU of the event.
 void set_sender(events::Event& event, const bpf::SenderContext& from);

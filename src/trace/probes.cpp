@@ -45,6 +45,7 @@ void Probes::number(std::size_t index) {
                     .first->second;
 }
 
+// Declared in trace.hpp.
 std::vector<std::string> list_targets(std::span<const resolve::TargetedFunction> functions) {
   std::vector<std::string> targets;
   for (const resolve::TargetedFunction& each : functions)
@@ -117,7 +118,7 @@ bool may_match_several(const std::string& static_probes) {
   return symbols::is_pattern(static_probes) || !static_probes.contains(':');
 }
 
-// Counts the TARGETs, without `with_triggers` those of recorded functions.
+// Counts the TARGETs. Unless `with_triggers`, ignores those of triggers.
 std::size_t count_targets(std::span<const ProbeRequest> probe_requests, bool with_triggers) {
   std::set<std::string_view> targets;
   for (const ProbeRequest& each : probe_requests)
@@ -141,8 +142,8 @@ public:
         shows_files_(count_targets(probe_requests, false) > 1),
         resolve_options_(selection.resolve_options), binaries_(binaries), output_(output) {
     resolve_options_.to_probe = true;
-    // Search thoroughly unless there are many functions: it takes milliseconds for each, and misses
-    // no copies.
+    // Warn of clones and folded functions, too, unless there are many FUNCTIONs: this takes
+    // milliseconds for each.
     constexpr std::size_t few = 64;
     resolve_options_.thorough = count_functions(probe_requests) <= few;
     resolved_.replaced_nops = resolve_options_.replaced_nops;
@@ -172,9 +173,9 @@ public:
       add_failure(probe_request, function, error);
   }
 
-  // Says which TARGET is not a probed file, and which "f@FILE" and "f@VERSION" no function is. A
-  // pattern that leaves out nothing is a detail: scripts have them for functions that some builds
-  // lack. What a plan leaves out has been left out when it was made.
+  // Warns of patterns of --exclude whose TARGET, file or version matches nothing. Another pattern
+  // that leaves out nothing is a detail: scripts have them for functions that some builds lack.
+  // What a plan leaves out has been left out when it was made.
   void warn_of_useless_exclusions() const {
     if (!has_points_) return;
     const std::vector<std::string> of_plan =
@@ -234,8 +235,8 @@ private:
     return {};
   }
 
-  // Opens the only file of what was found.
-  Result<void> open_file(FoundTargets& found) {
+  // Opens the only file that was found, and asks the workstation for its attach plan.
+  Result<void> open_and_request_plan(FoundTargets& found) {
     const resolve::Targets& targets = found.targets;
     warn(targets.warnings);
     auto file = resolve::Target::open(targets.files.front(), targets.text, options_);
@@ -256,7 +257,7 @@ private:
 
   Result<void> resolve_in_file(const ProbeRequest& probe_request) {
     if (!found_->file)
-      if (auto opened = open_file(*found_); !opened) return opened;
+      if (auto opened = open_and_request_plan(*found_); !opened) return opened;
     if (found_->plan) return find_in_plan(*found_->plan, probe_request);
     const resolve::Target& target = *found_->file;
     for (const std::string& text : probe_request.functions) {
@@ -278,15 +279,15 @@ private:
 
   Result<void> resolve_in_files(const ProbeRequest& probe_request,
                                 const resolve::Targets& targets) {
-    auto answers =
+    auto results =
         resolve_all(targets, probe_request.functions, options_, how_to_resolve(probe_request));
-    if (!answers) return fail(std::move(answers).error());
-    warn(answers->warnings);
-    for (const std::string& detail : answers->details) output_.detail(detail);
-    for (resolve::FunctionResult& answer : answers->functions) {
-      for (Error& error : answer.errors)
-        add_failure(probe_request, answer.request, std::move(error));
-      add_points(probe_request, answer.request, std::move(answer.points));
+    if (!results) return fail(std::move(results).error());
+    warn(results->warnings);
+    for (const std::string& detail : results->details) output_.detail(detail);
+    for (resolve::FunctionResult& result : results->functions) {
+      for (Error& error : result.errors)
+        add_failure(probe_request, result.request, std::move(error));
+      add_points(probe_request, result.request, std::move(result.points));
     }
     return {};
   }
@@ -342,7 +343,7 @@ private:
           count == 1 ? "it" : "them"));
   }
 
-  // A static probe must be found in one of the files only.
+  // It is enough if one of the files has the static probe.
   Result<void> resolve_static_in_files(const ProbeRequest& probe_request,
                                        const resolve::Targets& targets) {
     std::vector<std::optional<Error>> reasons(probe_request.functions.size());
@@ -385,7 +386,7 @@ private:
   }
 
   void add_failure(const ProbeRequest& probe_request, const std::string& function, Error error) {
-    // libstdc++.so has operator new, and imports malloc.
+    // An imported function is missing too: libstdc++.so defines operator new, and imports malloc.
     const bool is_missing = error.kind == ErrorKind::not_found || error.kind == ErrorKind::imported;
     if (probe_request.is_optional && is_missing) return output_.detail(error.message);
     if (probe_request.triggers == ENDS_WAITING && is_missing)
@@ -394,7 +395,7 @@ private:
                            fmt::format("'{}' is also a value: a condition compares it, for "
                                        "example: --until '{}'",
                                        function, *example));
-    // Its first colon has ended a TARGET.
+    // Without "usdt:", the PROVIDER of "PROVIDER:NAME" was taken for a TARGET.
     if (!probe_request.roles.empty() && is_missing && !probe_request.static_probes &&
         probe_request.target != selection_.target)
       error.hints.insert(error.hints.begin(),
@@ -463,8 +464,8 @@ private:
     });
   }
 
-  // Returns what tells probes at one location apart: a static probe and each inlined call, whose
-  // code may begin where that of its caller does, are hit on their own. Empty for functions.
+  // Static probes and inlined calls at one offset are separate probes: returns a key for each.
+  // Empty for functions.
   static std::string name_at_offset(const resolve::ProbePoint& point) {
     if (point.static_probe) return *point.symbol;
     if (point.inlined_into == nullptr) return {};

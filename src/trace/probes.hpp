@@ -64,8 +64,8 @@ struct PlannedSite {
 // Facts about an unhit probe, besides the processes that map it.
 struct UnhitFacts {
   FileChange change = FileChange::none; // change of the probed file since it was opened
-  // Descendants, not only children, of the target processes that are not probed and map the file
-  // executable.
+  // Descendants of the target processes, not only children: those that are not probed themselves,
+  // and map the file executable.
   std::vector<pid_t> children = {};
   bool takes_pids = true; // the command has the option -p
   // Number of addresses where the function is inlined; nullopt without debug info.
@@ -128,7 +128,8 @@ struct Probe {
 
   bool is_first() const { return first == number; }
   // Whether the run must fail without this probe, because the run would mean something else: the
-  // probe starts or stops the recording, is a trigger of --until, or a root or the end of a span.
+  // probe starts or stops the recording, is a trigger of --until, a root of the graph, or begins or
+  // ends spans.
   bool is_required() const { return triggers != 0 || is_graph_root || !roles.empty(); }
 };
 
@@ -195,7 +196,7 @@ Result<ResolvedProbes> resolve_requests(std::span<const ProbeRequest> probe_requ
                                         const resolve::TargetOptions& options,
                                         BinaryCache& binaries, output::Output& output);
 
-// Fails if the TARGET of the command does not exist although all FUNCTIONs have others.
+// If every FUNCTION names its own TARGET: fails if the TARGET of the command does not exist.
 Result<void> check_unused_target(const ProbeSelection& selection,
                                  const resolve::TargetOptions& options);
 

@@ -240,7 +240,7 @@ output::SummaryRecord begin_summary(const RunEnd& end) {
                                             : std::nullopt,
                                 .duration_ns = static_cast<std::uint64_t>(end.duration.count()),
                                 .probes_hit = 0,
-                                .probes_silent = 0,
+                                .probes_unhit = 0,
                                 .detached_cleanly = end.detached_cleanly};
   if (const StackTotals* const stacks = end.results.stacks) {
     summary.stacks = stacks->all;
@@ -347,7 +347,7 @@ void report_probe(const Probe& probe, const RunEnd& end, const HitBodies& hit,
           fmt::format("{}: nothing to show: {}", display_name(probe.point), probe.hidden_reason));
     }
   } else if (hits == 0) {
-    if (probe.is_first()) ++summary.probes_silent;
+    if (probe.is_first()) ++summary.probes_unhit;
     record.reason = report_unhit(probe, end, hit, output);
   }
   if (const auto found = end.incomplete.find(probe.number);
@@ -386,7 +386,7 @@ void report_closing_summary(const RunEnd& end, const output::SummaryRecord& summ
                             output::Output& output) {
   const auto probes = static_cast<std::size_t>(std::ranges::count_if(
       end.probes, [](const Probe& each) { return each.is_recorded && each.is_first(); }));
-  const std::size_t unknown = probes - summary.probes_hit - summary.probes_silent;
+  const std::size_t unknown = probes - summary.probes_hit - summary.probes_unhit;
   output.status(fmt::format("{}{}, {} of {} probes hit{}{}", describe_result(end, summary),
                             describe_left_out(end.limits, summary), summary.probes_hit, probes,
                             unknown > 0 ? fmt::format(", {} unknown", unknown) : "",

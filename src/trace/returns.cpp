@@ -44,6 +44,7 @@ record_u32 condition_test(insn::JumpCondition::Test test) {
   return EXIT_ALWAYS;
 }
 
+// A jump with `returns` is not a tail call: it ends in code that returns.
 left_by left_by_of(const resolve::FunctionReturns::TailCall& call) {
   if (!call.returns) return LEFT_BY_TAIL_CALL;
   return call.returns->raises_stack > 0 ? LEFT_BY_EPILOGUE : LEFT_BY_RETURN;
@@ -152,18 +153,18 @@ public:
   std::size_t tail_call_functions() const { return tail_call_functions_; }
   // The number of functions that store to memory after the jump where a return is probed.
   std::size_t storing_functions() const { return storing_functions_; }
-  // The number of functions that are left by a jump that is followed, and of the exits of others
-  // that are probed for it.
+  // The number of functions whose jumps are followed.
   std::size_t followed_functions() const { return followed_functions_; }
+  // The number of probed exits of the functions that are jumped to.
   std::size_t callee_exits() const { return callee_exits_; }
   // Returns Probe::callees of the last point.
-  const std::vector<VirtualAddress>& reached() const { return reached_; }
+  const std::vector<VirtualAddress>& callees() const { return callees_; }
   // Why calls end at a jump.
   const std::vector<std::string>& details() const { return details_; }
 
 private:
-  // Whether a symbol of the file is at the point, which begins a function. A number and a plan only
-  // say so.
+  // Whether a symbol of the file confirms that a function begins at the point. Nothing does for a
+  // request by number or an attach plan.
   bool is_named_by_symbol(const resolve::ProbePoint& point) const {
     return point.table && !binaries_.of(point).has_plan();
   }
@@ -205,7 +206,7 @@ private:
           {.offset = exit.offset, .rule = *rule, .effect = exit.effect, .depth = exit.depth});
     }
     note_followed(point, *found, followed);
-    reached_ = followed.reached;
+    callees_ = followed.reached;
     const auto is_tail_call = [](const auto& call) { return !call.returns; };
     if (!checks_exits_ && std::ranges::any_of(found->tail_calls, is_tail_call))
       ++tail_call_functions_;
@@ -237,7 +238,7 @@ private:
   std::size_t storing_functions_ = 0;
   std::size_t followed_functions_ = 0;
   std::size_t callee_exits_ = 0;
-  std::vector<VirtualAddress> reached_;
+  std::vector<VirtualAddress> callees_;
   std::vector<std::string> details_;
 };
 
@@ -268,7 +269,7 @@ public:
     skipped_.push_back({point.request, point.binary->target, std::move(why)});
   }
 
-  void never_returns(const Probe& probe, bool has_entry) {
+  void report_never_returning(const Probe& probe, bool has_entry) {
     const resolve::ProbePoint& point = probe.point;
     const std::string name = display_name(point);
     if (!has_entry) {
@@ -348,7 +349,7 @@ private:
   output::Output& output_;
   std::set<std::size_t> dropped_;
   std::vector<std::string> left_out_; // named functions, if returns are optional
-  std::optional<std::string> reason_; // why the first is, or its pattern's match
+  std::optional<std::string> reason_; // why the first of left_out_ has no probed return
   std::vector<Skipped> skipped_;
   std::size_t never_left_ = 0; // skipped matches that never return
   std::size_t only_entries_ = 0;
@@ -438,10 +439,10 @@ bool plan_returns(const ProbeSelection& selection, const events::CaptureSpec& ca
       } else if (!*exits) {
         sites.push_back(site);
       } else if ((*exits)->empty()) {
-        skipped.never_returns(probe, capture.on_entry && !capture.pair_calls);
+        skipped.report_never_returning(probe, capture.on_entry && !capture.pair_calls);
       } else {
         ++replaced;
-        probe.callees = planner.reached();
+        probe.callees = planner.callees();
         for (const PlannedExit& exit : **exits) {
           PlannedSite planned = site;
           planned.exit = exit;
@@ -502,8 +503,8 @@ bool can_plan_exits(BinaryCache& binaries, const ResolvedProbes& resolved) {
   });
 }
 
-std::optional<std::string> trampoline_notice(const ResolvedProbes& resolved,
-                                             probe::Mechanism mechanism, bool sees_entries) {
+std::optional<std::string> uretprobe_notice(const ResolvedProbes& resolved,
+                                            probe::Mechanism mechanism, bool sees_entries) {
   const bool used = mechanism == probe::Mechanism::session ||
                     std::ranges::any_of(resolved.probes, [](const Probe& probe) {
                       return std::ranges::any_of(probe.sites, [](const PlannedSite& site) {

@@ -17,13 +17,13 @@ namespace uprobectl::trace {
 
 class BinaryCache;
 
-// Whether calls go on in the function that theirs jumps to (trace/tail_calls.hpp).
+// Whether a call continues in the function that its function jumps to (trace/tail_calls.hpp).
 struct TailCallRequest {
   bool follows = false;
   std::vector<pid_t> pids = {}; // of the run
 };
 
-// Replaces each return site by one site for each exit, unless the trampoline is requested. A point
+// Replaces each return site by one site for each exit, unless uretprobes are requested. A point
 // whose exits cannot all be probed is removed: it becomes a failure if the user named it, and is
 // part of one warning if it matched a pattern. A point that never returns keeps only its entry
 // site, or is removed if the entry alone is not useful. Returns false if returns are optional and
@@ -36,11 +36,11 @@ bool plan_returns(const ProbeSelection& selection, const events::CaptureSpec& ca
 // Returns true if all probed functions return, and all their exits can be probed.
 bool can_plan_exits(BinaryCache& binaries, const ResolvedProbes& resolved);
 
-// Returns a warning about the side effects of the kernel's return probes, or nullopt if none is
-// used. Print it before they are attached. sees_entries: the built-in program also runs at the
-// entries, and counts calls whose returns the kernel omits.
-std::optional<std::string> trampoline_notice(const ResolvedProbes& resolved,
-                                             probe::Mechanism mechanism, bool sees_entries);
+// Returns a warning about the side effects of uretprobes, the kernel's return probes, or nullopt if
+// none is used. Print it before they are attached. sees_entries: the built-in program also runs at
+// the entries, and counts calls whose returns the kernel omits.
+std::optional<std::string> uretprobe_notice(const ResolvedProbes& resolved,
+                                            probe::Mechanism mechanism, bool sees_entries);
 
 // Says whether an exit belongs to a tail call that is followed, and how.
 struct FollowedExit {

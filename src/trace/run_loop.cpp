@@ -183,7 +183,7 @@ void RunLoop::deliver(const events::Event& event) {
   }
   if (event.sample != nullptr) output_.record(*event.sample);
   for (output::Recorder* const each : recorders_) each->write(event);
-  if (std::ranges::any_of(recorders_, &output::Recorder::leaves_out)) return;
+  if (std::ranges::any_of(recorders_, &output::Recorder::has_excluded_event)) return;
   if (shows_events_)
     output_.write(event);
   else

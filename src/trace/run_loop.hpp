@@ -48,7 +48,7 @@ private:
 };
 
 // While it exists, a signal of SignalWatch exits the program at once with status 130 and a message.
-// For long work that leaves nothing behind.
+// Use it around long work without side effects.
 class ExitOnSignal {
 public:
   ExitOnSignal();
@@ -109,7 +109,8 @@ struct LossDetails {
   // Returns the hits since the start that --max-rate left out. They are in the warnings, but they
   // are not lost: no `lost` record has them.
   std::function<std::uint64_t()> count_rate_limited = [] { return std::uint64_t{0}; };
-  // Returns the functions whose calls were left without a return, as list_unreturned() does.
+  // Returns the functions whose calls were left without a return, in the form of
+  // trace::list_unreturned().
   std::function<std::string()> list_unreturned = [] { return std::string(); };
 };
 
@@ -127,7 +128,7 @@ public:
 
   // Adds a recorder of this loop, and borrows it. Unlike the recorders of Output it gets only
   // events, losses and clocks, before Output does, and it may exclude an event
-  // (Recorder::leaves_out()). An error of its flush() is ignored.
+  // (Recorder::has_excluded_event()). An error of its flush() is ignored.
   void add_recorder(output::Recorder& recorder) { recorders_.push_back(&recorder); }
   void set_loss_details(LossDetails details) { loss_details_ = std::move(details); }
   // Sets the interval of aggregate reports.

@@ -360,11 +360,11 @@ private:
     const bool has_groups = !totals.groups.by.empty();
     const auto time = of_records ? std::nullopt : find_time(request.measured);
     if (!time)
-      (has_groups ? totals.groups.measured : totals.measured) = request.measured;
+      (has_groups ? totals.groups.measured : totals.histogram_value) = request.measured;
     else if (has_groups)
       totals.groups.measured_time = time;
     else
-      totals.measured_time = *time;
+      totals.histogram_time = *time;
     return totals;
   }
 
@@ -417,10 +417,11 @@ private:
       });
     };
     const std::vector<std::string> grouped = counted_.groups.names();
-    const bool is_asked =
-        compares_result(request_.filter) || compares_result(request_.root_filter) ||
-        std::ranges::find(grouped, events::result_name) != grouped.end() ||
-        uses_result(counted_.measured) || (uses_result(request_.weight) && !weighs_as_saved_);
+    const bool is_asked = compares_result(request_.filter) ||
+                          compares_result(request_.root_filter) ||
+                          std::ranges::find(grouped, events::result_name) != grouped.end() ||
+                          uses_result(counted_.histogram_value) ||
+                          (uses_result(request_.weight) && !weighs_as_saved_);
     if (is_asked)
       output_.warn(fmt::format("{}: '{}' reads a register: the function returns nothing",
                                display_name(*record.point), events::result_name));
@@ -445,7 +446,7 @@ private:
     if (!graph_spec_ && values_.are_of_two_events(counted_.groups.names()))
       return refuse("--by", "the entry and the return of a call are two events, as it was saved "
                             "without --latency");
-    for (const auto* const measured : {&counted_.measured, &counted_.groups.measured})
+    for (const auto* const measured : {&counted_.histogram_value, &counted_.groups.measured})
       if (*measured)
         if (auto checked = values_.check_sum("--measure", **measured); !checked) return checked;
     if (request_.weight && !weighs_as_saved_ && !weight_time())
@@ -456,15 +457,15 @@ private:
   // The option that needs latencies; empty if there is none.
   std::string_view option_for_latencies() const {
     if (request_.min_latency) return "--min-latency";
-    if (counted_.groups.measured_time || events::needs_waits(counted_.measured_time))
+    if (counted_.groups.measured_time || events::needs_waits(counted_.histogram_time))
       return "--measure";
     if (weight_time() && !weighs_as_saved_ && !has_records_) return "--weight";
-    return counted_.aggregates.histograms && !counted_.measured ? "--histogram" : "";
+    return counted_.aggregates.histograms && !counted_.histogram_value ? "--histogram" : "";
   }
   std::optional<call_time> weight_time() const { return find_time(request_.weight); }
   // Whether only runs with --cpu, or with --off-cpu, have what is measured or weighed.
   bool uses_time(bool (*is_such)(std::optional<call_time>)) const {
-    return is_such(counted_.groups.measured_time) || is_such(counted_.measured_time) ||
+    return is_such(counted_.groups.measured_time) || is_such(counted_.histogram_time) ||
            (is_such(weight_time()) && !weighs_as_saved_ && !has_records_);
   }
   bool uses_waits() const { return uses_time(events::needs_waits); }

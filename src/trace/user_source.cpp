@@ -77,7 +77,7 @@ public:
   Result<void> start(const HitProcesses& processes) override {
     make_parts(processes);
     // A saved run is filtered and counted by the types.
-    if (output_.is_recorded()) output_.record(output::RecordTypesRecord{decoder_->list_types()});
+    if (output_.has_recorders()) output_.record(output::RecordTypesRecord{decoder_->list_types()});
     auto links = programs_.attach_other_programs(output_);
     info_.other_programs = programs_.other_programs();
     if (!links) return fail(std::move(links).error());
@@ -194,7 +194,7 @@ private:
 bool is_buffer(const bpf::UserMap& map) { return bpf::is_buffer(map.use); }
 
 Result<void> UserSource::open_streams() {
-  const auto stacks = choose_stream_stacks(maps_, attach_request_.capture, output_);
+  const auto stacks = choose_map_stacks(maps_, attach_request_.capture, output_);
   if (!stacks) return fail(Error(stacks.error()).within(programs_.name()));
   auto streams = bpf::RecordStreams::open(maps_, *stacks);
   if (!streams) return fail(std::move(streams).error());
@@ -219,7 +219,7 @@ bool UserSource::visit_record(std::size_t map, Bytes sent, const Visit& visit) {
   if (record->from) set_sender(event, *record->from);
   if (selection_ && !selection_->selects(event)) return true;
   if (triggers_) triggers_->mark(event);
-  decoder_->finish(map, event, output_.is_recorded(),
+  decoder_->finish(map, event, output_.has_recorders(),
                    [&](events::UserRecord& decoded, std::span<const values::ShownAsRule> tags) {
                      return values_->show_record(decoded, tags, sender, event.time_ns);
                    });

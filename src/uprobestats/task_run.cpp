@@ -308,7 +308,7 @@ private:
         .lost = uncounted.empty() ? std::optional(lost) : std::nullopt,
         .duration_ns = static_cast<std::uint64_t>(std::chrono::nanoseconds(duration).count()),
         .probes_hit = hit,
-        .probes_silent = unhit,
+        .probes_unhit = unhit,
         .detached_cleanly = true});
     output_.status(fmt::format(
         "{} in {}, {}, {} hit, {} unhit{}", counted(events, "record", "records"),

@@ -165,7 +165,8 @@ private:
     return Value{std::move(values)};
   }
 
-  // `size`: bytes of the type. `whole` may have more: the elements of a flexible array member.
+  // `size`: bytes of the type, or fewer if truncated. `whole` may have more: the elements of a
+  // flexible array member.
   std::optional<Value> decode_members(const btf_type* type, Bytes whole, std::size_t size,
                                       int depth, bool is_truncated) {
     Value::Struct values;
@@ -173,18 +174,20 @@ private:
       const btf_member& member = btf_members(type)[i];
       const std::uint32_t bit = btf_member_bit_offset(type, static_cast<std::uint32_t>(i));
       const std::uint32_t width = btf_member_bitfield_size(type, static_cast<std::uint32_t>(i));
-      const bool is_last =
+      const bool ends_in_flexible_array =
           i + 1 == btf_vlen(type) && find_flexible_array(types_, member.type, depth).has_value();
-      const bool is_open = is_last && flexible_array(member.type) != nullptr;
-      const Bytes bytes = is_last ? whole : whole.first(size);
+      const bool is_flexible_array =
+          ends_in_flexible_array && flexible_array(member.type) != nullptr;
+      const Bytes bytes = ends_in_flexible_array ? whole : whole.first(size);
       if (bit / 8 > bytes.size()) {
         if (is_truncated) break;
         return std::nullopt;
       }
-      auto value = is_open && bit / 8 < bytes.size()
+      auto value = is_flexible_array && bit / 8 < bytes.size()
                        ? decode_flexible_array(member.type, bytes.subspan(bit / 8), depth)
                    : width != 0 ? decode_bit_field(member.type, bytes, bit, width)
-                                : decode(member.type, bytes.subspan(bit / 8), depth + 1, is_last);
+                                : decode(member.type, bytes.subspan(bit / 8), depth + 1,
+                                         ends_in_flexible_array);
       if (!value && is_truncated) {
         if (bit / 8 < bytes.size() && btf_is_struct(type))
           values.push_back({"<rest>", raw_value(bytes.subspan(bit / 8))});

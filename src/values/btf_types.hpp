@@ -29,8 +29,8 @@ public:
   static Result<BtfTypes> load_from_kernel(std::uint32_t btf_id);
 
   // Adds the types of another object; call it before types of debug information are added. If both
-  // have a name, find() returns the type that was known before. Returns the number to add to the
-  // ids of the other object; nullopt if memory is exhausted.
+  // have a type of one name, find() prefers the one that was added first. Returns the number to add
+  // to the ids of the other object; nullopt if memory is exhausted.
   std::optional<std::uint32_t> add(const BtfTypes& other);
   // Adds the structures, unions, enumerations and typedefs of debug information: clang emits no BTF
   // for types that are only used inside of functions. find() prefers types that were known before.
@@ -47,13 +47,14 @@ public:
     std::uint32_t id = 0;
     std::optional<std::size_t> object = {}; // as begin_object() says
     std::size_t size = 0;                   // bytes
-    // A local variable of a program has this type or points to it, by debug information. False for
-    // the keys of maps: programs have variables of them without sending them.
+    // A local variable of a program has this type or points to it, by debug information. Used to
+    // guess which types programs send as records: false for the keys of maps, which also have
+    // variables.
     bool has_variable = false;
     bool is_map_value = false; // of a map other than an array; such variables are seldom sent
-    // Offset of the array that makes up most of the structure, such as a string at its end:
-    // programs may send only the part that they have filled. `has_flexible_array`: it is a flexible
-    // array member, also that of a structure at the end.
+    // Offset of the array that makes up at least half of the structure, mostly at its end: programs
+    // may send only the part that they have filled. `has_flexible_array`: it is a flexible array
+    // member, also that of a structure at the end.
     std::optional<std::size_t> tail = {};
     std::size_t tail_size = 0; // bytes
     bool has_flexible_array = false;
@@ -85,7 +86,8 @@ public:
 
   // Decodes a value of a type. A flexible array member has all further bytes; other further bytes
   // are padding, and ignored. If bytes are missing, returns the complete members and elements, and
-  // the remaining bytes as a member "<rest>"; nullopt if nothing remains.
+  // the remaining bytes as a member "<rest>". nullopt without any bytes, and for a number whose
+  // bytes are missing.
   std::optional<Value> decode(std::uint32_t id, Bytes bytes) const;
 
   // Returns how a value of the type, and its members, can be compared.

@@ -29,6 +29,8 @@ unsigned known_bits(const ValueType* type) {
   return type != nullptr && type->use == ValueUse::number && type->is_known() ? type->bits : 0;
 }
 
+// Returns the type of an array's elements. The values of several CPUs are an array too, but have
+// `type` itself.
 const ValueType* element_of(const ValueType* type) {
   return type != nullptr && !type->element.empty() ? &type->element.front() : type;
 }

@@ -41,7 +41,7 @@ struct ShownAsContext {
   std::function<void(std::string_view path)> report_no_ip = {};
 };
 
-// The value that rules are matched with.
+// Where a value comes from, which rules may name, and its type.
 struct ShownAsScope {
   std::string_view map;
   std::string_view part = {};      // part of an entry: "key" or "value"; empty: a record
@@ -52,8 +52,8 @@ struct ShownAsScope {
 // declaration tags, with paths inside this value; `rules` precede them. Without a rule, integers
 // named stack_id, user_stack_id and the like are stacks. A value that cannot be shown in this way
 // stays as it is. A negative number in hexadecimal has the bits of its type, if that is known.
-// Resizes `is_used` to the number of `rules`, unless it is null, and sets it for those that were
-// applied. Returns whether a value has changed.
+// Resizes `is_used` to the number of `rules`, unless it is null, and sets it for those that
+// decided how a member is shown. Returns whether a value has changed.
 bool show_as(Value& value, ShownAsScope scope, std::span<const ShownAsRule> rules,
              std::span<const ShownAsRule> tags, const ShownAsContext& context,
              std::vector<bool>* is_used = nullptr);

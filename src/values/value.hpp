@@ -85,8 +85,8 @@ std::optional<std::int64_t> number_of(const Value& value);
 // nullopt for other values.
 std::optional<std::uint32_t> code_point_of(const Value& value);
 
-// Returns the number of a floating-point value. A duration with a fraction is a name ("1.5s"): its
-// number is that of its ticks, without regard to the unit. Call it only for values of
+// Returns the number of a floating-point value. A duration with a fraction is stored as
+// Value::Name("1.5s"): returns the number in its text, 1.5. Call it only for values of
 // floating-point types.
 std::optional<double> real_of(const Value& value);
 

@@ -45,7 +45,7 @@ struct ValueType {
   bool is_floating = false;
   bool is_address = false;
   std::shared_ptr<const Enumeration> enumeration = {}; // its enumerators are constants
-  std::optional<TickPeriod> tick = {};                 // of a duration, a number of ticks
+  std::optional<TickPeriod> tick = {};                 // for a duration: its unit
 
   std::optional<std::uint64_t> size = {}; // in bytes, if it is always the same
   std::vector<ValueType> members = {};    // of a structure

@@ -204,7 +204,7 @@ void make_sums(output::Exports& exports) {
                           .comm = {},
                           .by = &by,
                           .sums = group_sums{.count = 7, .measured = 7, .sum = 2'500}, // ns
-                          .sums_latency = true});
+                          .sums_duration = true});
   exports.write(output::CountRecord{
       .point = &begins, .count = 3, .pid = 10, .comm = "app", .span = "request", .are_open = true});
   events::Event begin;

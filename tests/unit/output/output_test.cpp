@@ -160,7 +160,7 @@ TEST_CASE("the records about the run itself appear in JSON only") {
                                 .lost = 4,
                                 .duration_ns = 6,
                                 .probes_hit = 0,
-                                .probes_silent = 1,
+                                .probes_unhit = 1,
                                 .detached_cleanly = true});
     records.write(ErrorRecord{"t", std::nullopt, {ErrorKind::not_found, "gone", {"look"}}});
   };

@@ -63,7 +63,7 @@ TEST_CASE("a function whose exits are not found gets no uretprobe instead") {
     const ResolvedProbes native = planned(unreadable("/data/app/libf.so", false), return_at);
     CHECK(native.failures.size() == 1);
     CHECK(native.probes.empty());
-    CHECK_FALSE(trampoline_notice(native, probe::Mechanism::perf, true));
+    CHECK_FALSE(uretprobe_notice(native, probe::Mechanism::perf, true));
   }
 }
 
@@ -74,18 +74,18 @@ TEST_CASE("uretprobes are used on request, with a warning") {
   REQUIRE(asked.probes.size() == 1);
   REQUIRE(asked.probes[0].sites.size() == 1);
   CHECK_FALSE(asked.probes[0].sites.front().exit);
-  const auto notice = trampoline_notice(asked, probe::Mechanism::perf, true);
+  const auto notice = uretprobe_notice(asked, probe::Mechanism::perf, true);
   REQUIRE(notice);
   CHECK_THAT(*notice, !Catch::Contains("nested"));
   // The kernel does not report such returns (kernel/events/uprobes.c, prepare_uretprobe).
-  CHECK_THAT(*trampoline_notice(asked, probe::Mechanism::perf, false),
+  CHECK_THAT(*uretprobe_notice(asked, probe::Mechanism::perf, false),
              Catch::StartsWith(*notice) &&
                  Catch::Contains("calls nested deeper than 64 are missed and not counted"));
   ResolvedProbes of_section = unreadable("/data/app/libf.so", false);
   of_section.probes[0].sites.front().by_uretprobe = true;
-  CHECK(trampoline_notice(planned(of_section, ReturnAt::automatic), probe::Mechanism::multi, true));
+  CHECK(uretprobe_notice(planned(of_section, ReturnAt::automatic), probe::Mechanism::multi, true));
   CHECK(planned(of_section, ReturnAt::own_exits).probes.empty());
-  CHECK(trampoline_notice(ResolvedProbes(), probe::Mechanism::session, true));
+  CHECK(uretprobe_notice(ResolvedProbes(), probe::Mechanism::session, true));
 }
 
 TEST_CASE("a pattern without a function that can be probed is an error") {
