@@ -419,7 +419,11 @@ bool plan_returns(const ProbeSelection& selection, const events::CaptureSpec& ca
         return std::ranges::any_of(probe.sites, &PlannedSite::on_return);
       }))
     return true;
-  TailCallFollower follower(binaries, resolved.replaced_nops, tail_calls.pids);
+  std::set<TailCallFollower::Location> nested;
+  if (capture.nest_calls)
+    for (const Probe& probe : resolved.probes)
+      nested.emplace(probe.point.binary.get(), probe.point.address);
+  TailCallFollower follower(binaries, resolved.replaced_nops, tail_calls.pids, std::move(nested));
   ReturnPlanner planner(selection.return_at, checks_exits, resolved.replaced_nops,
                         tail_calls.follows && checks_exits ? &follower : nullptr, binaries);
   SkippedReturns skipped(selection.returns_are_optional, resolved, output);

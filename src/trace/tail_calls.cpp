@@ -122,6 +122,7 @@ TailCallFollower::collect(const resolve::ProbePoint& point,
   struct Step {
     VirtualAddress address;
     std::size_t depth = 1;
+    bool in_nested = false; // the function, or one on the way to it, is in nested_
   };
   const auto reader = binaries_.of(point).functions();
   if (!reader) return fail(reader.error());
@@ -132,30 +133,40 @@ TailCallFollower::collect(const resolve::ProbePoint& point,
     exit.effect = (*reader)->effect_at(exit.offset, replaced_);
     reached.exits.push_back(exit);
   };
-  std::set<VirtualAddress> seen(first.begin(), first.end());
+  std::map<VirtualAddress, bool> seen; // with Step::in_nested
   std::vector<Step> steps;
-  for (const VirtualAddress address : seen) steps.push_back({.address = address});
+  const auto visit = [&](Step step) {
+    step.in_nested |= nested_.contains({point.binary.get(), step.address});
+    const auto [known, is_new] = seen.try_emplace(step.address, step.in_nested);
+    if (!is_new && known->second >= step.in_nested) return;
+    known->second = step.in_nested;
+    steps.push_back(step);
+  };
+  for (const VirtualAddress address : first) visit({.address = address});
   // Whether the call goes on in the function at the address.
-  const auto goes_on = [&](VirtualAddress address, std::size_t depth) {
-    if (address == point.address) return false;
-    if (seen.contains(address)) return true;
-    if (depth >= max_depth || !read(point, address)) return false;
-    seen.insert(address);
-    steps.push_back({.address = address, .depth = depth + 1});
+  const auto goes_on = [&](VirtualAddress address, const Step& from) {
+    const bool is_seen = seen.contains(address);
+    if (!is_seen && !read(point, address)) return false;
+    if (!is_seen && (address == point.address || from.depth >= max_depth)) {
+      reached.is_outlived |= from.in_nested;
+      return false;
+    }
+    visit({.address = address, .depth = from.depth + 1, .in_nested = from.in_nested});
     return true;
   };
   for (std::size_t i = 0; i < steps.size(); ++i) {
-    const auto callee = read(point, steps[i].address);
+    const Step step = steps[i];
+    const auto callee = read(point, step.address);
     if (!callee) return fail(callee.error());
     const resolve::FunctionReturns& function = (*callee)->returns;
-    const std::size_t depth = steps[i].depth;
-    reached.names.emplace(steps[i].address, display_name((*callee)->point));
+    reached.names.emplace(step.address, display_name((*callee)->point));
     for (const FileOffset offset : function.returns)
-      add({.offset = offset, .function = &function, .depth = depth});
+      add({.offset = offset, .function = &function, .depth = step.depth});
     for (const resolve::FunctionReturns::TailCall& call : function.tail_calls) {
-      CalleeExit exit{.offset = call.offset, .call = &call, .function = &function, .depth = depth};
+      CalleeExit exit{
+          .offset = call.offset, .call = &call, .function = &function, .depth = step.depth};
       if (!call.returns)
-        if (const auto target = find_target(point, call); target && goes_on(*target, depth)) {
+        if (const auto target = find_target(point, call); target && goes_on(*target, step)) {
           if (!call.slot) continue;
           exit.callee = *target;
         }
@@ -168,7 +179,10 @@ TailCallFollower::collect(const resolve::ProbePoint& point,
 // Returns why the exits are not probed; nullopt if they can be.
 std::optional<Error> TailCallFollower::find_obstacle(const resolve::ProbePoint& point,
                                                      const resolve::FunctionReturns& own,
-                                                     std::span<const CalleeExit> exits) const {
+                                                     const Reached& reached) const {
+  const std::vector<CalleeExit>& exits = reached.exits;
+  if (reached.is_outlived)
+    return unsupported("calls nest, and a probed function that it leads to returns later");
   if (exits.size() > max_exits)
     return unsupported(fmt::format("{} exits would have to be probed, expected at most {}",
                                    exits.size(), max_exits));
@@ -199,8 +213,7 @@ FollowedCalls TailCallFollower::follow(const resolve::ProbePoint& point,
     if (*target == point.address) return fail(unsupported("it begins the function anew"));
     const auto reached = collect(point, {*target});
     if (!reached) return fail(reached.error());
-    if (auto obstacle = find_obstacle(point, own, reached->exits))
-      return fail(std::move(*obstacle));
+    if (auto obstacle = find_obstacle(point, own, *reached)) return fail(std::move(*obstacle));
     return *target;
   };
   for (const resolve::FunctionReturns::TailCall& call : own.tail_calls) {
@@ -214,7 +227,7 @@ FollowedCalls TailCallFollower::follow(const resolve::ProbePoint& point,
   if (first.empty()) return followed;
   auto reached = collect(point, first);
   std::optional<Error> obstacle =
-      reached ? find_obstacle(point, own, reached->exits) : std::optional(reached.error());
+      reached ? find_obstacle(point, own, *reached) : std::optional(reached.error());
   if (obstacle) {
     for (const auto& [jump, callee] : followed.callees) followed.reasons[jump] = obstacle->message;
     followed.callees.clear();

@@ -8,7 +8,6 @@
 #include <map>
 #include <memory>
 #include <set>
-#include <span>
 #include <string>
 #include <sys/types.h>
 #include <utility>
@@ -45,9 +44,14 @@ public:
   // Functions whose calls may end at one exit: each hit of it runs a program for each of them.
   static constexpr std::size_t max_sharing = 8;
 
-  // `pids`: processes that tell first what an IFUNC resolver has chosen.
-  TailCallFollower(BinaryCache& binaries, insn::OptimizedNops replaced, std::vector<pid_t> pids)
-      : binaries_(binaries), replaced_(replaced), pids_(std::move(pids)) {}
+  using Location = std::pair<const resolve::ProbedBinary*, VirtualAddress>;
+
+  // `pids`: processes that tell first what an IFUNC resolver has chosen. `nested`: functions whose
+  // calls are inside of those that have jumped to them, so that they must not return later.
+  TailCallFollower(BinaryCache& binaries, insn::OptimizedNops replaced, std::vector<pid_t> pids,
+                   std::set<Location> nested)
+      : binaries_(binaries), replaced_(replaced), pids_(std::move(pids)),
+        nested_(std::move(nested)) {}
 
   // Returns where calls of the function at the point, whose exits are `own`, return after a jump.
   // Refers to `own` and to the follower.
@@ -60,7 +64,6 @@ private:
     resolve::ProbePoint point;
     resolve::FunctionReturns returns;
   };
-  using Location = std::pair<const resolve::ProbedBinary*, VirtualAddress>;
 
   Result<VirtualAddress> find_target(const resolve::ProbePoint& point,
                                      const resolve::FunctionReturns::TailCall& call);
@@ -71,16 +74,18 @@ private:
   struct Reached {
     std::vector<CalleeExit> exits;
     std::map<VirtualAddress, std::string> names; // of the functions
+    bool is_outlived = false;                    // a call of a nested one may return later
   };
   Result<Reached> collect(const resolve::ProbePoint& point,
                           const std::vector<VirtualAddress>& first);
   std::optional<Error> find_obstacle(const resolve::ProbePoint& point,
                                      const resolve::FunctionReturns& own,
-                                     std::span<const CalleeExit> exits) const;
+                                     const Reached& reached) const;
 
   BinaryCache& binaries_;
   insn::OptimizedNops replaced_;
   std::vector<pid_t> pids_;
+  std::set<Location> nested_;
   std::map<Location, Result<Callee>> callees_;
   std::map<Location, std::optional<VirtualAddress>> slots_; // what they were found to have
   std::map<std::pair<const resolve::ProbedBinary*, FileOffset>, std::size_t> sharing_; // by exit

@@ -281,6 +281,14 @@ def test_graph(program):
     calls_of_all = sum(expected.values()) + calls["chain1"] + calls["chain2"] + calls["chain3"] + 6
     check("and all of them return", [] if ways == {"return": calls_of_all} else
           [f"{ways} instead of {calls_of_all}"], said)
+    # odd() outlasts even(), which ends where odd() begins it anew, and chain4() outlasts the five jumps of chain5().
+    records, logged, said = run(program, "--graph", program, "even", "odd", "chain5", "chain4", "jumps_a", "shared")
+    ways = collections.Counter((each["symbol"], each["left_by"]) for each in records["event"] + records["call_end"]
+                               if each.get("kind") != "entry" and each["symbol"] != "shared")
+    expected = {("even", "return"): 1, ("even", "tail_call"): 4, ("odd", "return"): 2, ("odd", "tail_call"): 3,
+                ("chain5", "tail_call"): 3, ("chain4", "return"): 6, ("jumps_a", "return"): 10}
+    check("a jump to a probed function that would outlast the call is not followed in the tree",
+          [] if ways == expected else [f"{ways} instead of {expected}"], said)
 
 
 def test_notes(program):

@@ -4,6 +4,7 @@
 #include "../support/function_fixture.hpp"
 #include <catch2/catch.hpp>
 #include <fmt/format.h>
+#include <set>
 
 namespace uprobectl::trace {
 
@@ -43,9 +44,16 @@ CodeLibrary arm64_chain() {
 }
 
 // "0x1052 return 0x1040 tail call; 0x1000: why a call ends there"
-std::string followed(const OpenLibrary& library, std::string_view function) {
+std::string followed(const OpenLibrary& library, std::string_view function,
+                     const std::vector<std::string_view>& nested = {}) {
   BinaryCache binaries({});
-  TailCallFollower follower(binaries, {}, {});
+  std::vector<resolve::ProbePoint> points; // which have the file
+  std::set<TailCallFollower::Location> locations;
+  for (const std::string_view name : nested) {
+    points.push_back(library.point(name));
+    locations.emplace(points.back().binary.get(), points.back().address);
+  }
+  TailCallFollower follower(binaries, {}, {}, std::move(locations));
   const resolve::ProbePoint point = library.point(function);
   const auto own = binaries.of(point).returns(point);
   REQUIRE(own);
@@ -73,6 +81,19 @@ TEST_CASE("a jump is followed to the exits of the last function, at most four ti
 TEST_CASE("jumps back to the function end its call, also those of functions that it jumps to") {
   const OpenLibrary library(code_library(x64_chain()));
   CHECK(followed(library, "loops") == "0x1072 return 0x1073 tail call");
+}
+
+TEST_CASE("calls that nest go on in no function whose nested call would outlast them") {
+  const OpenLibrary library(code_library(x64_chain()));
+  const std::string reason = ": calls nest, and a probed function that it leads to returns later";
+  CHECK(followed(library, "loops", {"loops", "back"}) == "0x1060" + reason);
+  CHECK(followed(library, "back", {"loops", "back"}) == "0x1073" + reason);
+  CHECK(followed(library, "loops", {"loops", "b"}) == "0x1072 return 0x1073 tail call");
+  // The fifth jump.
+  for (const std::string_view nested : {"b", "c", "d", "e"})
+    CHECK(followed(library, "a", {nested}) == "0x1000" + reason);
+  CHECK(followed(library, "a", {"a", "f"}) == "0x1040 tail call");
+  CHECK(followed(library, "b", {"b", "c", "d", "e", "f"}) == "0x1050 return");
 }
 
 TEST_CASE("jumps into the middle of functions and through registers are not followed") {
