@@ -264,6 +264,11 @@ std::uint64_t Model::end_of_whole_seconds() const {
   return number_of_second(counted_until_ns_ != 0 ? counted_until_ns_ + second_ns / 2 : now_ns_);
 }
 
+// The number of the first second that lies after the last reset.
+std::uint64_t Model::first_whole_second() const {
+  return number_of_second(since_ns_ + second_ns - 1);
+}
+
 // Returns null for a second without hits, and one that is not kept any more.
 const Second* Model::find_second(const Row& row, std::uint64_t number) {
   if (row.second_ == Row::no_second || number > row.second_ ||
@@ -282,7 +287,7 @@ void Model::advance(std::uint64_t now_ns) {
     if (row.second_ != Row::no_second && row.second_ < end) finish_second(row);
     if (counted_until_ns_ != 0) {
       row.rate = row.counted_until_ns_ == counted_until_ns_ ? row.counted_rate_ : 0;
-    } else if (elapsed < second_ns || end == 0) {
+    } else if (end <= first_whole_second()) {
       row.rate = static_cast<std::uint64_t>(static_cast<unsigned __int128>(row.hits) * second_ns /
                                             elapsed);
     } else {
@@ -295,8 +300,9 @@ void Model::advance(std::uint64_t now_ns) {
 
 std::vector<Second> Model::last_seconds(const Row& row, std::size_t count) const {
   const std::uint64_t end = end_of_whole_seconds();
+  const std::uint64_t whole = end - std::min(first_whole_second(), end);
   std::vector<Second> seconds(count);
-  for (std::size_t back = 1; back <= std::min<std::uint64_t>(count, end); ++back)
+  for (std::size_t back = 1; back <= std::min<std::uint64_t>(count, whole); ++back)
     if (const Second* const found = find_second(row, end - back)) seconds[count - back] = *found;
   return seconds;
 }

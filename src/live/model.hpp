@@ -57,7 +57,7 @@ struct Row {
   std::string name;
   std::string file; // base name of the probed file; empty for records and spans
   std::uint64_t hits = 0;
-  std::uint64_t rate = 0;                  // hits in the last whole second
+  std::uint64_t rate = 0;                  // hits in the last whole second, or on average
   std::optional<std::uint64_t> errors{};   // of known functions; nullopt: not known
   bpf::Histogram measured;                 // latencies, or values of --measure
   bool in_nanoseconds = true;              // `measured` is
@@ -112,9 +112,9 @@ public:
   void reset();
 
   // Returns the rows by their number, in the order in which they came. `rate` is that of the last
-  // advance().
+  // advance(): the average until there is a whole second since the last reset.
   const std::vector<Row>& rows() const { return rows_; }
-  // Returns the last whole seconds, the newest last.
+  // Returns the last whole seconds since the last reset, the newest last.
   std::vector<Second> last_seconds(const Row& row, std::size_t count) const;
   std::uint64_t hits() const { return hits_; } // since the last reset
   std::uint64_t rate() const { return rate_; }
@@ -164,6 +164,7 @@ private:
   Row* row_of(const events::Event& event);
   std::uint64_t number_of_second(std::uint64_t time_ns) const;
   std::uint64_t end_of_whole_seconds() const;
+  std::uint64_t first_whole_second() const;
   static const Second* find_second(const Row& row, std::uint64_t number);
   void begin_second(Row& row, std::uint64_t number);
   void finish_second(Row& row) const;
