@@ -67,16 +67,18 @@ void set_function(ReportedFrame& frame, std::string_view text, int base) {
   if (frame.function_offset) frame.function = text.substr(0, plus);
 }
 
-// "PATH[ (offset 0x28000)][ (FUNCTION)]": the rest of a frame of Android, without the build id.
+// "PATH[ (deleted)][ (offset 0x28000)][ (FUNCTION)]": the rest of a frame of Android, without the
+// build id. In ANR traces the offset has no 0x (ART runtime/native_stack_dump.cc).
 void set_android_position(ReportedFrame& frame, std::string_view text) {
-  std::size_t end = text.find(" (");
-  // The kernel marks files without a name so: "/memfd:jit-cache (deleted)".
-  if (end != std::string_view::npos && text.substr(end).starts_with(" (deleted)"))
-    end = text.find(" (", end + 1);
+  const std::size_t end = text.find(" (");
   set_path(frame, trimmed(text.substr(0, end)));
   std::string_view rest = end == std::string_view::npos ? std::string_view() : text.substr(end);
+  // The kernel marks replaced files so, and files without a name: "/memfd:jit-cache (deleted)".
+  if (take_prefix(rest, " (deleted)") && !frame.names_file())
+    frame.path = text.substr(0, text.size() - rest.size());
   skip_blanks(rest);
-  if (std::string_view offset = rest; take_prefix(offset, "(offset 0x")) {
+  if (std::string_view offset = rest; take_prefix(offset, "(offset ")) {
+    take_prefix(offset, "0x");
     if (const auto begin = take_hex(offset); begin && take_prefix(offset, ")")) {
       frame.image_begin = FileOffset{*begin};
       rest = offset;

@@ -126,9 +126,30 @@ TEST_CASE("memory without a file is not a file") {
   const auto deleted =
       read_frame("  #5 pc 1234  /data/x/libfoo.so (deleted) (offset 0x1000) (f+1)");
   REQUIRE(deleted);
-  CHECK(deleted->path == "/data/x/libfoo.so (deleted)");
+  CHECK(deleted->names_file());
+  CHECK(deleted->path == "/data/x/libfoo.so");
   CHECK(deleted->image_begin == FileOffset{0x1000});
   CHECK(deleted->function == "f");
+  const auto entry = read_frame("  #5 pc 1234  /data/x/base.apk!libfoo.so (deleted) (f+1)");
+  REQUIRE(entry);
+  CHECK(entry->path == "/data/x/base.apk");
+  CHECK(entry->entry == "libfoo.so");
+  CHECK(entry->function == "f");
+}
+
+TEST_CASE("the offset of a frame in an ANR trace has no 0x") {
+  const auto named =
+      read_frame("  native: #29 pc 00481386  /data/app/x/base.apk (offset 2743000) (a.a.c+34)");
+  REQUIRE(named);
+  CHECK(named->path == "/data/app/x/base.apk");
+  CHECK(named->image_begin == FileOffset{0x2743000});
+  CHECK(named->function == "a.a.c");
+  CHECK(named->function_offset == 34);
+  const auto unnamed = read_frame(
+      "  native: #01 pc 0000000000004109  /data/app/x/base.apk (offset 4000) (\?\?\?)");
+  REQUIRE(unnamed);
+  CHECK(unnamed->image_begin == FileOffset{0x4000});
+  CHECK(unnamed->function.empty());
 }
 
 TEST_CASE("a frame of a sanitizer has the run-time address and the ELF address") {
