@@ -697,11 +697,11 @@ std::vector<ProbeCounts> BuiltinProgram::counts() const {
       result[probe].returns += counters[COUNTED_RETURNS];
       result[probe].excluded += counters[COUNTED_EXCLUDED];
       result[probe].unpaired += counters[COUNTED_UNPAIRED];
-      result[probe].filtered += counters[COUNTED_FILTERED];
-      result[probe].invisible += counters[COUNTED_INVISIBLE];
+      result[probe].filtered.add(counters[COUNTED_FILTERED], counters[COUNTED_FILTERED_RETURNS]);
+      result[probe].invisible.add(counters[COUNTED_INVISIBLE], counters[COUNTED_INVISIBLE_RETURNS]);
       result[probe].sampled_out += counters[COUNTED_SAMPLED_OUT];
       result[probe].rate_limited += counters[COUNTED_RATE_LIMITED];
-      result[probe].outside += counters[COUNTED_OUTSIDE];
+      result[probe].outside.add(counters[COUNTED_OUTSIDE], counters[COUNTED_OUTSIDE_RETURNS]);
       result[probe].triggers += counters[COUNTED_TRIGGERS];
       result[probe].no_return += counters[COUNTED_NO_RETURN];
       result[probe].ended_no_call += counters[COUNTED_ENDED_NO_CALL];

@@ -13,18 +13,31 @@
 
 namespace uprobectl::bpf {
 
+// Hits that are not shown, for one reason.
+struct HiddenHits {
+  std::uint64_t entries = 0;
+  std::uint64_t returns = 0;
+
+  void add(std::uint64_t more_entries, std::uint64_t more_returns) {
+    entries += more_entries;
+    returns += more_returns;
+  }
+  std::uint64_t all() const { return entries + returns; }
+  std::uint64_t calls() const { return entries > 0 ? entries : returns; }
+};
+
 // The counters of one probe. They are kept in the kernel and exact even if events were lost.
 struct ProbeCounts {
   std::uint64_t entries = 0;
-  std::uint64_t returns = 0;   // if calls are paired: those whose entry was seen
-  std::uint64_t excluded = 0;  // hits excluded by a filter or the minimum latency
-  std::uint64_t unpaired = 0;  // returns whose entry was not seen
-  std::uint64_t filtered = 0;  // hits in processes that were not asked for
-  std::uint64_t invisible = 0; // hits in processes outside of uprobectl's pid namespace
+  std::uint64_t returns = 0;  // if calls are paired: those whose entry was seen
+  std::uint64_t excluded = 0; // hits excluded by a filter or the minimum latency
+  std::uint64_t unpaired = 0; // returns whose entry was not seen
+  HiddenHits filtered = {};   // in processes that were not asked for
+  HiddenHits invisible = {};  // in processes outside of uprobectl's pid namespace
   // Entries and returns that were left out by sampling and by the rate limit.
   std::uint64_t sampled_out = 0;
   std::uint64_t rate_limited = 0;
-  std::uint64_t outside = 0;       // hits before the recording started or after it stopped
+  HiddenHits outside = {};         // before the recording started or after it stopped
   std::uint64_t triggers = 0;      // hits of an entry that starts or stops the recording
   std::uint64_t no_return = 0;     // calls that were left without a return
   std::uint64_t ended_no_call = 0; // hits at exits of functions that are jumped to

@@ -671,17 +671,21 @@ enum probe_counter {
   COUNTED_RETURNS = 1,
   COUNTED_EXCLUDED = 2, /* hits excluded by a filter or the minimum latency */
   COUNTED_UNPAIRED = 3, /* returns whose entry was not seen, or was removed */
-  COUNTED_FILTERED = 4, /* hits in processes that were not asked for */
+  COUNTED_FILTERED = 4, /* entries in processes that were not asked for */
   /* Hits that passed the filters, but were left out by sampling or by the rate limit. They are
    * among the entries and returns, too. */
   COUNTED_SAMPLED_OUT = 5,
   COUNTED_RATE_LIMITED = 6,
-  COUNTED_OUTSIDE = 7,    /* hits before the start or after the stop of recording */
+  COUNTED_OUTSIDE = 7,    /* entries before the start or after the stop of recording */
   COUNTED_TRIGGERS = 8,   /* hits of an entry that starts or stops recording, or of a trigger */
-  COUNTED_INVISIBLE = 9,  /* hits in processes outside of uprobectl's pid namespace */
+  COUNTED_INVISIBLE = 9,  /* entries in processes outside of uprobectl's pid namespace */
   COUNTED_NO_RETURN = 10, /* calls that were left without a return, as LOST_NO_RETURN counts them */
   COUNTED_ENDED_NO_CALL = 11, /* hits at exits of other functions (EXIT_OF_CALLEE) */
-  PROBE_COUNTERS = 12
+  /* The returns that are hidden for the same reasons. */
+  COUNTED_FILTERED_RETURNS = 12,
+  COUNTED_OUTSIDE_RETURNS = 13,
+  COUNTED_INVISIBLE_RETURNS = 14,
+  PROBE_COUNTERS = 15
 };
 struct probe_counts {
   record_u64 counters[PROBE_COUNTERS];

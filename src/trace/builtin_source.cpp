@@ -263,7 +263,7 @@ public:
     for (Probe& probe : probes) {
       const bpf::ProbeCounts& counted = counts[probe.number];
       probe.ended_no_call = counted.ended_no_call;
-      probe.invisible = counted.invisible;
+      probe.invisible = counted.invisible.all();
       if (capture.pair_calls) probe.unreturned = counted.no_return;
       probe.left_out = {.sampled_out = counted.sampled_out, .rate_limited = counted.rate_limited};
       if (!probe.is_recorded) {

@@ -375,18 +375,17 @@ std::string explain_hidden_hits(const bpf::ProbeCounts& counts, const events::Ca
   }
   if (capture.pair_calls && counts.entries > 0)
     return fmt::format("called {}, but has not returned yet", format_times(counts.entries));
-  if (counts.outside > 0)
+  if (counts.outside.all() > 0)
     return fmt::format("called {}, but not while --start-on and --stop-on let it be recorded",
-                       format_times(counts.outside));
+                       format_times(counts.outside.calls()));
   if (counts.unpaired > 0)
     return fmt::format("returned {}, from calls that began before it was probed",
                        format_times(counts.unpaired));
-  if (counts.filtered > 0)
-    return fmt::format("called {}, but by none of the processes that are probed",
-                       format_times(counts.filtered));
-  if (counts.invisible > 0)
+  if (counts.filtered.all() > 0)
+    return fmt::format("called {}, {}", format_times(counts.filtered.calls()), not_by_probed);
+  if (counts.invisible.all() > 0)
     return fmt::format("called {}, but only by processes outside of this container",
-                       format_times(counts.invisible));
+                       format_times(counts.invisible.calls()));
   return {};
 }
 

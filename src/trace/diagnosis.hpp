@@ -151,6 +151,9 @@ std::string mention_children(std::span<const pid_t> children);
 // Returns the number of hits that were not excluded; of paired calls, those that have returned.
 std::uint64_t shown_hits(const bpf::ProbeCounts& counts, const events::CaptureSpec& capture);
 
+// The end of the explanation if only other processes hit the probe.
+inline constexpr std::string_view not_by_probed = "but by none of the processes that are probed";
+
 // Explains in one line, without subject, why a probe that was hit has shown nothing: "called 3
 // times, but --if held for none of them". Returns an empty string if it was not hit, or if hits
 // were shown. `undecided`: hits of the run for which a condition could not be evaluated.

@@ -32,8 +32,8 @@ std::optional<HitCost> measure_hits(const bpf::BuiltinProgram& program, probe::M
   for (const Probe& probe : probes) {
     const bpf::ProbeCounts& counted = counts[probe.number];
     const std::uint64_t hits = counted.entries + counted.returns + counted.excluded +
-                               counted.unpaired + counted.filtered + counted.invisible +
-                               counted.outside + (probe.is_recorded ? 0 : counted.triggers);
+                               counted.unpaired + counted.filtered.all() + counted.invisible.all() +
+                               counted.outside.all() + (probe.is_recorded ? 0 : counted.triggers);
     cost.hits += hits;
     if (hits <= most) continue;
     most = hits;

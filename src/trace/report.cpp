@@ -301,8 +301,9 @@ std::string report_unhit(const Probe& probe, const RunEnd& end, const HitBodies&
           is_explained ? find_other_body(probe.point, hit) : nullptr)
     return fmt::format("another body of its function was hit: {}", display_name(*body));
   // Without a hit that a condition has excluded, all hits may have been those of children.
-  const std::string children =
-      probe.excluded_hits == 0 ? mention_children(probe.facts.children) : "";
+  std::string children = probe.excluded_hits == 0 ? mention_children(probe.facts.children) : "";
+  if (children.empty() && !end.follows_children && probe.hidden_reason.ends_with(not_by_probed))
+    children = "; --follow probes child processes, too";
   const std::string reason = !probe.hidden_reason.empty() ? probe.hidden_reason + children
                              : !is_explained              ? end.no_process_reason
                                              : diagnose(probe.survey, end.pids, probe.facts);

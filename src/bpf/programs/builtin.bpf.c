@@ -42,13 +42,13 @@ static __always_inline int passes_filters(void) {
 static __always_inline int has_no_ids(void) { return settings.ids.inode && current_ids() == 0; }
 
 // Returns whether the hit is in a process that is not traced, and counts it if so.
-static __always_inline int count_if_untraced(__u64 number) {
+static __always_inline int count_if_untraced(__u64 number, __u32 phase) {
   if (has_no_ids()) {
-    count(number, COUNTED_INVISIBLE);
+    count(number, phase == PHASE_RETURN ? COUNTED_INVISIBLE_RETURNS : COUNTED_INVISIBLE);
     return 1;
   }
   if (passes_filters()) return 0;
-  count(number, COUNTED_FILTERED);
+  count(number, phase == PHASE_RETURN ? COUNTED_FILTERED_RETURNS : COUNTED_FILTERED);
   return 1;
 }
 
@@ -509,7 +509,7 @@ static __always_inline int takes_entry(struct registers* regs, const struct poin
 }
 
 static __always_inline int at_entry(struct registers* regs, __u64 number) {
-  if (count_if_untraced(number)) return 0;
+  if (count_if_untraced(number, PHASE_ENTRY)) return 0;
   if (!update_recording(number, PHASE_ENTRY)) return 0;
   const struct point_plan* plan = find_plan(number);
   if (settings.plan_count > 0 && !plan) return 0; // impossible
@@ -527,7 +527,7 @@ static __always_inline int at_entry(struct registers* regs, __u64 number) {
 // caller. `raised`: bytes that the stack pointer is raised by before the return.
 static __always_inline int at_return(struct registers* regs, __u64 number, int has_run,
                                      __u64 raised, __u32 left_by) {
-  if (count_if_untraced(number)) return 0;
+  if (count_if_untraced(number, PHASE_RETURN)) return 0;
   if (!update_recording(number, PHASE_RETURN)) return 0;
   const struct point_plan* plan = find_plan(number);
   if (settings.plan_count > 0 && !plan) return 0; // impossible

@@ -101,6 +101,6 @@ static __always_inline int update_recording(__u64 number, __u32 phase) {
     if (*flags & IS_ONLY_TRIGGER) return 0;
   }
   if (started && !stopped) return 1;
-  count(number, COUNTED_OUTSIDE);
+  count(number, phase == PHASE_RETURN ? COUNTED_OUTSIDE_RETURNS : COUNTED_OUTSIDE);
   return 0;
 }

@@ -46,8 +46,12 @@ TEST_CASE("filtered hits have a reason") {
         "called 4 times, but --if held for none of them");
   CHECK(explain_hidden_hits({.excluded = 4}, inspection, 3) ==
         "called 4 times, but --if held for none of them, as far as it could be decided");
-  CHECK(explain_hidden_hits({.filtered = 1}, inspection) ==
+  CHECK(explain_hidden_hits({.filtered = {.returns = 1}}, inspection) ==
         "called once, but by none of the processes that are probed");
+  CHECK(explain_hidden_hits({.outside = {.entries = 2, .returns = 2}}, inspection) ==
+        "called 2 times, but not while --start-on and --stop-on let it be recorded");
+  CHECK(explain_hidden_hits({.invisible = {.entries = 3, .returns = 2}}, inspection) ==
+        "called 3 times, but only by processes outside of this container");
   inspection.pair_calls = true;
   CHECK(explain_hidden_hits({.entries = 2}, inspection) ==
         "called 2 times, but has not returned yet");
