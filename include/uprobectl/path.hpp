@@ -34,4 +34,8 @@ std::string_view file_name_of(std::string_view path);
 // exist.
 std::vector<BinaryPath> parse_candidates(std::string_view text);
 
+// Returns an archive and the name of a library in it, without its folders, for each '!' in the text
+// that no slash follows: "base.apk!libfoo.so", as crash reports write it. Limits as above.
+std::vector<BinaryPath> parse_library_names(std::string_view text);
+
 } // namespace uprobectl

@@ -69,11 +69,19 @@ std::vector<MappedMethod> read_methods(std::string_view lines, std::string_view 
       methods.pop_back();
     methods.push_back(method);
   }
+  // The last method of a range has the others in it.
+  for (std::size_t i = methods.size(); i-- > 0;) {
+    if (!methods[i].inlined) continue;
+    const MappedMethod& next = methods[i + 1];
+    methods[i].outer_class = next.inlined ? next.outer_class : next.class_name;
+    methods[i].outer_name = next.inlined ? next.outer_name : next.name;
+  }
   // The residual signature may be at one line only.
   std::ranges::sort(methods, [](const MappedMethod& a, const MappedMethod& b) {
     return std::tie(a.in_file, a.inlined, a.class_name, a.name, a.return_type, a.parameters,
-                    b.residual) < std::tie(b.in_file, b.inlined, b.class_name, b.name,
-                                           b.return_type, b.parameters, a.residual);
+                    b.residual, a.outer_class, a.outer_name) <
+           std::tie(b.in_file, b.inlined, b.class_name, b.name, b.return_type, b.parameters,
+                    a.residual, b.outer_class, b.outer_name);
   });
   for (std::size_t i = 1; i < methods.size(); ++i)
     if (methods[i].residual.empty() && is_same_method(methods[i - 1], methods[i]))
@@ -311,8 +319,9 @@ std::vector<NameMapping::Renamed> NameMapping::renamed(std::string_view class_na
   return methods;
 }
 
-std::vector<NameMapping::MovedMethod> NameMapping::moved_to(std::string_view class_name,
-                                                            std::string_view name) const {
+std::vector<NameMapping::MovedMethod>
+NameMapping::moved_to(std::string_view class_name, std::string_view name,
+                      const std::function<bool(const Signature&)>& fits) const {
   constexpr std::size_t max_moved = 64;
   std::vector<MovedMethod> moved;
   // A class has the methods of its own without their class, those of other classes with it.
@@ -339,14 +348,12 @@ std::vector<NameMapping::MovedMethod> NameMapping::moved_to(std::string_view cla
     for (const MappedMethod& method : *all) {
       const bool is_own = holder->source == class_name && !method.inlined;
       if (method.name != name || method.class_name != class_name || is_own) continue;
-      MovedMethod made{
-          .class_name = std::string(holder->in_file), .source = {}, .inlined = method.inlined};
-      const auto outer = std::ranges::find_if(*all, [&](const MappedMethod& other) {
-        return !other.inlined && other.in_file == method.in_file;
-      });
-      const MappedMethod& shown = method.inlined && outer != all->end() ? *outer : method;
-      made.source = qualified(shown.class_name, shown.name);
-      if (moved.size() < max_moved) moved.push_back(std::move(made));
+      if (fits && !fits(source_signature(method))) continue;
+      if (moved.size() == max_moved) return moved;
+      moved.push_back({.class_name = std::string(holder->in_file),
+                       .source = method.inlined ? qualified(method.outer_class, method.outer_name)
+                                                : qualified(class_name, name),
+                       .inlined = method.inlined});
     }
   }
   return moved;

@@ -19,6 +19,7 @@
 
 #include "uprobectl/art.hpp"
 
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <unordered_map>
@@ -34,6 +35,10 @@ struct MappedMethod {
   std::string_view return_type; // in the source
   std::string_view parameters;  // in the source: "int,com.foo.Bar[]"
   bool inlined = false;         // its code is a part of the method `in_file`
+  // If it is inlined: the method of the source that it is a part of. Overloads share names in the
+  // file.
+  std::string_view outer_class = {};
+  std::string_view outer_name = {};
 
   bool operator==(const MappedMethod&) const = default;
 };
@@ -87,8 +92,11 @@ public:
     bool inlined = false;   // the code is a part of it
   };
   // Returns where the code of the methods with this class and name is outside of them: in another
-  // class, or inlined. Searches the whole text. Returns at most 64.
-  std::vector<MovedMethod> moved_to(std::string_view class_name, std::string_view name) const;
+  // class, or inlined. Searches the whole text. Returns at most 64. `fits`: takes the signature of a
+  // method in the source.
+  std::vector<MovedMethod>
+  moved_to(std::string_view class_name, std::string_view name,
+           const std::function<bool(const Signature&)>& fits = {}) const;
 
 private:
   struct MappedClass {

@@ -40,24 +40,6 @@ Result<std::uint64_t> CountReader::operator()(const std::string& text) const {
               fmt::format("invalid value '{}' for {} (expected {})", text, option, expected));
 }
 
-Result<std::vector<pid_t>> parse_pids(const std::vector<std::string>& lists) {
-  std::vector<pid_t> pids;
-  for (const std::string& list : lists) {
-    std::string_view rest = list;
-    while (true) {
-      const auto comma = std::min(rest.find(','), rest.size());
-      const auto pid = parse_positive<pid_t>(rest.substr(0, comma));
-      if (!pid)
-        return fail(ErrorKind::usage,
-                    "invalid value '" + list + "' for -p (expected pids, separated by commas)");
-      if (std::ranges::find(pids, *pid) == pids.end()) pids.push_back(*pid);
-      if (comma == rest.size()) break;
-      rest.remove_prefix(comma + 1);
-    }
-  }
-  return pids;
-}
-
 Result<ProcessList> parse_processes(const std::vector<std::string>& lists) {
   ProcessList words;
   const auto add = [](auto& to, auto value) {

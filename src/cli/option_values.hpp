@@ -24,15 +24,12 @@ struct CountReader {
   Result<std::uint64_t> operator()(const std::string& text) const;
 };
 
-// Parses the pids of "-p 4711 -p 1,2,3": each once, in order. usage if a word is not a pid.
-Result<std::vector<pid_t>> parse_pids(const std::vector<std::string>& lists);
-
 // Pids and names of processes, each once, in order.
 struct ProcessList {
   std::vector<pid_t> pids;
   std::vector<std::string> names;
 };
-// Parses pids and names: a word of digits is a pid.
+// Parses the pids and names of "-p 4711 -p 1,app": a word of digits is a pid.
 Result<ProcessList> parse_processes(const std::vector<std::string>& lists);
 
 // Parses "10s", "500ms", "2m", "1.5h"; a number without unit is seconds. usage for other text and

@@ -6,8 +6,10 @@
 #include "host/agent_files.hpp"
 #include "option_values.hpp"
 #include "resolve/app_compiling.hpp"
+#include "uprobectl/process.hpp"
 #include "util/text.hpp"
 
+#include <algorithm>
 #include <filesystem>
 #include <fmt/format.h>
 
@@ -95,9 +97,16 @@ make_target_options(const OptionParser& parser, TargetArguments words, Workstati
   if (!dex) return fail(std::move(dex).error());
   options.dex = std::move(*dex);
   options.oatdump = std::move(words.oatdump);
-  auto pids = parse_pids(words.pid_lists);
-  if (!pids) return fail(parser.usage_error(std::move(pids).error().message));
-  options.pids = std::move(*pids);
+  auto processes = parse_processes(words.pid_lists);
+  if (!processes) return fail(parser.usage_error(std::move(processes).error().message));
+  options.pids = std::move(processes->pids);
+  for (const std::string& name : processes->names) {
+    const auto named = process::find_named_processes(name);
+    if (named.empty())
+      return fail(ErrorKind::not_found, fmt::format("-p: no process named '{}' is running", name));
+    for (const pid_t pid : named)
+      if (std::ranges::find(options.pids, pid) == options.pids.end()) options.pids.push_back(pid);
+  }
   options.app = std::move(words.app);
   options.app_dir = std::move(words.app_dir);
   options.abi = std::move(words.abi);

@@ -27,4 +27,15 @@ std::vector<BinaryPath> parse_candidates(std::string_view text) {
   return result;
 }
 
+std::vector<BinaryPath> parse_library_names(std::string_view text) {
+  std::vector<BinaryPath> result;
+  if (text.size() > max_path_length) return result;
+  for (auto at = text.find('!'); at != std::string_view::npos; at = text.find('!', at + 1)) {
+    const auto name = text.substr(at + 1);
+    if (at != 0 && !name.empty() && !name.starts_with('/'))
+      result.push_back({std::string(text.substr(0, at)), std::string(name)});
+  }
+  return result;
+}
+
 } // namespace uprobectl

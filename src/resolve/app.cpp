@@ -208,6 +208,15 @@ Result<std::optional<TargetFile>> AppFiles::find_by_file_name(std::string_view t
     if (paths.size() == 1)
       return make_target_file({std::move(paths.front()), std::move(reading.entry)});
   }
+  for (const Archive& archive : archives_) {
+    const std::string_view name = file_name_of(archive.path);
+    if (!text.starts_with(name) || !text.substr(name.size()).starts_with('!')) continue;
+    const auto path = archive.path + std::string(text.substr(name.size()));
+    if (auto found = find_in_archive(path, uses_all_abis_ ? std::nullopt : abi_)) {
+      if (!*found) return fail(std::move(*found).error());
+      return std::move(**found);
+    }
+  }
   return std::nullopt;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "resolve/find_file.hpp"
 
+#include "process/proc.hpp"
 #include "resolve/app.hpp"
 #include "resolve/archive_listing.hpp"
 #include "resolve/everywhere.hpp"
@@ -100,51 +101,6 @@ bool is_of_abi(const std::string& entry, const std::optional<std::string>& abi) 
   return !abi || entry.contains("/" + *abi + "/");
 }
 
-// Finds a library of an archive by its file name, "base.apk!libfoo.so", as crash reports write it.
-// Returns nullopt if the text has no existing archive before a '!'.
-std::optional<Result<TargetFile>> find_in_archive(std::string_view text,
-                                                  const std::optional<std::string>& abi) {
-  for (auto mark = text.find('!'); mark != std::string_view::npos;
-       mark = text.find('!', mark + 1)) {
-    const std::string path(text.substr(0, mark));
-    const std::string name(text.substr(mark + 1));
-    if (path.empty() || name.empty() || name.starts_with('/')) continue;
-    auto mapped = MappedFile::open(path);
-    if (!mapped) continue;
-    const auto file = std::make_shared<const MappedFile>(std::move(*mapped));
-    const auto archive = archive::Archive::parse(file->bytes());
-    if (!archive) continue;
-    const auto libraries = library_names(*archive);
-    if (!libraries) return fail(Error(libraries.error()).within(path));
-    std::vector<std::string> found;
-    for (const std::string& library : *libraries)
-      if ((library == name || library.ends_with('/' + name)) && is_of_abi(library, abi))
-        found.push_back(library);
-    if (found.size() == 1) {
-      BinaryPath entry{path, std::move(found.front())};
-      TargetFile target{
-          .path = entry, .display_path = std::move(entry), .opened = file, .warnings = {}};
-      if (auto warning = duplicate_warning(*file, path))
-        target.warnings.push_back(std::move(*warning));
-      return target;
-    }
-    if (found.empty()) {
-      Error error{ErrorKind::not_found,
-                  fmt::format("{}: no library '{}'{}", path, name, abi ? " for " + *abi : "")};
-      if (auto apex = apex_error(*archive, path)) return fail(std::move(*apex));
-      std::vector<std::string> names;
-      for (const std::string& library : *libraries) names.emplace_back(file_name_of(library));
-      const auto near = nearest(name, names);
-      if (!near.empty()) error = std::move(error).hint(did_you_mean(near));
-      return fail(std::move(error).hint("list its libraries with: uprobectl list-symbols " +
-                                        shell_word(path)));
-    }
-    for (std::string& library : found) library.insert(0, path + "!/");
-    return fail(ambiguous_target(text, found));
-  }
-  return std::nullopt;
-}
-
 // Returns the library that the command needs, unless the text is the name of a program. Fails as
 // find_needed_library().
 Result<std::optional<std::string>> find_for_command(std::string_view text,
@@ -201,8 +157,19 @@ Result<TargetFile> find_on_this_machine(std::string_view text, const TargetOptio
   return found;
 }
 
-Result<std::optional<TargetFile>> find_in_pids(std::string_view text, std::span<const pid_t> pids) {
-  auto files = find_in_processes(text, pids);
+Result<std::optional<TargetFile>> find_in_pids(std::string_view text,
+                                               const TargetOptions& options) {
+  auto files = find_in_processes(text, options.pids);
+  const bool is_path = text.starts_with('/') && !text.starts_with("/proc/");
+  for (std::size_t i = 0; is_path && files && files->empty() && i < options.pids.size(); ++i) {
+    const std::string root = process::live_path(options.pids[i], "root");
+    const auto library = find_in_archive(root + std::string(text), options.abi);
+    if (!library) continue;
+    if (!*library) return fail(library->error());
+    BinaryPath path = (*library)->path;
+    path.file.erase(0, root.size());
+    files = find_in_processes(to_string(path), options.pids);
+  }
   if (!files) return fail(std::move(files).error());
   if (files->empty()) return std::nullopt;
   if (files->size() > 1) {
@@ -244,6 +211,8 @@ Result<TargetFile> find_in_app_dir(std::string_view text, const TargetOptions& o
   if (auto path = text.empty() ? std::nullopt
                                : first_existing(fmt::format("{}/{}", *options.app_dir, text)))
     return as_typed(*path, to_string(*path));
+  if (auto path = find_in_archive(fmt::format("{}/{}", *options.app_dir, text), options.abi))
+    return std::move(*path);
   return fail(app->no_library(text));
 }
 
@@ -362,18 +331,59 @@ Error ambiguous_target(std::string_view text, const std::vector<std::string>& ca
   return error;
 }
 
+std::optional<Result<TargetFile>> find_in_archive(std::string_view text,
+                                                  const std::optional<std::string>& abi) {
+  for (const BinaryPath& reading : parse_library_names(text)) {
+    const std::string& path = reading.file;
+    const std::string& name = *reading.entry;
+    auto mapped = MappedFile::open(path);
+    if (!mapped) continue;
+    const auto file = std::make_shared<const MappedFile>(std::move(*mapped));
+    const auto archive = archive::Archive::parse(file->bytes());
+    if (!archive) continue;
+    const auto libraries = library_names(*archive);
+    if (!libraries) return fail(Error(libraries.error()).within(path));
+    std::vector<std::string> found;
+    for (const std::string& library : *libraries)
+      if ((library == name || library.ends_with('/' + name)) && is_of_abi(library, abi))
+        found.push_back(library);
+    if (found.size() == 1) {
+      BinaryPath entry{path, std::move(found.front())};
+      TargetFile target{
+          .path = entry, .display_path = std::move(entry), .opened = file, .warnings = {}};
+      if (auto warning = duplicate_warning(*file, path))
+        target.warnings.push_back(std::move(*warning));
+      return target;
+    }
+    if (found.empty()) {
+      Error error{ErrorKind::not_found,
+                  fmt::format("{}: no library '{}'{}", path, name, abi ? " for " + *abi : "")};
+      if (auto apex = apex_error(*archive, path)) return fail(std::move(*apex));
+      std::vector<std::string> names;
+      for (const std::string& library : *libraries) names.emplace_back(file_name_of(library));
+      const auto near = nearest(name, names);
+      if (!near.empty()) error = std::move(error).hint(did_you_mean(near));
+      return fail(std::move(error).hint("list its libraries with: uprobectl list-symbols " +
+                                        shell_word(path)));
+    }
+    for (std::string& library : found) library.insert(0, path + "!/");
+    return fail(ambiguous_target(text, found));
+  }
+  return std::nullopt;
+}
+
 Result<TargetFile> find_file(std::string_view text, const TargetOptions& options) {
   if (options.app) return find_in_app(text, options);
   if (options.app_dir) return find_in_app_dir(text, options);
   if (options.pids.empty()) return find_on_this_machine(text, options);
-  auto known = find_in_pids(text, options.pids);
+  auto known = find_in_pids(text, options);
   if (!known) return fail(std::move(known).error());
   if (*known) return std::move(**known);
   // No process has it: use this machine's file, with a warning.
   auto found = find_on_this_machine(text, options);
   if (!found && found.error().kind == ErrorKind::not_found && !is_bare_name(text)) {
     const std::string_view name = file_name_of(text);
-    if (const auto mapped = find_in_pids(name, options.pids); mapped && *mapped)
+    if (const auto mapped = find_in_pids(name, options); mapped && *mapped)
       return fail(std::move(found).error().hint(
           "a process maps a file of this name: give it without its folder: " + shell_word(name)));
   }

@@ -325,11 +325,19 @@ std::string inlining_methods(const std::vector<art::NameMapping::MovedMethod>& m
   return text;
 }
 
+// `oat` has a mapping.
+std::vector<art::NameMapping::MovedMethod> moved_methods(const art::OatFile& oat,
+                                                         const MethodName& name) {
+  return oat.mapping()->moved_to(name.class_name, name.name, [&](const art::Signature& method) {
+    return has_signature(method, name);
+  });
+}
+
 // Resolves a method whose code R8 has moved to another class. Returns nullopt if there is none.
 std::optional<Result<Points>> resolve_moved(const Query& query, const art::OatFile& oat,
                                             const MethodName& name) {
   if (oat.mapping() == nullptr) return std::nullopt;
-  const auto moved = oat.mapping()->moved_to(name.class_name, name.name);
+  const auto moved = moved_methods(oat, name);
   Methods fitting;
   for (const auto& method : moved) {
     const auto holder = method.inlined ? std::nullopt : oat.find_class(method.class_name);
@@ -350,7 +358,7 @@ std::optional<Result<Points>> resolve_moved(const Query& query, const art::OatFi
 // Warns of calls that R8 has inlined, which are not seen.
 void warn_about_inlined(const art::OatFile& oat, const MethodName& name, ProbePoint& point) {
   if (oat.mapping() == nullptr) return;
-  const std::string inlined = inlining_methods(oat.mapping()->moved_to(name.class_name, name.name));
+  const std::string inlined = inlining_methods(moved_methods(oat, name));
   if (!inlined.empty())
     point.warnings.push_back(fmt::format("'{}.{}' is also inlined by R8, and those calls are not "
                                          "seen here: into {}",

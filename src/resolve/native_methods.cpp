@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <map>
+#include <ranges>
 #include <set>
 
 namespace uprobectl::resolve {
@@ -28,14 +30,15 @@ std::string with_nested_classes(std::string_view class_name) {
   return text;
 }
 
-// Returns the signatures that the method may have in the file, the likely ones first.
-std::vector<Renamed> possible_methods(const Query& query, const MethodName& name) {
-  std::vector<Renamed> methods;
+// Returns the signatures that the method and its overloads may have in the file. The likely ones are
+// in the first list.
+std::vector<std::vector<Renamed>> possible_methods(const Query& query, const MethodName& name) {
+  std::vector<std::vector<Renamed>> methods;
   for (const std::string& class_name :
        {std::string(name.class_name), with_nested_classes(name.class_name)}) {
     if (query.mapping != nullptr)
       std::ranges::copy_if(
-          query.mapping->renamed(class_name, name.name), std::back_inserter(methods),
+          query.mapping->renamed(class_name, name.name), std::back_inserter(methods.emplace_back()),
           [&](const Renamed& method) { return has_signature(method.source, name); });
     art::Signature same{.return_type = std::string(name.return_type),
                         .class_name = class_name,
@@ -46,7 +49,7 @@ std::vector<Renamed> possible_methods(const Query& query, const MethodName& name
     if (query.mapping != nullptr)
       if (const auto renamed = query.mapping->class_in_file(class_name))
         unchanged.in_file.class_name = *renamed;
-    methods.push_back(std::move(unchanged));
+    methods.push_back({std::move(unchanged)});
   }
   return methods;
 }
@@ -63,11 +66,11 @@ std::set<std::string_view> exported_methods(const elf::Image& image) {
 // Returns those of the method. `has_parameters`: its parameters are known.
 std::vector<std::string> symbols_of(const std::set<std::string_view>& exported,
                                     const art::Signature& method, bool has_parameters) {
+  // VMs look for the short name first (ART runtime/jni/java_vm_ext.cc, FindNativeMethod).
   const std::string symbol = native_name(method);
-  // The long name is used if the class has another native method of this name.
+  if (exported.contains(symbol)) return {symbol};
   const std::string overload = symbol + native_parameters(method);
   if (has_parameters && exported.contains(overload)) return {overload};
-  if (exported.contains(symbol)) return {symbol};
   std::vector<std::string> overloads;
   if (has_parameters) return overloads;
   const std::string prefix = symbol + "__";
@@ -77,13 +80,15 @@ std::vector<std::string> symbols_of(const std::set<std::string_view>& exported,
   return overloads;
 }
 
-Error several_overloads(const Query& query, const std::vector<std::string>& symbols) {
+using NativeSymbols = std::map<std::string, const Renamed*>;
+
+Error several_overloads(const Query& query, const NativeSymbols& symbols) {
   Error error{ErrorKind::ambiguous,
               fmt::format("{}: '{}' is ambiguous, it has {} native overloads", query.subject(),
                           query.function.name, symbols.size())};
   constexpr std::size_t max_shown = 10;
-  for (std::size_t i = 0; i < symbols.size() && i < max_shown; ++i)
-    error = std::move(error).hint("there is: " + symbols[i]);
+  for (const auto& [symbol, method] : symbols | std::views::take(max_shown))
+    error = std::move(error).hint("there is: " + symbol);
   return std::move(error).hint("use --all for all of them");
 }
 
@@ -99,17 +104,27 @@ Result<std::vector<ProbePoint>> resolve_native_method(const Query& query) {
   if (!name || is_method_pattern(text) || text.contains("::")) return points;
   const auto exported = exported_methods(query.image);
   if (exported.empty()) return points;
-  for (const Renamed& method : possible_methods(query, *name)) {
-    const auto symbols = symbols_of(exported, method.in_file, name->parameters.has_value());
+  for (const std::vector<Renamed>& methods : possible_methods(query, *name)) {
+    NativeSymbols symbols;
+    for (const Renamed& method : methods)
+      for (std::string& symbol :
+           symbols_of(exported, method.in_file, name->parameters.has_value()))
+        symbols.emplace(std::move(symbol), &method);
     if (symbols.size() > 1 && !query.options.all) return fail(several_overloads(query, symbols));
-    for (const std::string& symbol : symbols) {
+    for (const auto& [symbol, method] : symbols) {
       Query named = query;
       named.function.name = symbol;
       auto found = resolve_name(named);
       if (!found) return found;
       for (ProbePoint& point : *found) {
         if (query.mapping != nullptr)
-          point.demangled = method.source.class_name + '.' + method.source.name;
+          point.demangled = method->source.class_name + '.' + method->source.name;
+        const std::string overload = symbol + native_parameters(method->in_file);
+        if (name->parameters && exported.contains(overload))
+          point.warnings.push_back(
+              fmt::format("{} is not called, unless the library registers it: the VM looks for {} "
+                          "first",
+                          overload, symbol));
         points.push_back(std::move(point));
       }
     }

@@ -97,6 +97,8 @@ resolve::ResolveOptions::Clones clones_of(const AttachPlan& plan) {
 std::optional<std::string> entry_of(const std::string& target) {
   for (BinaryPath& path : parse_candidates(target))
     if (path.entry) return std::move(path.entry);
+  for (BinaryPath& path : parse_library_names(target))
+    if (!path.entry->contains('/')) return std::move(path.entry);
   return std::nullopt;
 }
 

@@ -198,11 +198,9 @@ BinaryPath split_recorded(const RecordedMatch& match) {
   for (BinaryPath& reading : parse_candidates(match.target))
     if (reading.entry && symbols::matches_pattern(*reading.entry, *match.entry))
       return std::move(reading);
-  // "base.apk!libfoo.so"
-  if (const auto mark = match.target.rfind('!');
-      mark != std::string::npos &&
-      ("/" + *match.entry).ends_with("/" + match.target.substr(mark + 1)))
-    return {.file = match.target.substr(0, mark), .entry = match.entry};
+  for (BinaryPath& reading : parse_library_names(match.target))
+    if (("/" + *match.entry).ends_with("/" + *reading.entry))
+      return {.file = std::move(reading.file), .entry = match.entry};
   return {.file = match.target, .entry = std::nullopt};
 }
 
@@ -225,7 +223,8 @@ public:
     if (libraries.names.contains(entry)) return entry;
     if (const auto same = libraries.by_key.find(library_key(entry)); same != libraries.by_key.end())
       return same->second;
-    if (!symbols::is_name_pattern(entry)) return entry;
+    // A plan has the name of a library as typed: "libfoo.so".
+    if (!symbols::is_name_pattern(entry) && entry.contains('/')) return entry;
     for (const std::string& pattern : {entry, "*/" + entry, library_key(entry)})
       if (std::ranges::any_of(libraries.names, [&](const std::string& name) {
             return symbols::matches_pattern(pattern, name);
@@ -262,10 +261,12 @@ std::string current_target(const RecordedMatch& match, const TargetReplacements&
   BinaryPath path = split_recorded(match);
   auto found = targets.find(normalized(path.file));
   if (found == targets.end()) found = targets.find("");
-  if (found == targets.end()) return match.target;
+  // A record of "app.apk!libfoo.so" says which of several libraries it was.
+  if (found == targets.end())
+    return path.entry && path.entry->contains('/') ? to_string(path) : match.target;
   path.file = found->second;
-  // It may name the library, too: "new.apk!/lib/x86_64/libfoo.so".
-  if (path.file.contains("!/") && path.file.ends_with(".so")) return path.file;
+  // It may name the library, too: "new.apk!/lib/x86_64/libfoo.so", "new.apk!libfoo.so".
+  if (path.file.contains('!') && path.file.ends_with(".so")) return path.file;
   if (path.entry) path.entry = entries.find(path.file, *path.entry);
   return to_string(path);
 }
@@ -418,7 +419,9 @@ private:
 
   // Whether the target is an entry of an archive that can be read.
   static bool is_entry_of_archive(const std::string& target) {
-    for (const BinaryPath& path : parse_candidates(target)) {
+    auto paths = parse_candidates(target);
+    std::ranges::move(parse_library_names(target), std::back_inserter(paths));
+    for (const BinaryPath& path : paths) {
       if (!path.entry) continue;
       const auto file = MappedFile::open(path.file);
       if (file) return archive::Archive::looks_like_archive(file->bytes());

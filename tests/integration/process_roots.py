@@ -164,6 +164,12 @@ class Cases:
             by = "path" if target.startswith("/") else "name"
             self.tap.check(f"a file that the process maps over one of ours, by {by}", problems)
 
+        # 0x5200: archive.test
+        shutil.copy(self.wanted.parent / "libraries.apk", self.lib / "x.apk")
+        shutil.copy(self.wanted.parent / "app-base.apk", self.host / "x.apk")
+        self.check("a library of an APK that the process has over one of ours, as crash reports name it",
+                   self.resolve(process, f"{self.host}/x.apk!libnames.so", "work"), 0, "0x5200\n", "")
+
     def fifo(self, process):
         os.mkfifo(self.lib / "libfifo.so")
         got = self.resolve(process, "/lib/libfifo.so")

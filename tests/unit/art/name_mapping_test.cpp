@@ -112,6 +112,25 @@ TEST_CASE("a method of the same class may be inlined") {
   CHECK(moved.front().source == "a.B.run");
 }
 
+TEST_CASE("of overloads with one name in the file, that which has the inlined code is named") {
+  const auto mapping = mapping_of("a.B -> c:\n"
+                                  "    1:1:void alpha(int):5:5 -> a\n"
+                                  "    2:2:void d.E.gone(int):33:33 -> a\n"
+                                  "    2:2:void d.E.around():40:40 -> a\n"
+                                  "    2:2:boolean beta(long):6 -> a\n"
+                                  "    3:3:void d.E.gone(long):35:35 -> a\n"
+                                  "    3:3:void alpha(int):8 -> a\n");
+  const auto moved = mapping->moved_to("d.E", "gone");
+  REQUIRE(moved.size() == 2);
+  CHECK(moved[0].source == "a.B.beta");
+  CHECK(moved[1].source == "a.B.alpha");
+  const auto of_int = mapping->moved_to("d.E", "gone", [](const Signature& method) {
+    return method.parameters == std::vector<std::string>{"int"};
+  });
+  REQUIRE(of_int.size() == 1);
+  CHECK(of_int.front().source == "a.B.beta");
+}
+
 TEST_CASE("a class whose name looks like a method is not a location of its code") {
   const auto mapping = mapping_of("a.B -> c:\n"
                                   "x d.E.run() -> e:\n"

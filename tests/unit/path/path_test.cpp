@@ -24,6 +24,15 @@ TEST_CASE("an empty part around the separator is not an archive path") {
   CHECK(parse_candidates("x.apk!/").size() == 1);
 }
 
+TEST_CASE("a library is named without its folder") {
+  const auto names = parse_library_names("a!b.apk!libx.so!/c");
+  REQUIRE(names.size() == 2);
+  CHECK(names[0] == BinaryPath{"a", "b.apk!libx.so!/c"});
+  CHECK(names[1] == BinaryPath{"a!b.apk", "libx.so!/c"});
+  for (const char* const text : {"x.apk!/lib/libx.so", "!libx.so", "x.apk!", "libx.so", ""})
+    CHECK(parse_library_names(text).empty());
+}
+
 TEST_CASE("text longer than any path is not read, however many separators it has") {
   std::string text = "x";
   while (text.size() + 2 <= max_path_length) text += "!/";
