@@ -43,6 +43,15 @@ void bind_return_options(OptionParser& parser, CaptureOptions& options) {
   parser.bind("--report-function", options.report_function);
 }
 
+// Keeps the parser's message; a usage error also says where to find help.
+Error error_of_value(const OptionParser& parser, const std::string& option, Error error) {
+  error.message.insert(0, option);
+  if (error.kind != ErrorKind::usage) return error;
+  Error usage = parser.usage_error(error.message);
+  usage.hints.insert(usage.hints.begin(), error.hints.begin(), error.hints.end());
+  return usage;
+}
+
 // Reads one byte more than `most`, so that a larger file is noticed.
 Result<std::string> read_start(const std::string& path, std::size_t most,
                                Workstation& workstation) {
@@ -410,15 +419,8 @@ private:
     return std::ranges::count(text, '<') != std::ranges::count(text, '>');
   }
 
-  // Keeps the parser's message; a usage error also says where to find help.
   std::unexpected<Error> wrong_value(const std::string& option, Error error) const {
-    if (error.kind != ErrorKind::usage) {
-      error.message.insert(0, option);
-      return fail(std::move(error));
-    }
-    Error usage = parser_.usage_error(option + error.message);
-    usage.hints.insert(usage.hints.begin(), error.hints.begin(), error.hints.end());
-    return fail(std::move(usage));
+    return fail(error_of_value(parser_, option, std::move(error)));
   }
 
   const OptionParser& parser_;
@@ -453,8 +455,10 @@ public:
       walk = events::StackWalk::frame_pointers;
       request_.stacks.forced_frame_pointers = true;
     }
-    if (has_spans && request_.capture.groups.has(BY_STACK))
-      walk = events::StackWalk::frame_pointers;
+    if (request_.capture.groups.has(BY_STACK)) {
+      request_.stacks.forced_frame_pointers |= walk != events::StackWalk::frame_pointers;
+      if (has_spans) walk = events::StackWalk::frame_pointers;
+    }
     // Rounded up: the kernel copies words of 8 bytes.
     if (options_.size)
       request_.capture.stack_bytes = static_cast<std::uint32_t>((*options_.size + 7) / 8 * 8);
@@ -489,7 +493,7 @@ private:
   Result<void> read_weight(const std::string& text) {
     events::CaptureSpec& capture = request_.capture;
     auto value = events::parse_summed_value(text);
-    if (!value) return wrong("--weight: " + value.error().message);
+    if (!value) return fail(error_of_value(parser_, "--weight: ", std::move(value).error()));
     // The result and the latency are known at the return.
     const auto time = events::find_time(text);
     capture.tracks_waits |= events::needs_waits(time);

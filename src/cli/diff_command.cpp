@@ -13,9 +13,11 @@ namespace uprobectl::cli {
 namespace {
 
 ExitCode write_and_finish(const output::Verdict& verdict, const verify::VerdictStyle& style,
-                          output::Output& output) {
-  if (!verdict.libraries().empty() || !output.has_failed())
+                          output::Output& output, bool has_details = true) {
+  if (!verdict.libraries().empty() || !output.has_failed()) {
     verify::write_verdict(verdict, style, output);
+    if (!has_details) output.status("types, exits and code are not compared: --with args");
+  }
   const ExitCode code = finish(output);
   return has_failing_change(verdict, style) ? ExitCode::failed : code;
 }
@@ -72,7 +74,7 @@ ExitCode run_diff(std::span<const std::string_view> arguments, Workstation& work
                                     .with_details = with.has_value(),
                                     .old_options = *target_options,
                                     .new_options = *target_options};
-  return write_and_finish(diff_builds(request, **output), *style, **output);
+  return write_and_finish(diff_builds(request, **output), *style, **output, request.with_details);
 }
 
 } // namespace uprobectl::cli

@@ -701,7 +701,7 @@ private:
     if (is_another) call.reset();
     // The optimizer changes what functions of the same unit return; LLVM 14 does not say so.
     const bool may_change = passing_ == Passing::rust && !is_in_frame && !has_plain_result();
-    if (point_.is_clone) {
+    if (point_.is_clone && !(point_.keeps_result && has_plain_result())) {
       info_.result_location = unreadable("the compiler has changed the function");
     } else if (call && result && !may_change) {
       info_.result_location = call->result;

@@ -49,6 +49,7 @@ struct CodePoint {
   // The compiler has made a copy of the function with other parameters ("f.constprop.0"): the
   // calling convention does not tell where they are.
   bool is_clone = false;
+  bool keeps_result = false; // although it is such a copy
   // Bytes of padding at the address (entry_padding() in insn.hpp), if it is the function's first
   // instruction: location lists of clang begin after it.
   std::uint64_t padding = 0;

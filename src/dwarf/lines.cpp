@@ -40,6 +40,11 @@ struct Nearest {
   std::uint32_t after = UINT32_MAX; // UINT32_MAX: none
 };
 
+void note(Nearest& nearest, std::uint32_t line, std::uint32_t first, std::uint32_t last) {
+  if (line < first) nearest.before = std::max(nearest.before, line);
+  if (line > last) nearest.after = std::min(nearest.after, line);
+}
+
 // The requested lines.
 struct LineFilter {
   std::vector<std::uint32_t> lines;
@@ -75,16 +80,18 @@ Error several_files(std::string_view file, std::span<const std::string> paths) {
   return error;
 }
 
-Error no_code(std::string message, const Nearest& nearest) {
+// `name`: how a line is written.
+template <typename Name>
+Error no_code(std::string message, const Nearest& nearest, Name name) {
   Error error{ErrorKind::no_code, std::move(message)};
   const bool has_before = nearest.before != 0;
   const bool has_after = nearest.after != UINT32_MAX;
   if (has_before && has_after)
-    return std::move(error).hint(
-        fmt::format("the nearest lines with code are {} and {}", nearest.before, nearest.after));
+    return std::move(error).hint(fmt::format("the nearest lines with code are {} and {}",
+                                             name(nearest.before), name(nearest.after)));
   if (has_before || has_after)
     return std::move(error).hint(fmt::format("the nearest line with code is {}",
-                                             has_before ? nearest.before : nearest.after));
+                                             name(has_before ? nearest.before : nearest.after)));
   return error;
 }
 
@@ -198,7 +205,8 @@ private:
       if (!path || !row.is_statement || !is_usable(row) || !is_code_({row.address})) return;
       if (unit.get() == nullptr) return;
       has_code_[*path] = true;
-      note(nearest_[*path], static_cast<std::uint32_t>(row.line));
+      note(nearest_[*path], static_cast<std::uint32_t>(row.line), filter_.lines.front(),
+           filter_.lines.back());
       if (is_run)
         found.code.push_back({.address = row.address,
                               .line = static_cast<std::uint32_t>(row.line),
@@ -212,11 +220,6 @@ private:
 
   std::string path_of(const Die& die, Attribute attribute) {
     return normal_path(referenced_file(context_, die, attribute));
-  }
-
-  void note(Nearest& nearest, std::uint32_t line) const {
-    if (line < filter_.lines.front()) nearest.before = std::max(nearest.before, line);
-    if (line > filter_.lines.back()) nearest.after = std::min(nearest.after, line);
   }
 
   bool is_in_function(const Scopes& scopes) {
@@ -388,7 +391,8 @@ Result<std::vector<LineAddress>> line_addresses(const DebugInfo& debug, std::str
                     {.lines = {line}, .function = {}, .statements = statements});
   auto found = search.find(file);
   if (found && found->empty())
-    return fail(no_code(fmt::format("'{}:{}' has no code", file, line), search.nearest()));
+    return fail(no_code(fmt::format("'{}:{}' has no code", file, line), search.nearest(),
+                        [](std::uint32_t near) { return std::to_string(near); }));
   return found;
 }
 
@@ -413,11 +417,24 @@ Result<std::vector<LineAddress>> function_line_addresses(const DebugInfo& debug,
   if (found && found->empty() && line == 0)
     found->push_back(
         {.address = function, .file = declared->file, .line = declared->line, .inlined = {}});
-  if (found && found->empty())
-    return fail(no_code(
-        fmt::format("line {} of the function ({}:{}) has no code", line, declared->file, wanted),
-        search.nearest()));
-  return found;
+  if (!found || !found->empty()) return found;
+
+  const std::string& file = declared->file;
+  Nearest nearest{.before = declared->line};
+  if (auto lines = lines_of_function(debug, function, is_code))
+    filter.lines = std::move(lines->with_code);
+  std::erase(filter.lines, declared->line); // its rows would open the scope of all others
+  if (!filter.lines.empty())
+    if (const auto others = LineSearch(context, is_code, filter).find(file))
+      for (const LineAddress& each : *others)
+        note(nearest, each.line, static_cast<std::uint32_t>(wanted),
+             static_cast<std::uint32_t>(wanted));
+  return fail(
+      no_code(fmt::format("line {} of the function ({}:{}) has no code", line, file, wanted),
+              nearest, [&](std::uint32_t near) {
+                return fmt::format("+{} ({}:{})", near - declared->line,
+                                   file.substr(file.rfind('/') + 1), near);
+              }));
 }
 
 Result<FileLines> lines_of_file(const DebugInfo& debug, std::string_view file,

@@ -134,7 +134,7 @@ public:
     ResolvedPath made;
     if (!path.is_of_result() && !where_.phases.entry)
       return fail(path_error(path, ErrorKind::usage, "the entry is not probed")
-                      .hint("add --entry or --latency"));
+                      .hint("add --entry or --latency, which show the value at the entry"));
     auto start = find_start(path);
     if (!start) return fail(std::move(start).error());
     made.value = *start;

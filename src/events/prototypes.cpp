@@ -263,8 +263,13 @@ private:
       return mistake(text, "expected NAME:TYPE");
     if (text.find('@') != std::string_view::npos)
       return mistake(text.substr(text.find('@')), "a parameter's position is that in the list");
-    return fmt::format("{}:{}@arg{}", text.substr(0, colon), expand(strip(text.substr(colon + 1))),
-                       position);
+    const std::string_view type = expand(strip(text.substr(colon + 1)));
+    const std::string element = fmt::format("{}:{}", text.substr(0, colon), type);
+    // A number that a function stores for its caller is stored through a pointer.
+    const auto number = parse_arguments(element);
+    const bool is_stored = parameter.is_output && number && !is_memory(number->arguments[0].type) &&
+                           parse_arguments(element + "[1]");
+    return fmt::format("{}{}@arg{}", element, is_stored ? "[1]" : "", position);
   }
 
   // Replaces the name of a defined type by its definition.
@@ -292,7 +297,7 @@ private:
       if (parameter.spec.name == result_name)
         return mistake(texts[i], "'ret' is the name of the result");
       if (parameter.is_output && !is_memory(parameter.spec.type))
-        return mistake(texts[i], "only strings and buffers can be 'out'");
+        return mistake(texts[i], "only strings, buffers and plain numbers can be 'out'");
       const auto is_named = [&](const Prototype::Parameter& each) {
         return each.spec.name == parameter.only_if && !is_memory(each.spec.type);
       };

@@ -125,10 +125,15 @@ std::size_t count_steps(const std::vector<ValuePath::Step>& steps) {
 Result<ValuePath> parse_value_path(std::string_view text) {
   PathParser parser(text);
   auto path = parser.parse();
-  if (!path || parser.end() != text.size())
-    return fail(Error{ErrorKind::usage, in_single_quotes(text) + " is not a value"}.hint(
-        "write a name with members, elements or what it points to, for example item.name, "
-        "self->items[0].id or *p; or a name with its type, as in fd:s32"));
+  if (!path || parser.end() != text.size()) {
+    Error error{ErrorKind::usage, in_single_quotes(text) + " is not a value"};
+    if (path && text.substr(parser.end()).starts_with(':'))
+      return fail(std::move(error).hint(fmt::format(
+          "write {} without a type: debug information gives it, or --args, as in --args {}{}",
+          text.substr(0, parser.end()), text, parse_source_name(path->variable) ? "" : "@arg1")));
+    return fail(std::move(error).hint("write a name with members, elements or what it points to, "
+                                      "for example item.name, self->items[0].id or *p"));
+  }
   if (count_steps(path->steps) > max_path_steps)
     return fail(ErrorKind::usage,
                 fmt::format("{} has more than {} steps", in_single_quotes(text), max_path_steps));

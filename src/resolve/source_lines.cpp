@@ -14,13 +14,20 @@ namespace {
 using LineAddresses = std::vector<dwarf::LineAddress>;
 
 // "work:12" may mean a line of the function, or of the file that has it.
-Error hint_at_function(const Query& query, Error error) {
-  const auto named = symbols::find_by_name(query.image, query.function.name);
+Error hint_at_function(const Query& query, const dwarf::DebugInfo& debug,
+                       const dwarf::IsCode& is_code, Error error) {
+  const auto& [form, request, name, number, plus] = query.function;
+  const auto named = symbols::find_by_name(query.image, name);
   if (error.kind != ErrorKind::not_found || !named || named->empty()) return error;
-  error.hints.insert(
-      error.hints.begin(),
-      fmt::format("for a line of the function, counted from its first: {}",
-                  shell_word(fmt::format("{}:+{}", query.function.name, query.function.number))));
+  const auto lines = dwarf::lines_of_function(debug, named->front().address, is_code);
+  const bool is_of_file = lines && number > lines->last - lines->first;
+  error.hints.insert(error.hints.begin(),
+                     is_of_file
+                         ? "for a line of its file: " +
+                               shell_word(fmt::format(
+                                   "{}:{}", lines->file.substr(lines->file.rfind('/') + 1), number))
+                         : fmt::format("for a line of the function, counted from its first: {}",
+                                       shell_word(fmt::format("{}:+{}", name, number))));
   return error;
 }
 
@@ -32,7 +39,7 @@ Result<LineAddresses> line_addresses_of(const Query& query, const dwarf::DebugIn
       query.options.all ? dwarf::Statements::all : dwarf::Statements::first_of_run;
   if (query.function.form == FunctionSpec::Form::source_line) {
     auto found = dwarf::line_addresses(debug, query.function.name, line, is_code, statements);
-    if (!found) return fail(hint_at_function(query, std::move(found).error()));
+    if (!found) return fail(hint_at_function(query, debug, is_code, std::move(found).error()));
     return found;
   }
   LineAddresses all;

@@ -205,9 +205,10 @@ public:
     if (const std::string caution = explain_clone_arguments(); !caution.empty())
       output_.warn(caution);
     if (request_.stacks.forced_frame_pointers)
-      output_.warn(
-          "stacks of spans follow frame pointers, as --stack=fp: code without them may end "
-          "a stack or lack frames beyond the caller");
+      output_.warn(fmt::format("stacks of {} follow frame pointers, as --stack=fp: code without "
+                               "them may end a stack or lack frames beyond the caller{}",
+                               request_.spans.empty() ? "--by" : "spans",
+                               request_.spans.empty() ? " (--count --stack unwinds them)" : ""));
   }
 
   Result<void> start(const HitProcesses& processes) override {

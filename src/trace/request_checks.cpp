@@ -73,7 +73,9 @@ std::optional<std::string> find_capture_conflict(const AttachRequest& request) {
   const bool keeps_stack = has_spans && by_stack; // which is counted in user space
   if (!capture.groups.by.empty() && !keeps_stack &&
       (capture.stack != events::StackWalk::none || capture.count_stacks))
-    return "--by cannot be combined with --stack: add stack to the values, as in --by stack";
+    return capture.caller && !capture.shows_stacks
+               ? "--by cannot be combined with --caller: --by stack has the callers"
+               : "--by cannot be combined with --stack: add stack to the values, as in --by stack";
   if (request.stacks.weight && !capture.send_events && !request.open_spans)
     return "--weight needs events: with --count, weigh with --by stack --measure VALUE";
   const events::StackWalk walk =

@@ -120,7 +120,7 @@ struct StackOutputs {
   output::FlameView view = output::FlameView::callees; // of flame graphs
   // What a stack weighs; `latency` is allowed. nullopt: the latency of paired calls, or else 1.
   std::optional<events::SummedValue> weight = {};
-  // The kernel walks the stacks of spans by frame pointers, although unwinding was requested.
+  // The kernel walks the stacks of spans or of --by by frame pointers, which were not asked for.
   bool forced_frame_pointers = false;
 };
 

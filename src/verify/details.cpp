@@ -73,8 +73,11 @@ std::string code_at(const resolve::ProbePoint& point) {
   const Bytes bytes = file->image().bytes();
   if (point.image_offset.value >= bytes.size()) return {};
   std::uint64_t size = std::min<std::uint64_t>(code_size, bytes.size() - point.image_offset.value);
-  // The bytes after a short function are not its code.
-  const std::uint64_t end = point.size.value_or(0);
+  // The bytes after a short function are not its code. Without a size it ends at the next symbol.
+  std::uint64_t end = point.size.value_or(0);
+  const std::uint64_t begin = point.address.value - point.symbol_offset;
+  if (end == 0)
+    if (const auto next = file->label_end(VirtualAddress{begin})) end = next->value - begin;
   if (end > point.symbol_offset) size = std::min(size, end - point.symbol_offset);
   std::string text;
   for (const std::byte byte : bytes.subspan(point.image_offset.value, size))

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """rare_values.py UPROBECTL
 Values that few programs have are right, or said not to be known: texts that are not UTF-8, large enumerations, bits of
-swapped bytes, times, bit-fields of 100 bits, and names at a line inside of an inlined call. Needs root. Prints TAP."""
+swapped bytes, times, bit-fields of 100 bits, names at a line inside of an inlined call, results of a copy with fewer
+parameters, and the calls of a process that is not probed. Needs root. Prints TAP."""
 
 import json
 import os
@@ -35,6 +36,26 @@ int main(void) {
   struct Ip ip = {4, 5, 20};
   struct Wide k = {((unsigned __int128)1 << 99) + 3, 9};
   return header(&ip, 1) + wide(k, 7) != 22;
+}
+"""
+# gcc makes change() a copy without `factor`, which a child calls.
+COPY_PROGRAM = r"""
+#include <sys/wait.h>
+#include <unistd.h>
+static __attribute__((noinline)) int change(int value, int factor) {
+  __asm__ volatile("" ::: "memory");
+  for (int i = 0; i < factor; ++i) value -= i * 2;
+  return value;
+}
+int main(int argc, char** argv) {
+  (void)argv;
+  if (fork() == 0) {
+    volatile int sum = 0;
+    for (int i = 0; i < 5; ++i) sum += change(argc + i, 3);
+    _exit(0);
+  }
+  int status;
+  return wait(&status) < 0;
 }
 """
 # The line of taxed() is probed where it is inlined into total().
@@ -94,7 +115,8 @@ def main():
         return TAP.done()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        for file, text, compiler in (("rare.c", C_PROGRAM, ["gcc", "-O0"]), ("cart.cpp", CXX_PROGRAM, ["g++", "-O2"])):
+        for file, text, compiler in (("rare.c", C_PROGRAM, ["gcc", "-O0"]), ("cart.cpp", CXX_PROGRAM, ["g++", "-O2"]),
+                                     ("copy.c", COPY_PROGRAM, ["gcc", "-O2"])):
             (folder / file).write_text(text)
             subprocess.run([*compiler, "-g", "-o", folder / Path(file).stem, folder / file], check=True)
         rare, cart = str(folder / "rare"), str(folder / "cart")
@@ -127,6 +149,17 @@ def main():
                   [] if sorted(each["count"] for each in records) == [3, 5] else [records])
         found = values_of(attach(cart, cart, "identify"))
         TAP.check("an unsigned enumeration has no negative number", [] if found == [{"id": "17293822569102704640"}] else [found])
+        copy = str(folder / "copy")
+        for options in (["-r"], ["--latency"]):
+            found = [each["return_value"] if isinstance(each, dict) else each for each in
+                     of_type(attach(copy, *options, "--follow", copy, "change*"), "event")]
+            TAP.check(f"the result of a copy with fewer parameters, {options[0]}", [] if found == [-5, -4, -3, -2, -1] else [found])
+        for options in ([], ["-r"], ["--latency"], ["--graph"], ["--histogram"]):
+            found = [each["reason"] if isinstance(each, dict) else each for each in
+                     of_type(attach(copy, *options, copy, "change*"), "probe")]
+            TAP.check(f"a child's calls are counted, not their ends: {' '.join(options)}",
+                      [] if found == ["called 5 times, but by none of the processes that are probed; "
+                                      "--follow probes child processes, too"] else [found])
         line = 1 + CXX_PROGRAM.splitlines().index("    sink = price + rate;")
         found = values_of(attach(cart, "--args", "rate,price", cart, f"cart.cpp:{line}"))
         TAP.check("at a line of an inlined call names are those of its source", [] if found == [{"rate": 2, "price": 30}] else [found])

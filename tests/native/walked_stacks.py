@@ -130,8 +130,12 @@ def check_recursion(folder):
             TAP.check(f"{phase} --stack=fp has each level of a recursion, {form}",
                       [] if [stack.count("recurse") for stack in found] == depths and
                       all("main" in stack for stack in found) else [found])
-            records = attach(program, phase, "--count", "--stack=fp", program, "recurse")[0]
+            records, errors = attach(program, phase, "--count", "--by", "stack", program, "recurse")
+            TAP.check(f"{phase} --count --by stack says that frames may be missing, {form}",
+                      [] if "stacks of --by follow frame pointers" in errors else [errors])
+            records, errors = attach(program, phase, "--count", "--stack=fp", program, "recurse")
             counts = [record["count"] for record in records if record["type"] == "count" and record.get("stack")]
+            TAP.check("but not --stack=fp, which asks for it", [] if "frame pointers" not in errors else [errors])
             TAP.check(f"{phase} --count --stack=fp counts them apart, {form}", [] if counts == [1] * DEPTH else [records])
 
 

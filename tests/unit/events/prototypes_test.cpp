@@ -83,6 +83,14 @@ TEST_CASE("types have names, lines go on, comments are left out") {
   CHECK(made.sets_errno);
 }
 
+TEST_CASE("a number that a function writes is one value that a pointer leads to") {
+  const PrototypeTable table = table_of("library a\nf(out a:s32, out b:s32[1])");
+  const Prototype& made = *table.find("a", "f");
+  CHECK(made.parameters[0].is_output);
+  CHECK(made.parameters[0].spec.type == made.parameters[1].spec.type);
+  CHECK(made.parameters[0].spec.source.kind == ArgumentSource::Kind::argument);
+}
+
 TEST_CASE("a type may differ between architectures") {
   const PrototypeTable table = table_of("type t = u8\n"
                                         "type [x86_64] t = u16\n"
@@ -118,8 +126,8 @@ TEST_CASE("mistakes in a table have a line and a column") {
         "line 2, column 3: 'n': the list has no argument of this name");
   CHECK(mistake_in("library a\nf(a:buf[ret]) = s32") ==
         "line 2, column 3: its length is known at the return: expected 'out'");
-  CHECK(mistake_in("library a\nf(out a:s32)") ==
-        "line 2, column 3: only strings and buffers can be 'out'");
+  CHECK(mistake_in("library a\nf(out a:x32{|A=1})") ==
+        "line 2, column 3: only strings, buffers and plain numbers can be 'out'");
   CHECK(mistake_in("library a\nf(a:s32 if b&1, b:s32)") ==
         "line 2, column 3: no integer 'b' before it");
   CHECK(mistake_in("library a\nf(a:s32@arg3)") ==
