@@ -13,8 +13,9 @@ namespace uprobectl::events {
 
 namespace {
 
-// Threads with losses that are remembered. If there are more, calls are closed that need not be.
-constexpr std::size_t max_losing_threads = std::size_t{1} << 16;
+// Threads that are remembered, those with losses apart. If there are more, calls are closed that
+// need not be.
+constexpr std::size_t max_threads = std::size_t{1} << 16;
 constexpr std::size_t max_processes = std::size_t{1} << 16; // that are known
 
 // Between the stack pointers of a child's first call and the call in which it was forked, in bytes:
@@ -41,12 +42,14 @@ CallTree::Key CallTree::key_of(const Stack& stack) {
 bool CallTree::take(const Event& event) {
   if (event.kind != EventKind::entry && event.kind != EventKind::on_return) return true;
   note_losses(event);
+  if (first_pointers_.size() >= max_threads) first_pointers_.clear();
+  first_pointers_.try_emplace(event.tid, event.stack_pointer);
   hit_tid_ = event.tid;
   hit_waited_ns_ = event.thread_waited_ns;
   hit_waited_causes_ns_ = event.thread_waited_causes_ns;
   AreaAtHit at_hit;
   auto stack = find(event, at_hit);
-  if (stack != stacks_.end() && stack->tid != event.tid && !change_thread(stack, event))
+  if (stack != stacks_.end() && stack->tid != event.tid && !change_thread(stack, event, at_hit))
     stack = stacks_.end();
   if (stack != stacks_.end()) {
     stacks_.splice(stacks_.begin(), stacks_, stack);
@@ -66,7 +69,7 @@ void CallTree::note_losses(const Event& event) {
     const auto stack = each++;
     if (stack->tid == event.tid) close_all(stack, CallEnd::lost, event.time_ns);
   }
-  if (lost_by_thread_.size() > max_losing_threads) lost_by_thread_.clear();
+  if (lost_by_thread_.size() > max_threads) lost_by_thread_.clear();
 }
 
 CallTree::Stacks::iterator CallTree::find(const Event& event, AreaAtHit& at_hit) {
@@ -114,14 +117,23 @@ bool CallTree::is_on(Stack& stack, const Event& event, AreaAtHit& at_hit) const 
   return stack.area->is_one_stack || apart <= max_distance_in_shared_area;
 }
 
-bool CallTree::change_thread(Stacks::iterator stack, const Event& event) {
+// Whether the thread was seen on another stack before, so that this one is that of a fiber.
+bool CallTree::is_visitor(const Stack& stack, const Event& event, AreaAtHit& at_hit) const {
+  const auto first = first_pointers_.find(event.tid);
+  if (first == first_pointers_.end()) return false;
+  const std::optional<StackArea>& area = stack.area ? stack.area : area_at(event, at_hit);
+  if (area) return !contains(*area, first->second);
+  return distance(first->second, stack.calls.front().stack_pointer) > max_distance_without_area;
+}
+
+bool CallTree::change_thread(Stacks::iterator stack, const Event& event, AreaAtHit& at_hit) {
   const bool returns_from_it =
       event.kind == EventKind::on_return &&
       std::ranges::any_of(stack->calls, [&](const OpenCall& call) {
         return call.stack_pointer == event.stack_pointer && call.probe == event.probe;
       });
   if (stack->goroutine != 0 || returns_from_it ||
-      (is_running_ && is_running_(stack->pid, stack->tid))) {
+      (is_running_ && is_running_(stack->pid, stack->tid)) || is_visitor(*stack, event, at_hit)) {
     stack->tid = event.tid;
     // These calls run on another thread now. Later waits of their former thread do not belong to
     // them, even if they come back to it.
@@ -131,6 +143,7 @@ bool CallTree::change_thread(Stacks::iterator stack, const Event& event) {
     }
     return true;
   }
+  first_pointers_.erase(stack->tid); // the number may be used again
   close_all(stack, CallEnd::no_return_seen, event.time_ns);
   return false;
 }

@@ -102,7 +102,8 @@ struct StackArea {
 // be left by it if `_Unwind_Resume`, which goes on after destructors, is probed too.
 //
 // Stacks belong to processes, because a fiber may go on in another thread. If a thread uses the
-// stack of another one that has ended, all open calls there are closed first.
+// stack of another one that has ended, all open calls there are closed first, unless it was seen on
+// another stack before: then this one is not its own, but that of a fiber.
 class CallTree {
 public:
   static constexpr std::uint64_t max_distance_in_shared_area = std::uint64_t{16} << 10;
@@ -198,7 +199,8 @@ private:
   const std::optional<StackArea>& area_at(const Event& event, AreaAtHit& at_hit) const;
   void note_losses(const Event& event);
   // Returns false if the stack is gone: its thread had ended.
-  bool change_thread(Stacks::iterator stack, const Event& event);
+  bool change_thread(Stacks::iterator stack, const Event& event, AreaAtHit& at_hit);
+  bool is_visitor(const Stack& stack, const Event& event, AreaAtHit& at_hit) const;
   std::optional<std::uint64_t> find_fork(const Event& event);
   void enter(Stacks::iterator stack, const Event& event, const AreaAtHit& at_hit);
   bool leave(Stacks::iterator stack, const Event& event); // false: no such call is open
@@ -222,9 +224,10 @@ private:
   bool leaves_out_ = false;
   Stacks stacks_;
   std::map<Key, Stacks::iterator> by_key_;
-  std::map<std::uint32_t, std::uint64_t> lost_by_thread_; // those that are not 0
-  std::set<std::uint32_t> processes_;                     // with calls so far
-  std::unordered_map<std::uint32_t, Raising> raising_;    // by probe, those that were hit
+  std::map<std::uint32_t, std::uint64_t> lost_by_thread_;           // those that are not 0
+  std::unordered_map<std::uint32_t, std::uint64_t> first_pointers_; // by thread, of its first hit
+  std::set<std::uint32_t> processes_;                               // with calls so far
+  std::unordered_map<std::uint32_t, Raising> raising_;              // by probe, those that were hit
   std::size_t open_calls_ = 0;
   std::uint64_t next_id_ = 0;
   std::uint32_t hit_tid_ = 0; // of the event that take() takes

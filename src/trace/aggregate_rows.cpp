@@ -31,7 +31,7 @@ void CountRows::add(CountRow row) {
           .span = row.span,
           .values = {},
           .completeness = row.completeness,
-          .stack = row.stack ? std::string_view(row.stack->text) : std::string_view()};
+          .stack = row.stack ? std::string_view(row.stack->text) : "-"}; // not a frame
   for (const events::ArgumentValue& value : row.values) {
     const std::size_t begin = key.values.size();
     output::append_json_value(key.values, value.value);

@@ -76,11 +76,13 @@ CountedTime EventTotals::time_of(std::uint64_t interval) const {
   return {.since_ns = since_ns, .until_ns = since_ns + length};
 }
 
-// A hit whose stack was not unwound has one without frames; a record without a stack has none.
+// A hit whose stack was not unwound has one without frames. A record without a stack, and a call
+// whose stack would be that of its longest wait (--off-cpu) if it had waited, have none.
 EventTotals::CountedStack EventTotals::find_stack(const events::Event& event,
                                                   output::StackCompleteness completeness) {
   const bool is_counted = spec_.by_stack || spec_.groups.has(BY_STACK);
-  if (!is_counted || (event.stack == nullptr && event.record != nullptr)) return {};
+  const bool has_none = event.record != nullptr || (event.caused_ns && !event.wait);
+  if (!is_counted || (event.stack == nullptr && has_none)) return {};
   unwind::Stack stack = event.stack != nullptr ? *event.stack : unwind::Stack();
   if (event.left_by != events::ExitKind::unknown && event.point != nullptr)
     fold_exit(stack, *event.point);

@@ -61,6 +61,7 @@ public:
               const events::Event* exit) override {
     const std::uint64_t duration = duration_of(call, end_ns);
     auto entry = entries_.extract(call.id);
+    if (exit == nullptr && (entry || min_ns_ > 0)) ++without_return_;
     if (exit == nullptr || duration < min_ns_) return;
     if (entry) {
       const events::Event whole = whole_call(std::move(entry.mapped()), *exit);
@@ -72,6 +73,8 @@ public:
     }
     totals_.measure_call(call, end_ns);
   }
+  // The number of calls that are not counted, because that needs their return.
+  std::uint64_t without_return() const { return without_return_; }
 
 private:
   void keep(const events::OpenCall& call, const events::Event& entry) {
@@ -83,6 +86,7 @@ private:
 
   EventTotals& totals_;
   std::uint64_t min_ns_;
+  std::uint64_t without_return_ = 0;
   std::unordered_map<std::uint64_t, events::Event> entries_; // of open calls, by their ids
 };
 
@@ -151,7 +155,9 @@ public:
       return refuse(counted_.aggregates.counts ? "--count" : "--histogram",
                     totals_written_.error().message);
     if (lacks_latencies()) return without_latencies();
-    if (lacks_stacks()) return refuse(option_for_stacks(), "its events have no stacks");
+    if (lacks_stacks())
+      return refuse(option_for_stacks(), stacks_.all > 0 ? "its waits have stacks, not its calls"
+                                                         : "its events have no stacks");
     for (const output::ExportRequest& each : request_.exports)
       if (has_only_stacks(each.format) && !graph_spec_ && shown_ > 0 && stacks_.all == 0)
         return refuse(each.option, "its events have no stacks");
@@ -243,7 +249,7 @@ private:
     if (event.latency_ns) has_latencies_ = true;
     if (event.waiting_ns || event.thread_waited_ns) has_waits_ = true;
     if (event.caused_ns || event.thread_waited_causes_ns) has_causes_ = true;
-    if (event.stack != nullptr) has_stacks_ = true;
+    has_stacks_ |= event.stack != nullptr && event.kind != events::EventKind::wait;
     if (counted_.aggregates.interval && event.record != nullptr && event.time_ns == 0) {
       problem_ = refuse("--interval", "its records have no time").error();
       return;
@@ -627,6 +633,9 @@ private:
       totals_written_ = totals_->finish(until_ns, output_);
     if (graph_spec_ && graph_spec_->roots_decide()) graph(); // also without calls
     if (graph_) graph_->write_report();
+    if (const auto count = totals_of_calls_.without_return(); count > 0)
+      output_.warn(
+          fmt::format("{} without a return: not counted", counted(count, "call", "calls")));
   }
 
   // Returns an option that is answered from the events; empty if there is none.
@@ -694,7 +703,7 @@ private:
   std::optional<RecordSelection> selection_; // of records, instead of filter_
   bool has_records_ = false;                 // of a user's program
   bool has_reported_unknown_ = false;
-  bool has_stacks_ = false; // events do
+  bool has_stacks_ = false; // events that are counted do
   output::StackCompleteness completeness_ =
       output::StackCompleteness::complete; // of the last stack
   bool has_points_ = false;                // what events have is known

@@ -356,6 +356,10 @@ def check_each_saved(program, folder):
     read = subprocess.run([UPROBECTL, "report", "-j", "--count", file], capture_output=True, text=True, timeout=60)
     counts = {each["symbol"]: each["count"] for each in records_of(read.stdout)["count"]}
     TAP.check("report --count counts calls, not waits", [] if counts.get("sleeps") == 3 * CALLS else [counts, read.stderr])
+    read = subprocess.run([UPROBECTL, "report", "--count", "--stack", file], capture_output=True, text=True, timeout=60)
+    is_refused = read.returncode == 1 and not read.stdout and "its waits have stacks, not its calls" in read.stderr
+    TAP.check("report --count --stack is refused: only waits have stacks",
+              [] if is_refused else [read.stdout, read.stderr])
     blocked = os.path.join(folder, "blocked.folded")
     subprocess.run([UPROBECTL, "report", "--folded", blocked, "--weight", "blocked", file], capture_output=True, text=True, timeout=60)
     sums = folded_sums(blocked)

@@ -289,6 +289,13 @@ def test_graph(program):
                 ("chain5", "tail_call"): 3, ("chain4", "return"): 6, ("jumps_a", "return"): 10}
     check("a jump to a probed function that would outlast the call is not followed in the tree",
           [] if ways == expected else [f"{ways} instead of {expected}"], said)
+    saved = f"{program}.run"
+    run(program, "--graph", "--save", saved, program, "lands")
+    read = subprocess.run([UPROBECTL, "report", "--count", "--by", "ret", saved], capture_output=True, text=True,
+                          timeout=60, check=False)
+    counted = sum(int(line.split("\t")[0]) for line in read.stdout.splitlines())
+    check("report --by ret of a saved tree says how many calls have no return", [] if counted == 10 and
+          "warning: 5 calls without a return: not counted" in read.stderr else [read.stdout, read.stderr])
 
 
 def test_notes(program):

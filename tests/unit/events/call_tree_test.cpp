@@ -352,6 +352,29 @@ TEST_CASE("a fiber that goes on in another thread keeps its open calls") {
     other.enter('b', main_stack - 32).leave('b', main_stack - 32).leave('a', main_stack);
     CHECK(run.lines.all == Strings{"a {", "  b {", "  } b returned 10-0", "} a returned 30-10"});
   }
+  SECTION("the first thread has ended") {
+    run.tree.set_is_running([](std::uint32_t, std::uint32_t tid) { return tid == 2; });
+    const bool is_area_known = GENERATE(true, false);
+    if (is_area_known)
+      run.tree.set_find_area([](std::uint32_t, std::uint64_t address, std::uint64_t) {
+        const std::uint64_t begin = address / (16 * mib) * (16 * mib);
+        return StackArea{.begin = begin, .end = begin + 16 * mib, .is_one_stack = true};
+      });
+    const auto go_on = [&] {
+      other.enter('b', main_stack - 32).leave('b', main_stack - 32).leave('a', main_stack);
+    };
+    SECTION("the other one was on its own stack before") {
+      other.enter('c', main_stack + 16 * mib).leave('c', main_stack + 16 * mib);
+      go_on();
+      CHECK(run.lines.all == Strings{"a {", "c {", "} c returned 10-0", "  b {",
+                                     "  } b returned 10-0", "} a returned 50-10"});
+    }
+    SECTION("it may be the stack of the other one") {
+      go_on();
+      CHECK(run.lines.all ==
+            Strings{"a {", "} a no return 10-0", "b {", "} b returned 10-0", "? a"});
+    }
+  }
 }
 
 TEST_CASE("a thread that ended while probes were removed ran until the recording ended") {

@@ -103,6 +103,19 @@ TEST_CASE("stacks are counted each for itself, hits without one together") {
   CHECK(counting.messages.text().empty());
 }
 
+TEST_CASE("a call that has not waited has no stack where that is of its longest wait") {
+  Counting counting;
+  events::Event event;
+  event.kind = events::EventKind::on_return;
+  event.point = &counting.probes[0].point;
+  event.latency_ns = 5;
+  event.caused_ns.emplace();
+  counting.totals.add(event);
+  event.wait.emplace(); // its stack is missing
+  for (int i = 0; i < 2; ++i) counting.totals.add(event);
+  CHECK(counting.tell() == "2\tf\t<the stack could not be kept>\n1\tf\n");
+}
+
 TEST_CASE("stacks beyond 65536 different ones are counted as one, with one warning", "[large]") {
   Counting counting;
   for (std::uint64_t i = 0; i < 70'000; ++i) counting.hit({0x1000 + i});
