@@ -92,11 +92,10 @@ public:
     bool inlined = false;   // the code is a part of it
   };
   // Returns where the code of the methods with this class and name is outside of them: in another
-  // class, or inlined. Searches the whole text. Returns at most 64. `fits`: takes the signature of a
-  // method in the source.
-  std::vector<MovedMethod>
-  moved_to(std::string_view class_name, std::string_view name,
-           const std::function<bool(const Signature&)>& fits = {}) const;
+  // class, or inlined. Searches the whole text. Returns at most 64. `fits`: takes the signature of
+  // a method in the source.
+  std::vector<MovedMethod> moved_to(std::string_view class_name, std::string_view name,
+                                    const std::function<bool(const Signature&)>& fits = {}) const;
 
 private:
   struct MappedClass {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <fmt/format.h>
 #include <llvm/BinaryFormat/Dwarf.h>
 #include <set>
@@ -48,6 +49,8 @@ public:
   bool is_complete() const { return is_complete_; }
   // A vector that compilers do not pass alike.
   bool has_other_vector() const { return has_other_vector_; }
+  // An array without a size at the end of the structure.
+  bool has_flexible_array() const { return has_flexible_array_; }
   const std::vector<Leaf>& leaves() const { return leaves_; }
 
   // Bytes, without alignas of the type itself: the natural alignment (AAPCS64, 5.1 and 5.9.3).
@@ -71,6 +74,7 @@ private:
     if (type.kind() == TypeKind::array) {
       const Type* const element = type.target();
       if (element == nullptr || type.element_count() > max_leaves) return false;
+      has_flexible_array_ = has_flexible_array_ || type.plain_name().contains("[]");
       for (std::uint64_t i = 0; i < type.element_count(); ++i)
         if (!collect(*element, offset + i * element->size(), depth + 1)) return false;
       return true;
@@ -108,6 +112,7 @@ private:
   std::uint64_t alignment_ = 1;
   std::size_t visits_ = 0; // types and members: bounds the work
   bool has_other_vector_ = false;
+  bool has_flexible_array_ = false;
   bool is_complete_ = false;
 };
 
@@ -122,8 +127,8 @@ bool is_passed_by_reference(const Type& type) {
 // Assigns registers and stack slots in the order of the parameters.
 class Assigner {
 public:
-  Assigner(const ArchInfo& arch, std::string_view vector_prefix)
-      : arch_(arch), convention_(*arch.native), vector_prefix_(vector_prefix),
+  Assigner(const ArchInfo& arch, std::string_view vector_prefix, const Compiler& compiler)
+      : arch_(arch), convention_(*arch.native), vector_prefix_(vector_prefix), compiler_(compiler),
         stack_offset_(convention_.stack_arguments_offset) {}
 
   std::size_t free_registers() const { return convention_.argument_registers.size() - used_; }
@@ -157,6 +162,7 @@ public:
 
   std::uint8_t dwarf(std::uint32_t index) const { return arch_.registers[index].dwarf; }
   const CallingConvention& convention() const { return convention_; }
+  const Compiler& compiler() const { return compiler_; }
 
 private:
   static constexpr std::size_t vector_count = 8; // registers for arguments, on both architectures
@@ -164,6 +170,7 @@ private:
   const ArchInfo& arch_;
   const CallingConvention& convention_;
   std::string_view vector_prefix_;
+  const Compiler& compiler_;
   std::size_t used_ = 0;
   std::size_t used_vectors_ = 0;
   std::uint64_t stack_offset_; // from the stack pointer
@@ -225,11 +232,12 @@ Eightbyte class_of(const Leaf& leaf, bool is_first) {
 }
 
 // Returns the classes of the eightbytes; nullopt for class MEMORY.
-std::optional<std::vector<Eightbyte>> classify(const Type& type) {
+std::optional<std::vector<Eightbyte>> classify(const Type& type, const Compiler& compiler) {
   if (type.size() == 0) return std::vector<Eightbyte>();
   if (type.size() > 2 * word) return std::nullopt; // vectors of 32 bytes are not distinguished
   const Layout layout(type);
-  if (!layout.is_complete()) return std::nullopt;
+  if (!layout.is_complete() || (layout.has_flexible_array() && compiler.is_clang))
+    return std::nullopt;
   std::vector<Eightbyte> classes(round_up(type.size(), word) / word, Eightbyte::none);
   for (const Leaf& leaf : layout.leaves()) {
     const std::uint64_t alignment =
@@ -254,11 +262,18 @@ std::uint32_t eightbyte_size(const Type& type, std::size_t index) {
   return static_cast<std::uint32_t>(std::min(word, type.size() - index * word));
 }
 
-Location amd64_parameter(Assigner& assign, const Type& type, bool by_reference) {
+// Whether it is one value of two registers; clang passes _BitInt as a structure.
+bool is_pair(const Type& type) {
+  return type.is_scalar() && type.kind() != TypeKind::pointer && type.size() == 2 * word &&
+         !type.plain_name().contains("_BitInt");
+}
+
+// nullopt: versions of the compiler differ.
+std::optional<Location> amd64_parameter(Assigner& assign, const Type& type, bool by_reference) {
   if (by_reference)
     return follow(assign.free_registers() > 0 ? in_register(assign.take_register())
                                               : assign.take_stack(word, word));
-  const auto classes = classify(type);
+  const auto classes = classify(type, assign.compiler());
   const std::uint64_t alignment = Layout(type).alignment();
   if (!classes || std::ranges::find(*classes, Eightbyte::x87) != classes->end())
     return assign.take_stack(type.size(), alignment);
@@ -267,6 +282,10 @@ Location amd64_parameter(Assigner& assign, const Type& type, bool by_reference) 
   if (is_empty) return assign.nowhere();
   const auto needed = static_cast<std::size_t>(std::ranges::count(*classes, Eightbyte::integer));
   const auto vectors = static_cast<std::size_t>(std::ranges::count(*classes, Eightbyte::sse));
+  if (needed > assign.free_registers() && assign.compiler().is_clang && is_pair(type)) {
+    if (!assign.compiler().keeps_pairs) return std::nullopt;
+    assign.skip_registers();
+  }
   if (needed > assign.free_registers() || vectors > assign.free_vectors())
     return assign.take_stack(type.size(), alignment);
   Location location;
@@ -291,7 +310,7 @@ void amd64_result(Assigner& assign, const Type& result, bool by_reference, CallL
   const CallingConvention& convention = assign.convention();
   const std::uint8_t first = assign.dwarf(convention.return_register);
   if (result.kind() == TypeKind::none) return;
-  const auto classes = classify(result);
+  const auto classes = classify(result, assign.compiler());
   if (by_reference || is_passed_by_reference(result) || !classes) {
     call.result_in_memory = true;
     call.result_address = in_register(assign.take_register());
@@ -353,7 +372,7 @@ Location arm64_stack(Assigner& assign, const Type& type) {
   return assign.take_stack(type.size(), std::min(Layout(type).natural_alignment(), 2 * word));
 }
 
-Location arm64_parameter(Assigner& assign, const Type& type, bool by_reference) {
+std::optional<Location> arm64_parameter(Assigner& assign, const Type& type, bool by_reference) {
   if (by_reference ||
       (type.is_aggregate() && type.size() > 2 * word && homogeneous_floats(type) == 0))
     return follow(assign.free_registers() > 0 ? in_register(assign.take_register())
@@ -477,9 +496,8 @@ CallLocations locate(Assigner assign, std::span<const Passed> parameters, const 
     locate_result(assign, *result.type, result.by_reference, call);
   for (const Passed& each : parameters) {
     const bool by_reference = each.by_reference || is_passed_by_reference(*each.type);
-    auto location = each.scalars
-                        ? rust_parameter(assign, *each.type, *each.scalars, aligns_pairs)
-                        : std::optional(locate_parameter(assign, *each.type, by_reference));
+    auto location = each.scalars ? rust_parameter(assign, *each.type, *each.scalars, aligns_pairs)
+                                 : locate_parameter(assign, *each.type, by_reference);
     if (!location) break;
     call.parameters.push_back(std::move(*location));
   }
@@ -492,6 +510,17 @@ bool is_like_platform(std::uint64_t convention, const elf::Machine& machine) {
   using namespace llvm::dwarf;
   return convention == DW_CC_LLVM_PreserveMost || convention == DW_CC_LLVM_PreserveAll ||
          (convention == DW_CC_LLVM_X86_64SysV && machine.arch == Arch::x86_64);
+}
+
+Compiler compiler_of(std::string_view producer) {
+  constexpr std::string_view name = "clang version ";
+  constexpr unsigned first_with_pairs = 18;
+  const auto at = producer.find(name);
+  if (at == std::string_view::npos) return {.is_clang = producer.contains("clang")};
+  unsigned version = 0;
+  const std::string_view rest = producer.substr(at + name.size());
+  std::from_chars(rest.data(), rest.data() + rest.size(), version);
+  return {.is_clang = true, .keeps_pairs = version >= first_with_pairs};
 }
 
 bool is_completely_known(const Type& type) {
@@ -510,13 +539,16 @@ bool is_completely_known(const Type& type) {
 }
 
 std::optional<CallLocations> locate_call(const elf::Machine& machine,
-                                         std::span<const Passed> parameters, const Passed& result) {
+                                         std::span<const Passed> parameters, const Passed& result,
+                                         const Compiler& compiler) {
   if (!machine.is_64bit || machine.order != ByteOrder::little) return std::nullopt;
   const ArchInfo& arch = machine.info();
   if (machine.arch == Arch::x86_64)
-    return locate(Assigner(arch, "xmm"), parameters, result, false, amd64_result, amd64_parameter);
+    return locate(Assigner(arch, "xmm", compiler), parameters, result, false, amd64_result,
+                  amd64_parameter);
   if (machine.arch == Arch::arm64)
-    return locate(Assigner(arch, "v"), parameters, result, true, arm64_result, arm64_parameter);
+    return locate(Assigner(arch, "v", compiler), parameters, result, true, arm64_result,
+                  arm64_parameter);
   return std::nullopt;
 }
 

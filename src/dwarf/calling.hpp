@@ -28,6 +28,15 @@ struct Passed {
   std::optional<RustScalars> scalars = {}; // what Rust passes instead of the type
 };
 
+// Compilers differ in what the convention for x86-64 does not say.
+struct Compiler {
+  bool is_clang = false;
+  // Passes an __int128 either in two registers or on the stack: since LLVM 18. It takes the last
+  // register in both cases.
+  bool keeps_pairs = false;
+};
+Compiler compiler_of(std::string_view producer); // DW_AT_producer
+
 // Whether a convention passes parameters and results as the platform's does (LLVM's language
 // reference, "Calling Conventions"): those differ in the registers that the callee saves.
 bool is_like_platform(std::uint64_t convention, const elf::Machine& machine);
@@ -39,6 +48,7 @@ bool is_completely_known(const Type& type);
 // reference or have scalars. Returns nullopt if the calling convention of the machine is not
 // supported.
 std::optional<CallLocations> locate_call(const elf::Machine& machine,
-                                         std::span<const Passed> parameters, const Passed& result);
+                                         std::span<const Passed> parameters, const Passed& result,
+                                         const Compiler& compiler);
 
 } // namespace uprobectl::dwarf

@@ -359,6 +359,9 @@ FunctionMap* Context::functions_of(llvm::DWARFUnit& unit) {
 }
 
 Die Context::function_without_code(VirtualAddress address, std::string_view symbol) {
+  if (symbol.empty()) return {};
+  const Die there = function_at(address);
+  if (there && linkage_name(there) == symbol) return {};
   llvm::DWARFUnit* const unit = unit_at(address);
   FunctionMap* const functions = unit == nullptr ? nullptr : functions_of(*unit);
   return functions == nullptr ? Die() : functions->without_code(*this, symbol);

@@ -99,7 +99,7 @@ public:
   // Returns the DW_TAG_subprogram whose code covers the address; invalid if there is none.
   Die function_at(VirtualAddress address);
   // Returns the definition without code that the unit of the address has for the symbol; invalid if
-  // there is none, or more than one.
+  // there is none, or more than one, or if the symbol is that of function_at() the address.
   Die function_without_code(VirtualAddress address, std::string_view symbol);
   // Returns function_at() the address, or the innermost DW_TAG_inlined_subroutine if a function is
   // inlined there. `unit` is that of the address.

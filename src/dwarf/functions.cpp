@@ -463,11 +463,14 @@ private:
                            .offset = (end + alignment - 1) / alignment * alignment});
   }
 
+  std::string_view producer() {
+    return context_.text(function_.getDwarfUnit()->getUnitDIE(), DW_AT_producer).value_or("");
+  }
+
   // The compiler names the register ABI in DW_AT_producer: "Go cmd/compile go1.19.8; regabi".
   // Before Go 1.17 results were on the stack.
   void locate_go_results() {
-    const Die unit = function_.getDwarfUnit()->getUnitDIE();
-    info_.has_unknown_result = !context_.text(unit, DW_AT_producer).value_or("").contains("regabi");
+    info_.has_unknown_result = !producer().contains("regabi");
     if (info_.has_unknown_result) return;
     info_.result = go_results_.size() == 1 ? go_results_.front().type
                                            : context_.types().make_tuple(function_, go_results_);
@@ -672,10 +675,6 @@ private:
            info_.result->kind() != TypeKind::floating && info_.result->size() <= 8;
   }
 
-  bool has_known_convention() const {
-    return !has_other_convention() && passing_ != Passing::unknown;
-  }
-
   bool has_plain_result() const {
     return info_.result->kind() == TypeKind::none || info_.result->is_scalar();
   }
@@ -687,15 +686,14 @@ private:
         info_.variables, [&](const Variable& each) { return is_set_up_later(each.location); });
     if (!point_.with_result && !at_entry_) return;
     const auto result = known_result();
-    // Rust returns those that fit into a register in registers, whichever: their address takes
-    // none.
-    const std::uint64_t result_size = info_.result->size();
-    const bool is_small = passing_ == Passing::rust && result_size > 0 && result_size <= 8;
+    // Rust returns those that fit into a register in registers: their address takes none.
+    const bool is_small = passing_ == Passing::rust && info_.result->size() - 1 < 8; // 1 to 8 bytes
     const std::vector<Passed> passed = known_parameters();
-    const bool is_known = has_known_convention();
+    const bool is_known = !has_other_convention() && passing_ != Passing::unknown;
     auto call = is_known && (result || is_small)
                     ? locate_call(context_.layout().machine, passed,
-                                  result.value_or(Passed{info_.result, false, RustScalars{}}))
+                                  result.value_or(Passed{info_.result, false, RustScalars{}}),
+                                  compiler_of(producer()))
                     : std::nullopt;
     const bool is_another = call && is_contradicted(*call);
     if (is_another) call.reset();
@@ -719,10 +717,15 @@ private:
       const bool is_later = is_set_up_later(location) ||
                             (is_in_frame && passing_ == Passing::rust &&
                              location.problem == optimized_out && slots_[i] == Slot::pointer);
-      if (!is_later && !is_another) continue;
+      // gcc names the registers that the first instructions move the halves of an __int128 to.
+      const bool is_located = call && i < call->parameters.size();
+      const auto& usual = is_located ? call->parameters[i] : location;
+      const bool is_swapped = location.pieces != usual.pieces &&
+                              std::ranges::is_permutation(location.pieces, usual.pieces);
+      if (!is_later && !is_another && !is_swapped) continue;
       if (point_.is_clone)
         location = unreadable("the compiler has changed the function's parameters");
-      else if (call && i < call->parameters.size())
+      else if (is_located)
         location = call->parameters[i];
       else
         location = unreadable(why_unknown(i, call.has_value(), call ? call->parameters.size() : 0));
@@ -781,11 +784,8 @@ private:
 
 std::optional<FunctionInfo> describe_function(const DebugInfo& info, const CodePoint& point) {
   Context& context = info.context();
-  const Die there = context.function_at(point.address);
-  const std::string_view name = point.symbol;
-  const bool is_own = name.empty() || (there && context.linkage_name(there) == name);
-  const Die own = is_own ? Die() : context.function_without_code(point.address, name);
-  const Die& function = own ? own : there;
+  const Die own = context.function_without_code(point.address, point.symbol);
+  const Die function = own ? own : context.function_at(point.address);
   if (!function || is_assembly(function)) return std::nullopt;
   return FunctionReader(context, function, point, bool(own)).read();
 }

@@ -30,16 +30,151 @@ private:
   llvm::DWARFUnit& unit_;
 };
 
+Variable describe(Context& context, const Die& die, std::string qualified) {
+  Variable made;
+  made.name = std::move(qualified);
+  made.type = context.types().type_of(context.with_attribute(die, DW_AT_type));
+  made.location = unreadable(optimized_out);
+  const elf::Machine& machine = context.layout().machine;
+  const LocationContext where{.arch = &machine.info(),
+                              .address_size = static_cast<std::uint8_t>(machine.is_64bit ? 8 : 4)};
+  if (const auto value = die.find(DW_AT_location)) {
+    if (const auto block = value->getAsBlock())
+      made.location = evaluate(std::as_bytes(std::span(block->data(), block->size())),
+                               machine.order, where, UnitAddresses(*die.getDwarfUnit()));
+  } else if (const auto number = constant(die, DW_AT_const_value)) {
+    made.location = {.pieces = {{.kind = Piece::Kind::value, .formula = {.addend = *number}}}};
+  }
+  return made;
+}
+
+DeclaredVariable describe_declared(Context& context, const Die& die) {
+  const auto symbol = context.text(die, DW_AT_linkage_name);
+  return {.variable = describe(context, die, context.types().qualified_name(die)),
+          .symbol = std::string(symbol.value_or(context.name(die).value_or("")))};
+}
+
+// The name without the namespaces whose contents the outer one has, too: inline and anonymous ones.
+std::string visible_name(Context& context, const Die& named) {
+  std::string full;
+  for (Die scope = named; scope && (scope == named || is_scope(tag_of(scope)));
+       scope = scope.getParent()) {
+    const auto own = context.text(scope, DW_AT_name);
+    const bool is_left_out = scope != named && is_set(scope, DW_AT_export_symbols);
+    if (own && !is_left_out)
+      full = full.empty() ? std::string(*own) : fmt::format("{}::{}", *own, full);
+  }
+  return full;
+}
+
+// Goes through the scopes around code.
+class ScopeWalk {
+public:
+  ScopeWalk(Context& context, std::string_view name) : context_(context), name_(name) {}
+
+  NameLookup read(Die scope) {
+    for (int left = max_scopes; scope && left > 0; --left) {
+      // An instance, what it is one of, and the declaration inside of a class or namespace.
+      for (int i = 0; i <= max_origins; ++i) {
+        if (look_into(scope)) return std::move(lookup_);
+        const Die origin = context_.referenced(scope, DW_AT_abstract_origin);
+        const Die before = origin ? origin : context_.referenced(scope, DW_AT_specification);
+        if (!before) break;
+        scope = before;
+      }
+      scope = scope.getParent();
+    }
+    lookup_.names.push_back(name_);
+    return std::move(lookup_);
+  }
+
+private:
+  static constexpr int max_scopes = 256;
+  static constexpr int max_depth = 16; // of bases
+
+  // Returns true if this scope declares the variable.
+  bool look_into(const Die& scope) {
+    switch (tag_of(scope)) {
+    case DW_TAG_subprogram:
+    case DW_TAG_inlined_subroutine:
+    case DW_TAG_lexical_block:
+      return find_static(scope);
+    case DW_TAG_class_type:
+    case DW_TAG_structure_type:
+    case DW_TAG_union_type:
+      add(context_.types().qualified_name(scope));
+      return find_member(scope, 0);
+    case DW_TAG_namespace:
+    case DW_TAG_module:
+      add(visible_name(context_, scope));
+      return false;
+    default:
+      return false;
+    }
+  }
+
+  void add(const std::string& scope) {
+    if (!scope.empty()) lookup_.names.push_back(fmt::format("{}::{}", scope, name_));
+  }
+
+  // A static variable of a function is not in a scope that has a name.
+  bool find_static(const Die& scope) {
+    for (const Die& child : scope.children()) {
+      if (child.getTag() != DW_TAG_variable || context_.name(child) != name_) continue;
+      Variable found = describe(context_, child, name_);
+      const auto& pieces = found.location.pieces;
+      const bool is_static = found.location.is_readable() && !pieces.empty() &&
+                             pieces.front().kind == Piece::Kind::memory &&
+                             pieces.front().formula.base == Formula::Base::image;
+      if (is_static) return set({.variable = std::move(found), .symbol = {}});
+    }
+    return false;
+  }
+
+  bool find_member(const Die& declared, int depth) {
+    Die scope = declared;
+    if (is_set(scope, DW_AT_declaration)) {
+      const Die unit = context_.referenced(scope, DW_AT_signature);
+      const Die found = unit ? unit : context_.definition_of(scope);
+      if (found) scope = found;
+    }
+    for (const Die& child : scope.children()) {
+      const bool is_static =
+          (child.getTag() == DW_TAG_variable || child.getTag() == DW_TAG_member) &&
+          is_set(child, DW_AT_declaration);
+      if (is_static && context_.name(child) == name_)
+        return set(describe_declared(context_, child));
+    }
+    if (depth == max_depth) return false;
+    for (const Die& child : scope.children()) {
+      if (child.getTag() != DW_TAG_inheritance || --bases_left_ < 0) continue;
+      const Die base = context_.referenced(child, DW_AT_type);
+      if (base && find_member(base, depth + 1)) return true;
+    }
+    return false;
+  }
+
+  bool set(DeclaredVariable declared) {
+    lookup_ = {
+        .names = {declared.variable.name}, .may_be_end = false, .declared = std::move(declared)};
+    return true;
+  }
+
+  Context& context_;
+  std::string name_;
+  NameLookup lookup_;
+  int bases_left_ = 1024; // bounds the work
+};
+
 // Searches units for the definition of a variable.
 class GlobalSearch {
 public:
   // `all_units`: a static variable of another unit matches only if it is unambiguous.
-  GlobalSearch(Context& context, EntryWalk& walk, std::string_view name, bool all_units)
-      : context_(context), walk_(walk), name_(name), all_units_(all_units) {
-    last_ = last_part(name);
-  }
+  GlobalSearch(Context& context, EntryWalk& walk, const NameLookup& lookup, bool all_units)
+      : context_(context), walk_(walk), lookup_(lookup), all_units_(all_units),
+        last_(last_part(lookup.names.back())) {}
 
-  // Returns true if a variable with exactly this name was found.
+  // Returns true if no other variable can fit better.
   bool read(llvm::DWARFUnit& entries) {
     // Says for each open scope whether its variables are global; the first is the unit.
     std::vector<bool> scopes;
@@ -55,141 +190,124 @@ public:
     return is_done;
   }
 
-  // A declaration with just this name. The definition of the unit, if it has one, counts instead.
-  std::optional<DeclaredVariable> take_declared() {
-    return found_ ? std::nullopt : std::move(declared_);
-  }
+  // A declaration of an inner scope than that of the definition that take() returns.
+  std::optional<DeclaredVariable> take_declared() { return std::move(declared_); }
 
   // The variable with the name, or the only one whose name ends with it.
-  std::optional<Variable> take() {
-    if (is_ambiguous_) return std::nullopt;
-    return std::move(found_);
+  std::optional<FoundVariable> take() {
+    if (is_ambiguous_ || !found_ || declared_) return std::nullopt;
+    return FoundVariable{std::move(*found_), fit_ >= whole};
   }
 
 private:
+  // The number of the scope whose variable this is, the innermost is the last; nullopt: of none.
+  std::optional<unsigned> scope_of(const std::string& qualified, const std::string& visible) const {
+    const auto& names = lookup_.names;
+    const auto found = std::ranges::find_if(
+        names, [&](const std::string& each) { return each == qualified || each == visible; });
+    if (found == names.end()) return std::nullopt;
+    return static_cast<unsigned>(names.end() - found) - 1;
+  }
+
   // Keeps the variable if its name fits better. Returns true if no other can fit better.
   bool check(const Die& die) {
-    if (die.find(DW_AT_declaration)) return check_declaration(die);
+    const bool is_declaration = die.find(DW_AT_declaration).has_value();
     const bool has_name = die.find(DW_AT_name).has_value();
     if (!has_name && !die.find({DW_AT_specification, DW_AT_abstract_origin})) return false;
     if (context_.name(die) != last_) return false;
     // qualified_name() needs an entry with parents, which this one is.
-    const Die whole = die.getDwarfUnit()->getDIEForOffset(die.getOffset());
-    const Die named = whole ? context_.with_attribute(whole, DW_AT_name) : Die();
+    const Die whole_entry = die.getDwarfUnit()->getDIEForOffset(die.getOffset());
+    const Die named = whole_entry ? context_.with_attribute(whole_entry, DW_AT_name) : Die();
     if (!named) return false;
     const std::string qualified = context_.types().qualified_name(named);
-    const bool is_exact = qualified == name_ || fmt::format("::{}", qualified) == name_;
-    if (!is_exact && !qualified.ends_with(fmt::format("::{}", name_)) && !is_visible_as(named))
+    const std::string visible = visible_name(context_, named);
+    const auto scope = scope_of(qualified, visible);
+    if (is_declaration) {
+      if (scope) check_declaration(whole_entry, whole + *scope * fits_of_scope);
+      return false;
+    }
+    const std::string end = fmt::format("::{}", lookup_.names.back());
+    if (!scope && !(lookup_.may_be_end && (qualified.ends_with(end) || visible.ends_with(end))))
       return false;
     // Each unit may have a static variable of this name.
-    const Die declared = context_.with_attribute(whole, DW_AT_external);
+    const Die declared = context_.with_attribute(whole_entry, DW_AT_external);
     const bool is_visible = !all_units_ || (declared && is_set(declared, DW_AT_external));
     // Compilers leave variables that they have removed without a location.
     const bool is_removed = !die.find({DW_AT_location, DW_AT_const_value});
-    const Closeness closeness = is_removed    ? Closeness::removed
-                                : !is_exact   ? Closeness::end
-                                : !is_visible ? Closeness::other_unit
-                                              : Closeness::exact;
-    if (found_ && closeness <= closeness_) {
-      if (closeness == closeness_ && (is_exact || !is_visible || found_->name != qualified))
+    const unsigned fit = !scope ? (is_removed ? 0 : 1)
+                                : whole + *scope * fits_of_scope +
+                                      (is_removed   ? 0
+                                       : is_visible ? 2
+                                                    : 1);
+    const bool is_best_of_scope = scope && is_visible && !is_removed;
+    if (found_ && fit <= fit_) {
+      if (fit == fit_ && !is_best_of_scope && (scope || !is_visible || found_->name != qualified))
         is_ambiguous_ = true;
       return false;
     }
-    found_ = describe(whole, qualified);
-    closeness_ = closeness;
+    found_ = describe(context_, whole_entry, qualified);
+    fit_ = fit;
     is_ambiguous_ = false;
-    return closeness == Closeness::exact;
+    if (fit_ >= declared_fit_) declared_.reset();
+    return is_best_of_scope && *scope + 1 == lookup_.names.size();
   }
 
-  bool check_declaration(const Die& die) {
-    if (declared_ || context_.name(die) != last_) return false;
-    const Die whole = die.getDwarfUnit()->getDIEForOffset(die.getOffset());
-    if (!whole || !is_set(whole, DW_AT_external)) return false;
-    std::string qualified = context_.types().qualified_name(whole);
-    if (qualified != name_ && fmt::format("::{}", qualified) != name_) return false;
-    const auto symbol = context_.text(whole, DW_AT_linkage_name);
-    declared_ = {.variable = describe(whole, std::move(qualified)),
-                 .symbol = std::string(symbol.value_or(context_.name(die).value_or("")))};
-    return false;
-  }
-
-  // Whether the name, or its end, is that of the variable without the namespaces whose contents the
-  // outer one has, too: inline and anonymous ones.
-  bool is_visible_as(const Die& named) const {
-    std::string full = "::";
-    for (Die scope = named; scope && is_scope(tag_of(scope)) != (scope == named);
-         scope = scope.getParent()) {
-      const auto own = context_.text(scope, DW_AT_name);
-      const bool is_left_out = scope != named && (!own || is_set(scope, DW_AT_export_symbols));
-      if (!is_left_out && own) full.insert(0, fmt::format("::{}", *own));
-    }
-    return full.ends_with(fmt::format("::{}::", name_));
-  }
-
-  Variable describe(const Die& die, std::string qualified) {
-    Variable made;
-    made.name = std::move(qualified);
-    made.type = context_.types().type_of(context_.with_attribute(die, DW_AT_type));
-    made.location = unreadable(optimized_out);
-    const elf::Machine& machine = context_.layout().machine;
-    const LocationContext where{.arch = &machine.info(),
-                                .address_size =
-                                    static_cast<std::uint8_t>(machine.is_64bit ? 8 : 4)};
-    if (const auto value = die.find(DW_AT_location)) {
-      if (const auto block = value->getAsBlock())
-        made.location = evaluate(std::as_bytes(std::span(block->data(), block->size())),
-                                 machine.order, where, UnitAddresses(*die.getDwarfUnit()));
-    } else if (const auto number = constant(die, DW_AT_const_value)) {
-      made.location = {.pieces = {{.kind = Piece::Kind::value, .formula = {.addend = *number}}}};
-    }
-    return made;
+  void check_declaration(const Die& die, unsigned fit) {
+    if (all_units_ || !is_set(die, DW_AT_external) || fit <= declared_fit_ ||
+        (found_ && fit <= fit_))
+      return;
+    declared_ = describe_declared(context_, die);
+    declared_fit_ = fit;
   }
 
   Context& context_;
   EntryWalk& walk_;
-  std::string_view name_;
+  const NameLookup& lookup_;
   bool all_units_;
   std::string_view last_; // without its scopes
   std::optional<Variable> found_;
   std::optional<DeclaredVariable> declared_;
-  // How well a variable fits, the best last.
-  enum class Closeness : std::uint8_t { removed, end, other_unit, exact };
-  Closeness closeness_ = Closeness::removed;
+  // How well a variable fits: the end of a name, or the whole name in a scope. In each scope the
+  // removed ones come first, then those of other units.
+  static constexpr unsigned whole = 2;
+  static constexpr unsigned fits_of_scope = 3;
+  unsigned fit_ = 0;
+  unsigned declared_fit_ = 0;
   bool is_ambiguous_ = false;
 };
 
 } // namespace
 
-namespace {
+NameLookup look_up(const DebugInfo& info, std::string_view name, const CodePoint& point) {
+  if (name.starts_with("::")) return {.names = {std::string(name.substr(2))}, .may_be_end = false};
+  Context& context = info.context();
+  const Die own = context.function_without_code(point.address, point.symbol);
+  Die scope = own ? own : context.function_at(point.address);
+  if (scope && point.inlined_call)
+    scope = scope.getDwarfUnit()->getDIEForOffset(*point.inlined_call);
+  else if (scope && point.symbol.empty())
+    scope = context.innermost_function_at(*context.unit_at(point.address), point.address);
+  return ScopeWalk(context, name).read(scope);
+}
 
-// Calls use(search) with the search of the unit whose code covers the address.
-auto search_unit(const DebugInfo& info, std::string_view name, VirtualAddress address,
-                 const auto& use) -> decltype(use(std::declval<GlobalSearch&>())) {
+std::optional<FoundVariable> find_unit_variable(const DebugInfo& info, NameLookup& lookup,
+                                                VirtualAddress address) {
   Context& context = info.context();
   llvm::DWARFUnit* const unit = context.unit_at(address);
   if (unit == nullptr) return std::nullopt;
   EntryWalk walk(context, "variables");
   llvm::DWARFUnit* const entries = walk.open(*unit);
   if (entries == nullptr) return std::nullopt;
-  GlobalSearch search(context, walk, name, false);
+  GlobalSearch search(context, walk, lookup, false);
   search.read(*entries);
-  return use(search);
+  auto found = search.take();
+  if (auto declared = search.take_declared())
+    lookup = {
+        .names = {declared->variable.name}, .may_be_end = false, .declared = std::move(declared)};
+  return found;
 }
 
-} // namespace
-
-std::optional<Variable> find_unit_variable(const DebugInfo& info, std::string_view name,
-                                           VirtualAddress address) {
-  return search_unit(info, name, address, [](GlobalSearch& search) { return search.take(); });
-}
-
-std::optional<DeclaredVariable> find_declared_variable(const DebugInfo& info, std::string_view name,
-                                                       VirtualAddress address) {
-  return search_unit(info, name, address,
-                     [](GlobalSearch& search) { return search.take_declared(); });
-}
-
-std::optional<Variable> find_global(const DebugInfo& info, std::string_view name) {
+std::optional<FoundVariable> find_global(const DebugInfo& info, const NameLookup& lookup) {
   Context& context = info.context();
   if (context.info_size() > max_debug_info) {
     context.warn("variables of other units are not searched: the debug information is too large");
@@ -197,10 +315,10 @@ std::optional<Variable> find_global(const DebugInfo& info, std::string_view name
   }
   EntryWalk walk(context, "variables");
   constexpr std::uint16_t tags[] = {DW_TAG_variable};
-  const std::string_view last = last_part(name);
+  const std::string_view last = last_part(lookup.names.back());
   walk.keep_only(
       units_with_names(context, [&](std::string_view each) { return each == last; }, tags));
-  GlobalSearch search(context, walk, name, true);
+  GlobalSearch search(context, walk, lookup, true);
   walk.for_each_unit(
       [&](llvm::DWARFUnit&, llvm::DWARFUnit& entries) { return !search.read(entries); });
   return search.take();

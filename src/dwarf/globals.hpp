@@ -6,23 +6,38 @@
 
 namespace uprobectl::dwarf {
 
-// Both find a variable that is defined at file or namespace scope, or as a static member of a
-// class: "counter", "shop::Store::count", or the end of that name if only one variable has it.
-
-// Among the variables of the compile unit whose code covers the address. nullopt if there is none.
-std::optional<Variable> find_unit_variable(const DebugInfo& info, std::string_view name,
-                                           VirtualAddress address);
-// Among those of all units. nullopt if there is none, if static variables of several units have the
-// name, or, with a warning, if .debug_info is larger than max_debug_info. Reads all entries.
-std::optional<Variable> find_global(const DebugInfo& info, std::string_view name);
-
-// A variable that the unit only declares, for example by `extern`.
+// A variable that an entry only declares, for example by `extern`.
 struct DeclaredVariable {
-  Variable variable; // without a location
+  Variable variable; // located only if the declaration has a constant value
   std::string symbol;
 };
-// Finds one by its whole name in the compile unit whose code covers the address.
-std::optional<DeclaredVariable> find_declared_variable(const DebugInfo& info, std::string_view name,
-                                                       VirtualAddress address);
+
+// What a name stands for in the source of some code.
+struct NameLookup {
+  // Whole names without inline and anonymous namespaces, that of the innermost scope first. The
+  // last one is that of the global scope.
+  std::vector<std::string> names;
+  bool may_be_end = true; // of a name, if no variable has one of the whole names
+  // What the source declares: a static variable of the function or of its class, or of a namespace.
+  std::optional<DeclaredVariable> declared = {};
+};
+
+// Looks the name up from the code outwards: "counter", "shop::Store::count"; "::counter" is global.
+NameLookup look_up(const DebugInfo& info, std::string_view name, const CodePoint& point);
+
+struct FoundVariable {
+  Variable variable;
+  bool has_whole_name = false;
+};
+
+// Both find the definition at file or namespace scope, or of a static member of a class.
+
+// Among the variables of the compile unit whose code covers the address. nullopt if there is none.
+// Narrows the lookup to a declaration of an inner scope than that of all definitions.
+std::optional<FoundVariable> find_unit_variable(const DebugInfo& info, NameLookup& lookup,
+                                                VirtualAddress address);
+// Among those of all units. nullopt if there is none, if static variables of several units have the
+// name, or, with a warning, if .debug_info is larger than max_debug_info. Reads all entries.
+std::optional<FoundVariable> find_global(const DebugInfo& info, const NameLookup& lookup);
 
 } // namespace uprobectl::dwarf

@@ -31,8 +31,8 @@ public:
   Result<std::string> check(std::string_view what) const;
 
   Decision decide(const Event& event) const;
-  // Whether it compares anything in events of this phase. If entries and returns are events of their
-  // own, decide() keeps those of the other phase.
+  // Whether it compares anything in events of this phase. If entries and returns are events of
+  // their own, decide() keeps those of the other phase.
   bool compares_phase_of(const Event& event) const;
   // Whether it depends on what is known at the return: of an entry decide() ignores that.
   bool needs_return(std::uint32_t probe) const;

@@ -30,8 +30,8 @@ std::string with_nested_classes(std::string_view class_name) {
   return text;
 }
 
-// Returns the signatures that the method and its overloads may have in the file. The likely ones are
-// in the first list.
+// Returns the signatures that the method and its overloads may have in the file. The likely ones
+// are in the first list.
 std::vector<std::vector<Renamed>> possible_methods(const Query& query, const MethodName& name) {
   std::vector<std::vector<Renamed>> methods;
   for (const std::string& class_name :
@@ -107,8 +107,7 @@ Result<std::vector<ProbePoint>> resolve_native_method(const Query& query) {
   for (const std::vector<Renamed>& methods : possible_methods(query, *name)) {
     NativeSymbols symbols;
     for (const Renamed& method : methods)
-      for (std::string& symbol :
-           symbols_of(exported, method.in_file, name->parameters.has_value()))
+      for (std::string& symbol : symbols_of(exported, method.in_file, name->parameters.has_value()))
         symbols.emplace(std::move(symbol), &method);
     if (symbols.size() > 1 && !query.options.all) return fail(several_overloads(query, symbols));
     for (const auto& [symbol, method] : symbols) {

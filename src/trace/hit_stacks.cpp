@@ -304,7 +304,7 @@ unwind::Stack HitStacks::symbolize_walked(pid_t pid, std::uint64_t time_ns,
 unwind::Stack HitStacks::symbolize(pid_t pid, std::uint64_t time_ns,
                                    std::span<const std::uint64_t> addresses) {
   const std::uint64_t time = time_ns == 0 ? clock_ns(CLOCK_MONOTONIC) : time_ns;
-  if (time >= events_read_ns_) read_mapping_events();
+  if (time >= mapping_events_read_ns_) read_mapping_events();
   apply_mapping_events_until(time);
   return processes_.make_stack(pid, time, addresses);
 }

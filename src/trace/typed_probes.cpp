@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trace/typed_probes.hpp"
 
-#include "dwarf/globals.hpp"
 #include "events/point_values.hpp"
 #include "events/span_conditions.hpp"
 #include "symbols/classify.hpp"
@@ -61,11 +60,6 @@ Error not_planned_error(const Error& problem) {
       .hint("write the plan with the options that name values: --args, --if, --by, --measure");
 }
 
-// Whether this is the whole name of the variable.
-bool is_named(const dwarf::Variable& variable, std::string_view name) {
-  return variable.name == name || fmt::format("::{}", variable.name) == name;
-}
-
 bool has_variable(const dwarf::FunctionInfo& function, std::string_view name) {
   return std::ranges::any_of(function.variables,
                              [&](const dwarf::Variable& each) { return each.name == name; });
@@ -89,22 +83,19 @@ SharedVariables find_shared_variables(const elf::Image& image) {
 
 // A variable of another file: a program may have a copy of it (a copy relocation), other code finds
 // it through the GOT.
-std::optional<dwarf::Variable> find_imported(const elf::Image& image, const dwarf::DebugInfo& debug,
-                                             const std::string& name, VirtualAddress code) {
-  auto declared = dwarf::find_declared_variable(debug, name, code);
-  if (!declared) return std::nullopt;
-  dwarf::Variable& variable = declared->variable;
+dwarf::Variable find_imported(const elf::Image& image, const dwarf::DeclaredVariable& declared) {
+  dwarf::Variable variable = declared.variable;
   variable.location =
       dwarf::unreadable("it is defined in another file, and this one does not tell where");
   dwarf::Formula formula{.base = dwarf::Formula::Base::image};
   const auto symbols = image.dynamic_symbols();
-  if (!symbols) return std::move(variable);
+  if (!symbols) return variable;
   for (const auto& slots :
        {image.import_slots(), image.variable_slots()}) // without and with a type
     for (const elf::ImportSlot& slot : slots.value_or(std::vector<elf::ImportSlot>()))
-      if (const auto symbol = symbols->at(slot.symbol); symbol && symbol->name == declared->symbol)
+      if (const auto symbol = symbols->at(slot.symbol); symbol && symbol->name == declared.symbol)
         formula.loads = {static_cast<std::int64_t>(slot.address.value)};
-  if (const auto own = image.find_dynamic(declared->symbol))
+  if (const auto own = image.find_dynamic(declared.symbol))
     for (const elf::Symbol& each : *own)
       if (each.defined && each.type == elf::SymbolType::object) {
         formula.loads.clear();
@@ -112,7 +103,7 @@ std::optional<dwarf::Variable> find_imported(const elf::Image& image, const dwar
       }
   if (!formula.loads.empty() || formula.addend != 0)
     variable.location = in_memory(std::move(formula));
-  return std::move(variable);
+  return variable;
 }
 
 std::uint64_t padding_of(const resolve::ProbePoint& point) {
@@ -162,14 +153,25 @@ TypedProbes::File& TypedProbes::open(const std::shared_ptr<const resolve::Probed
 }
 
 std::optional<dwarf::Variable> TypedProbes::find_global(File& file, const std::string& name,
-                                                        VirtualAddress code) {
-  auto found = dwarf::find_unit_variable(*file.debug, name, code);
-  if (found && is_named(*found, name)) return found;
-  const auto [known, is_new] = file.globals.try_emplace(name);
-  if (is_new) known->second = dwarf::find_global(*file.debug, name);
-  // The end of a name, if no variable has just this name.
-  if (found && !(known->second && is_named(*known->second, name))) return found;
-  return known->second;
+                                                        const dwarf::CodePoint& code) {
+  dwarf::NameLookup lookup = dwarf::look_up(*file.debug, name, code);
+  std::optional<dwarf::FoundVariable> found;
+  if (lookup.declared && lookup.declared->variable.location.is_readable()) {
+    found = {std::move(lookup.declared->variable), true};
+  } else {
+    found = dwarf::find_unit_variable(*file.debug, lookup, code.address);
+    if (!found || !found->has_whole_name) {
+      const auto [known, is_new] =
+          file.globals.try_emplace(std::pair(lookup.names, lookup.may_be_end));
+      if (is_new) known->second = dwarf::find_global(*file.debug, lookup);
+      // The end of a name, if no variable has just this name.
+      if (!found || (known->second && known->second->has_whole_name)) found = known->second;
+    }
+  }
+  if (!found && !lookup.declared) return std::nullopt;
+  if (!found) return find_imported(*file.image, *lookup.declared);
+  find_storage(file, found->variable);
+  return std::move(found->variable);
 }
 
 // Debug information describes the storage in the file. A variable that others may define is
@@ -357,11 +359,10 @@ void TypedProbes::set_described(File& file, const resolve::ProbePoint& point,
     };
     return;
   }
-  typed_point_.find_global = [this, &file, code = point.address](const std::string& name) {
-    auto found = find_global(file, name, code);
-    if (!found) return find_imported(*file.image, *file.debug, name, code);
-    find_storage(file, *found);
-    return found;
+  dwarf::CodePoint code = make_code_point(point, nullptr, 0);
+  if (point.inlined_into != nullptr) code.inlined_call = point.inlined_into->debug_offset;
+  typed_point_.find_global = [this, &file, code = std::move(code)](const std::string& name) {
+    return find_global(file, name, code);
   };
   typed_point_.find_go_types = [&file] {
     if (!file.go_types) {

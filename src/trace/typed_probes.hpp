@@ -2,7 +2,7 @@
 // Values by the names and types of debug information, for the probes whose files have it.
 #pragma once
 
-#include "dwarf/functions.hpp"
+#include "dwarf/globals.hpp"
 #include "events/argument_lists.hpp"
 #include "events/plan.hpp"
 #include "events/value_plan.hpp"
@@ -80,7 +80,9 @@ private:
     std::optional<Error> problem;           // why `image` or `debug` is null
     // The requested global variables; nullopt if there is none of the name. Finding one reads all
     // units.
-    std::map<std::string, std::optional<dwarf::Variable>> globals;
+    // By dwarf::NameLookup::names and may_be_end.
+    std::map<std::pair<std::vector<std::string>, bool>, std::optional<dwarf::FoundVariable>>
+        globals;
     std::optional<dwarf::GoTypes> go_types; // read when a value of Go needs it
     std::optional<SharedVariables> shared_variables;
     std::set<std::string> warned_of; // variables
@@ -98,8 +100,8 @@ private:
                                                     const resolve::ProbePoint& point);
   void set_described(File& file, const resolve::ProbePoint& point,
                      const events::CapturePhases& phases, const plans::PlannedValues* planned);
-  static std::optional<dwarf::Variable> find_global(File& file, const std::string& name,
-                                                    VirtualAddress code);
+  std::optional<dwarf::Variable> find_global(File& file, const std::string& name,
+                                             const dwarf::CodePoint& code);
   void find_storage(File& file, dwarf::Variable& variable);
   const events::ArgumentList* find_list(const resolve::ProbePoint& point) const;
   bool lacks_named(const dwarf::FunctionInfo& function, const events::ArgumentList* list) const;

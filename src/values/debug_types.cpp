@@ -18,7 +18,7 @@ namespace {
 
 using dwarf::TypeKind;
 
-constexpr int max_type_depth = 32; // levels of nested structures and arrays
+constexpr int max_debug_type_depth = 32; // levels of nested structures and arrays
 
 class BtfWriter {
 public:
@@ -34,7 +34,7 @@ public:
 private:
   // Adds the type, unless it was added before. Returns its id; 0 if BTF cannot describe it.
   int convert(const dwarf::Type& type, int depth) {
-    if (depth > max_type_depth) return 0;
+    if (depth > max_debug_type_depth) return 0;
     const auto [known, is_new] = ids_.try_emplace(&type, 0); // 0 while it is converted
     if (!is_new) return known->second;
     const int id = write(type, depth);
@@ -155,7 +155,7 @@ MapTypes list_map_types(const btf* types) {
   MapTypes found;
   // Adds the names of a type's typedefs, and its own.
   const auto add_names = [&](TypeNames& names, const btf_type* type) {
-    for (int depth = 0; type != nullptr && depth < max_type_depth; ++depth) {
+    for (int depth = 0; type != nullptr && depth < max_debug_type_depth; ++depth) {
       names.emplace(bpf::btf_name(types, type->name_off));
       if (!btf_is_mod(type) && !btf_is_typedef(type)) break;
       type = btf__type_by_id(types, type->type);

@@ -52,7 +52,7 @@ int fuzz_name_index(const std::uint8_t* data, std::size_t size) {
   const Entries all = entries_in(*scanned);
   // The scan stops at damaged units; the index may lead beyond the damage.
   if (scanned->warnings().empty() && !std::ranges::includes(all, found)) std::abort();
-  (void)dwarf::find_global(*indexed, "total");
+  (void)dwarf::find_global(*indexed, {.names = {"total"}});
   const std::vector<std::string> types = {"Num", "ns::Num"};
   (void)dwarf::find_typedefs(*indexed, types);
   return 0;

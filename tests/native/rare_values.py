@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """rare_values.py UPROBECTL
 Values that few programs have are right, or said not to be known: texts that are not UTF-8, large enumerations, bits of
-swapped bytes, times, bit-fields of 100 bits, names at a line inside of an inlined call, results of a copy with fewer
-parameters, and the calls of a process that is not probed. Needs root. Prints TAP."""
+swapped bytes, times, bit-fields of 100 bits, names at a line inside of an inlined call, variables of many scopes with
+the same name, values that clang passes in another way, results of a copy with fewer parameters, and the calls of a
+process that is not probed. Needs root. Prints TAP."""
 
 import json
 import os
@@ -89,6 +90,53 @@ int main() {
   return sum != 560;
 }
 """
+# Each name is also that of a global variable.
+SCOPES_PROGRAM = r"""
+int level = 1001, own = 1003, based = 1005, global = 1006, hidden = 1007, inner = 1010, limit = 1011;
+struct Base { static int based; };
+int Base::based = 5;
+#define FUNCTION __attribute__((noinline))
+struct Meter : Base {
+  static int level;
+  static constexpr int limit = 12;
+  FUNCTION int measure(int n);
+};
+int Meter::level = 1;
+int Meter::measure(int n) {
+  static int own = 3;
+  __asm__ volatile("" ::"r"(this) : "memory");
+  own += n;
+  return own + level + based + limit;
+}
+namespace shop {
+int global = 6;
+namespace { int hidden = 7; }
+inline namespace v1 { int inner = 10; }
+namespace deep {
+FUNCTION int find(int n) {
+  global += n, hidden += n, inner += n;
+  __asm__ volatile("" ::: "memory");
+  return global + hidden + inner;
+}
+} // namespace deep
+} // namespace shop
+int main() { Meter meter; return meter.measure(0) + shop::deep::find(0) != 21 + 23; }
+"""
+# gcc moves the halves of `whole` in the first instructions.
+PASSING_PROGRAM = r"""
+#define FUNCTION __attribute__((noinline))
+struct Text { int size; short units[]; };
+volatile int sink;
+FUNCTION int after(int a, int b, int c, int d, int e, __int128 wide, int last) { return a + b + c + d + e + (int)wide + last; }
+FUNCTION int flexible(int a, struct Text text, int b) { return a + text.size + b; }
+FUNCTION struct Text text(int n) { struct Text made; made.size = n; return made; }
+FUNCTION __int128 shift(__int128 whole, int by) { sink = 1; return whole >> by; }
+int main(void) {
+  struct Text given = {77};
+  int sum = after(1, 2, 3, 4, 5, 6, 7) + flexible(1, given, 2) + text(79).size;
+  return sum + (int)shift(((__int128)3 << 64) + 5, 2) != 28 + 80 + 79 + 1;
+}
+"""
 
 
 def attach(program, *words):
@@ -130,6 +178,34 @@ def main():
         found = values_of(attach(rare, rare, "wide"))
         TAP.check("after bit-fields of 100 bits a parameter is right or not known",
                   [] if len(found) == 1 and isinstance(found[0], dict) and found[0]["n"] in (7, None) else [found])
+
+        for compiler, options in (("g++", "-O0"), ("g++", "-O2"), ("clang++-19", "-O2")):
+            if not shutil.which(compiler):
+                TAP.skip(f"scopes, {compiler}", f"no program '{compiler}'")
+                continue
+            scopes = folder / f"scopes{options}-{compiler}"
+            (folder / "scopes.cpp").write_text(SCOPES_PROGRAM)
+            subprocess.run([compiler, "-g", options, "-o", scopes, folder / "scopes.cpp"], check=True)
+            found = values_of(attach(scopes, "--args", "level,based,limit,own,::level", scopes, "Meter::measure"))
+            found += values_of(attach(scopes, "--if", "global == 6", "--args", "global,hidden,inner,::global", scopes,
+                                      "shop::deep::find"))
+            TAP.check(f"a name is that of the innermost scope, {compiler} {options}", [] if found == [
+                {"level": 1, "based": 5, "limit": 12, "own": 3, "::level": 1001},
+                {"global": 6, "hidden": 7, "inner": 10, "::global": 1006}] else [found])
+
+        (folder / "passing.c").write_text(PASSING_PROGRAM)
+        for compiler, options in (("gcc", "-O0"), ("gcc", "-O1"), ("clang-19", "-O0")):
+            if not shutil.which(compiler):
+                TAP.skip(f"passing, {compiler}", f"no program '{compiler}'")
+                continue
+            passing = folder / f"passing{options}-{compiler}"
+            subprocess.run([compiler, "-g", options, "-o", passing, folder / "passing.c"], check=True)
+            found = [values_of(attach(passing, "--args", names, passing, function))[0]
+                     for names, function in (("wide,last", "after"), ("text.size,b", "flexible"), ("whole", "shift"))]
+            result = of_type(attach(passing, "--latency", "--args", "n,ret.size", passing, "text"), "event")
+            TAP.check(f"wide and open values are passed as by {compiler} {options}", [] if found == [
+                {"wide": "6", "last": 7}, {"text.size": 77, "b": 2}, {"whole": "55340232221128654853"}] and
+                values_of(result) == [{"n": 79, "ret.size": 79}] else [found, result])
 
         # Of the callers `good`, `bad` and `change`.
         for function, value, options, expected, unweighed in (

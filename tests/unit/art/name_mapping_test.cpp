@@ -112,7 +112,7 @@ TEST_CASE("a method of the same class may be inlined") {
   CHECK(moved.front().source == "a.B.run");
 }
 
-TEST_CASE("of overloads with one name in the file, that which has the inlined code is named") {
+TEST_CASE("of overloads with one name in the file, the method that has the inlined code is named") {
   const auto mapping = mapping_of("a.B -> c:\n"
                                   "    1:1:void alpha(int):5:5 -> a\n"
                                   "    2:2:void d.E.gone(int):33:33 -> a\n"

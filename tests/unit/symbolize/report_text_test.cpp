@@ -145,8 +145,8 @@ TEST_CASE("the offset of a frame in an ANR trace has no 0x") {
   CHECK(named->image_begin == FileOffset{0x2743000});
   CHECK(named->function == "a.a.c");
   CHECK(named->function_offset == 34);
-  const auto unnamed = read_frame(
-      "  native: #01 pc 0000000000004109  /data/app/x/base.apk (offset 4000) (\?\?\?)");
+  const auto unnamed =
+      read_frame("  native: #01 pc 0000000000004109  /data/app/x/base.apk (offset 4000) (\?\?\?)");
   REQUIRE(unnamed);
   CHECK(unnamed->image_begin == FileOffset{0x4000});
   CHECK(unnamed->function.empty());
