@@ -188,7 +188,7 @@ TEST_CASE("counts of records reach the exports, as far as --top shows them") {
 TEST_CASE("numbers of records have one histogram for each map") {
   Counting counting;
   const TotalsSpec asked{.aggregates = {.histograms = true},
-                         .measured = *events::parse_summed_value("number"),
+                         .histogram_value = *events::parse_summed_value("number"),
                          .by_arrival = true};
   EventTotals totals(asked, counting.values, nullptr);
   for (const std::int64_t number : {5, -7, 6}) totals.add(record_of("sent", number));
