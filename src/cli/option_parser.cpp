@@ -358,10 +358,24 @@ struct OptionParser::Impl {
 
   // Opening an output truncates it, so it must be no file that the command line names to be read.
   Result<void> check_outputs(const Arguments& arguments) const {
-    std::vector<std::string> inputs = named_files(arguments, spec.name == "diff" ? 2 : 1);
-    for (const auto& [each, parsed] : options)
-      if (each->file_use == FileUse::input || each->file_use == FileUse::device)
-        for (const std::string& path : parsed->results()) inputs.push_back(path);
+    // With a record or a plan each word is a TARGET.
+    bool only_targets = false;
+    std::vector<std::string> read;
+    for (const auto& [each, parsed] : options) {
+      only_targets = only_targets || (parsed->count() > 0 &&
+                                      (has_name(*each, "--verify") || has_name(*each, "--plan")));
+      for (const std::string& value : parsed->results()) {
+        if (each->file_use == FileUse::input || each->file_use == FileUse::device)
+          read.push_back(value);
+        if (each->file_use != FileUse::mentioned) continue;
+        for (auto at = value.find('@'); at != std::string::npos; at = value.find('@', at + 1))
+          read.push_back(value.substr(at + 1, value.find_first_of(" )", at) - at - 1));
+      }
+    }
+    const std::size_t targets = spec.name == "diff" ? 2 : 1;
+    std::vector<std::string> inputs =
+        named_files(arguments, only_targets ? arguments.positionals.size() : targets);
+    inputs.insert(inputs.end(), read.begin(), read.end());
     for (const auto& [each, parsed] : options) {
       if (each->file_use != FileUse::output) continue;
       for (const std::string& output : parsed->results()) {

@@ -40,6 +40,13 @@ bool is_usual_vector(const Type& type) {
          (type.size() == word || type.size() == 2 * word);
 }
 
+// Whether it is an array without a size.
+bool has_open_end(const Type& type) {
+  const std::string name(type.plain_name());
+  return name.find("[]", name.rfind('>') == std::string::npos ? 0 : name.rfind('>')) !=
+         std::string::npos;
+}
+
 // The scalars of a type and its alignment.
 class Layout {
 public:
@@ -74,7 +81,7 @@ private:
     if (type.kind() == TypeKind::array) {
       const Type* const element = type.target();
       if (element == nullptr || type.element_count() > max_leaves) return false;
-      has_flexible_array_ = has_flexible_array_ || type.plain_name().contains("[]");
+      has_flexible_array_ = has_flexible_array_ || has_open_end(type);
       for (std::uint64_t i = 0; i < type.element_count(); ++i)
         if (!collect(*element, offset + i * element->size(), depth + 1)) return false;
       return true;

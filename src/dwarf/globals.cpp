@@ -7,6 +7,7 @@
 #include "dwarf/type_table.hpp"
 
 #include <fmt/format.h>
+#include <set>
 
 namespace uprobectl::dwarf {
 
@@ -76,6 +77,7 @@ public:
     for (int left = max_scopes; scope && left > 0; --left) {
       // An instance, what it is one of, and the declaration inside of a class or namespace.
       for (int i = 0; i <= max_origins; ++i) {
+        if (!seen_.insert(scope.getOffset()).second) break;
         if (look_into(scope)) return std::move(lookup_);
         const Die origin = context_.referenced(scope, DW_AT_abstract_origin);
         const Die before = origin ? origin : context_.referenced(scope, DW_AT_specification);
@@ -90,7 +92,7 @@ public:
 
 private:
   static constexpr int max_scopes = 256;
-  static constexpr int max_depth = 16; // of bases
+  static constexpr std::size_t max_classes = 64; // a class and its bases: they are searched nested
 
   // Returns true if this scope declares the variable.
   bool look_into(const Die& scope) {
@@ -103,7 +105,7 @@ private:
     case DW_TAG_structure_type:
     case DW_TAG_union_type:
       add(context_.types().qualified_name(scope));
-      return find_member(scope, 0);
+      return find_member(scope);
     case DW_TAG_namespace:
     case DW_TAG_module:
       add(visible_name(context_, scope));
@@ -119,7 +121,9 @@ private:
 
   // A static variable of a function is not in a scope that has a name.
   bool find_static(const Die& scope) {
+    std::vector<Die> blocks;
     for (const Die& child : scope.children()) {
+      if (child.getTag() == DW_TAG_lexical_block) blocks.push_back(child);
       if (child.getTag() != DW_TAG_variable || context_.name(child) != name_) continue;
       Variable found = describe(context_, child, name_);
       const auto& pieces = found.location.pieces;
@@ -128,16 +132,18 @@ private:
                              pieces.front().formula.base == Formula::Base::image;
       if (is_static) return set({.variable = std::move(found), .symbol = {}});
     }
-    return false;
+    // The whole body of gcc's constructors and lambdas is one block.
+    return blocks.size() == 1 && scope.getTag() == DW_TAG_subprogram && find_static(blocks.front());
   }
 
-  bool find_member(const Die& declared, int depth) {
+  bool find_member(const Die& declared) {
     Die scope = declared;
     if (is_set(scope, DW_AT_declaration)) {
       const Die unit = context_.referenced(scope, DW_AT_signature);
       const Die found = unit ? unit : context_.definition_of(scope);
       if (found) scope = found;
     }
+    if (classes_.size() == max_classes || !classes_.insert(scope.getOffset()).second) return false;
     for (const Die& child : scope.children()) {
       const bool is_static =
           (child.getTag() == DW_TAG_variable || child.getTag() == DW_TAG_member) &&
@@ -145,11 +151,10 @@ private:
       if (is_static && context_.name(child) == name_)
         return set(describe_declared(context_, child));
     }
-    if (depth == max_depth) return false;
     for (const Die& child : scope.children()) {
-      if (child.getTag() != DW_TAG_inheritance || --bases_left_ < 0) continue;
+      if (child.getTag() != DW_TAG_inheritance) continue;
       const Die base = context_.referenced(child, DW_AT_type);
-      if (base && find_member(base, depth + 1)) return true;
+      if (base && find_member(base)) return true;
     }
     return false;
   }
@@ -163,7 +168,9 @@ private:
   Context& context_;
   std::string name_;
   NameLookup lookup_;
-  int bases_left_ = 1024; // bounds the work
+  // Those that were looked into, by offset: each once.
+  std::set<std::uint64_t> seen_;
+  std::set<std::uint64_t> classes_;
 };
 
 // Searches units for the definition of a variable.

@@ -127,7 +127,7 @@ Result<ValuePath> parse_value_path(std::string_view text) {
   auto path = parser.parse();
   if (!path || parser.end() != text.size()) {
     Error error{ErrorKind::usage, in_single_quotes(text) + " is not a value"};
-    if (path && text.substr(parser.end()).starts_with(':'))
+    if (path && path->steps.empty() && text.substr(parser.end()).starts_with(':'))
       return fail(std::move(error).hint(fmt::format(
           "write {} without a type: debug information gives it, or --args, as in --args {}{}",
           text.substr(0, parser.end()), text, parse_source_name(path->variable) ? "" : "@arg1")));

@@ -122,8 +122,8 @@ dwarf::CodePoint make_code_point(const resolve::ProbePoint& point, unwind::Unwin
   dwarf::CodePoint made{.address = {point.address.value + prologue_size}};
   made.is_clone = point.clone_of && symbols::has_other_arguments(*point.symbol);
   // gcc removes results only in copies that have ".isra" in their names.
-  made.keeps_result =
-      made.is_clone && point.symbol->contains(".constprop.") && !point.symbol->contains(".isra");
+  made.keeps_result = made.is_clone && point.symbol->contains(".constprop.") &&
+                      !point.symbol->contains(".isra") && !point.symbol->contains(".part");
   const bool is_inside =
       point.symbol_offset != 0 || point.inlined_into != nullptr || prologue_size != 0;
   if (!is_inside) {

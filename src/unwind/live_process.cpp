@@ -237,14 +237,21 @@ void LiveProcess::advance(std::uint64_t time) {
 }
 
 void LiveProcess::replace(const process::Mapping& mapping, std::uint64_t time) {
+  // Records repeat a mapping if its protection changes, as those of compilers at run time.
+  const bool is_same_code = std::ranges::any_of(mappings_, [&](const process::Mapping& known) {
+    return known.start <= mapping.start && known.end >= mapping.end && known.executable &&
+           known.identity == mapping.identity && known.path == mapping.path &&
+           (known.identity.inode == 0 ||
+            known.start - known.offset.value == mapping.start - mapping.offset.value);
+  });
   insert_mapping(mappings_, mapping);
-  if (time == never) return; // stacks have no time
+  if (is_same_code || time == never) return; // never: stacks have no time
   std::erase_if(replaced_, [&](const Replaced& each) {
     return each.start >= mapping.start && each.end <= mapping.end;
   });
   if (replaced_.size() == max_recorded) {
-    replaced_before_ns_ = replaced_.back().time;
-    replaced_.clear();
+    replaced_before_ns_ = replaced_.front().time;
+    replaced_.erase(replaced_.begin());
   }
   replaced_.push_back({mapping.start, mapping.end, time});
 }

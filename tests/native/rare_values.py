@@ -100,8 +100,13 @@ struct Meter : Base {
   static int level;
   static constexpr int limit = 12;
   FUNCTION int measure(int n);
+  FUNCTION Meter();
 };
 int Meter::level = 1;
+Meter::Meter() {
+  static int own = 4;
+  __asm__ volatile("" ::"r"(&own) : "memory");
+}
 int Meter::measure(int n) {
   static int own = 3;
   __asm__ volatile("" ::"r"(this) : "memory");
@@ -189,9 +194,10 @@ def main():
             found = values_of(attach(scopes, "--args", "level,based,limit,own,::level", scopes, "Meter::measure"))
             found += values_of(attach(scopes, "--if", "global == 6", "--args", "global,hidden,inner,::global", scopes,
                                       "shop::deep::find"))
+            found += values_of(attach(scopes, "--args", "own", scopes, "Meter::Meter"))
             TAP.check(f"a name is that of the innermost scope, {compiler} {options}", [] if found == [
                 {"level": 1, "based": 5, "limit": 12, "own": 3, "::level": 1001},
-                {"global": 6, "hidden": 7, "inner": 10, "::global": 1006}] else [found])
+                {"global": 6, "hidden": 7, "inner": 10, "::global": 1006}, {"own": 4}] else [found])
 
         (folder / "passing.c").write_text(PASSING_PROGRAM)
         for compiler, options in (("gcc", "-O0"), ("gcc", "-O1"), ("clang-19", "-O0")):
