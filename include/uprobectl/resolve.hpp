@@ -407,9 +407,9 @@ public:
                     const VisitPoints& visit) const;
 
   // Returns the points of the static probes that "PROVIDER:NAME" means, in the order of the notes.
-  // Both parts may be patterns, and NAME may have '-' for "__", as in dtrace. A text without a
-  // colon is a PROVIDER, and means all of its probes; if there is no such provider, the error
-  // suggests a static probe or a function. Uses only the options to_probe and replaced_nops.
+  // Both parts may be patterns, and NAME may have '-' for "__", as in dtrace. "PROVIDER" alone
+  // means all of its probes. If no provider has the name, the error suggests static probes or a
+  // function. Uses only the options to_probe and replaced_nops.
   Result<std::vector<ProbePoint>> static_probes(std::string_view text,
                                                 const ResolveOptions& options = {}) const;
   // Returns all static probes of the file; reads the notes once. Error no_code for an archive as a

@@ -2,9 +2,9 @@
 #include "device_options.hpp"
 
 #include "debuginfod.hpp"
-#include "events/filter.hpp"
 #include "host/agent_files.hpp"
 #include "live/terminal.hpp"
+#include "option_values.hpp"
 #include "plan_options.hpp"
 #include "symbol_plans.hpp"
 #include "util/text.hpp"
@@ -78,16 +78,6 @@ void add_path(std::vector<std::string>& paths, const std::string& path) {
     paths.push_back(path);
 }
 
-// Adds the files of "in @FILE" in a condition, and that of "MAP @FILE".
-void add_mentioned_files(std::vector<std::string>& paths, std::string_view text) {
-  static_cast<void>(events::parse_filter(text, [&](const std::string& path) -> Result<std::string> {
-    add_path(paths, path);
-    return std::string();
-  }));
-  const std::string_view entry = trimmed(text.substr(std::min(text.find(' '), text.size())));
-  if (entry.starts_with('@')) add_path(paths, std::string(entry.substr(1)));
-}
-
 host::UserPaths find_user_paths(const CommandLine& line) {
   host::UserPaths paths;
   for (const GivenOption& option : line.given())
@@ -102,7 +92,7 @@ host::UserPaths find_user_paths(const CommandLine& line) {
         add_path(paths.folders, value);
         break;
       case FileUse::mentioned:
-        add_mentioned_files(paths.inputs, value);
+        for (const std::string& path : mentioned_files(value)) add_path(paths.inputs, path);
         break;
       case FileUse::none:
       case FileUse::device:

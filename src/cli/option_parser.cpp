@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "option_parser.hpp"
 
+#include "option_values.hpp"
 #include "util/numbers.hpp"
 #include "util/spelling.hpp"
 #include "util/text.hpp"
@@ -356,26 +357,28 @@ struct OptionParser::Impl {
     return {};
   }
 
-  // Opening an output truncates it, so it must be no file that the command line names to be read.
-  Result<void> check_outputs(const Arguments& arguments) const {
-    // With a record or a plan each word is a TARGET.
-    bool only_targets = false;
-    std::vector<std::string> read;
+  // Returns the files that the command line names to be read.
+  std::vector<std::string> find_inputs(const Arguments& arguments) const {
+    std::vector<std::string> inputs;
+    std::size_t targets = spec.name == "diff" ? 2 : 1;
     for (const auto& [each, parsed] : options) {
-      only_targets = only_targets || (parsed->count() > 0 &&
-                                      (has_name(*each, "--verify") || has_name(*each, "--plan")));
+      // With a record or a plan each word is a TARGET.
+      if (parsed->count() > 0 && (has_name(*each, "--verify") || has_name(*each, "--plan")))
+        targets = arguments.positionals.size();
       for (const std::string& value : parsed->results()) {
         if (each->file_use == FileUse::input || each->file_use == FileUse::device)
-          read.push_back(value);
-        if (each->file_use != FileUse::mentioned) continue;
-        for (auto at = value.find('@'); at != std::string::npos; at = value.find('@', at + 1))
-          read.push_back(value.substr(at + 1, value.find_first_of(" )", at) - at - 1));
+          inputs.push_back(value);
+        if (each->file_use == FileUse::mentioned)
+          for (std::string& path : mentioned_files(value)) inputs.push_back(std::move(path));
       }
     }
-    const std::size_t targets = spec.name == "diff" ? 2 : 1;
-    std::vector<std::string> inputs =
-        named_files(arguments, only_targets ? arguments.positionals.size() : targets);
-    inputs.insert(inputs.end(), read.begin(), read.end());
+    for (std::string& path : named_files(arguments, targets)) inputs.push_back(std::move(path));
+    return inputs;
+  }
+
+  // Opening an output truncates it, so it must be no input.
+  Result<void> check_outputs(const Arguments& arguments) const {
+    const std::vector<std::string> inputs = find_inputs(arguments);
     for (const auto& [each, parsed] : options) {
       if (each->file_use != FileUse::output) continue;
       for (const std::string& output : parsed->results()) {

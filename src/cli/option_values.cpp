@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "option_values.hpp"
 
+#include "events/filter.hpp"
 #include "util/numbers.hpp"
+#include "util/text.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -38,6 +40,17 @@ Result<std::uint64_t> CountReader::operator()(const std::string& text) const {
   if (number && *number >= least && *number <= most) return *number;
   return fail(ErrorKind::usage,
               fmt::format("invalid value '{}' for {} (expected {})", text, option, expected));
+}
+
+std::vector<std::string> mentioned_files(std::string_view text) {
+  std::vector<std::string> files;
+  static_cast<void>(events::parse_filter(text, [&](const std::string& path) -> Result<std::string> {
+    files.push_back(path);
+    return std::string();
+  }));
+  const std::string_view entry = trimmed(text.substr(std::min(text.find(' '), text.size())));
+  if (entry.starts_with('@')) files.emplace_back(entry.substr(1));
+  return files;
 }
 
 Result<ProcessList> parse_processes(const std::vector<std::string>& lists) {

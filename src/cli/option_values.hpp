@@ -24,6 +24,9 @@ struct CountReader {
   Result<std::uint64_t> operator()(const std::string& text) const;
 };
 
+// Returns the files of "in @FILE" in a condition, and that of "MAP @FILE", as they are written.
+std::vector<std::string> mentioned_files(std::string_view text);
+
 // Pids and names of processes, each once, in order.
 struct ProcessList {
   std::vector<pid_t> pids;

@@ -159,9 +159,11 @@ TailCallFollower::collect(const resolve::ProbePoint& point,
     const auto callee = read(point, step.address);
     if (!callee) return fail(callee.error());
     const resolve::FunctionReturns& function = (*callee)->returns;
-    reached.names.emplace(step.address, display_name((*callee)->point));
+    // A function that is visited again, from a nested one, has its exits already.
+    const bool is_first =
+        reached.names.emplace(step.address, display_name((*callee)->point)).second;
     for (const FileOffset offset : function.returns)
-      add({.offset = offset, .function = &function, .depth = step.depth});
+      if (is_first) add({.offset = offset, .function = &function, .depth = step.depth});
     for (const resolve::FunctionReturns::TailCall& call : function.tail_calls) {
       CalleeExit exit{
           .offset = call.offset, .call = &call, .function = &function, .depth = step.depth};
@@ -170,7 +172,7 @@ TailCallFollower::collect(const resolve::ProbePoint& point,
           if (!call.slot) continue;
           exit.callee = *target;
         }
-      add(exit);
+      if (is_first) add(exit);
     }
   }
   return reached;

@@ -60,6 +60,10 @@ FUNCTION long chain2(long n) { WORK(n); return chain1(n + 1); }
 FUNCTION long chain3(long n) { WORK(n); return chain2(n + 1); }
 FUNCTION long chain4(long n) { WORK(n); return chain3(n + 1); }
 FUNCTION long chain5(long n) { WORK(n); return chain4(n + 1); }
+FUNCTION long meets(long n) { WORK(n); return n - 4; }
+FUNCTION long way_a(long n) { WORK(n); return meets(n + 1); }
+FUNCTION long way_b(long n) { WORK(n); return meets(n + 2); }
+FUNCTION long parts(long n) { WORK(n); return n & 1 ? way_a(n) : way_b(n); }
 FUNCTION long odd(long n);
 FUNCTION long even(long n) { WORK(n); return n <= 0 ? n + 40 : odd(n - 1); }
 FUNCTION long odd(long n) { WORK(n); return n <= 0 ? n + 50 : even(n - 1); }
@@ -119,6 +123,7 @@ int main(int argc, char** argv) {
     CALL(chain3, i);
     CALL(chain4, i);
     CALL(chain5, i);
+    CALL(parts, i);
   }
   CALL(even, 6);
   CALL(even, 1);
@@ -289,6 +294,13 @@ def test_graph(program):
                 ("chain5", "tail_call"): 3, ("chain4", "return"): 6, ("jumps_a", "return"): 10}
     check("a jump to a probed function that would outlast the call is not followed in the tree",
           [] if ways == expected else [f"{ways} instead of {expected}"], said)
+    # meets() is reached through a probed function and past it.
+    for way in ("way_a", "way_b"):
+        records, logged, said = run(program, "--graph", program, "parts", way)
+        ends = [each["left_by"] for each in records["event"] + records["call_end"]
+                if each["symbol"] == "parts" and each.get("kind") != "entry"]
+        check(f"a function on two ways to it has each return once, {way}",
+              [] if ends == ["return"] * len(logged["parts"]) else [str(ends)], said)
     saved = f"{program}.run"
     run(program, "--graph", "--save", saved, program, "lands")
     read = subprocess.run([UPROBECTL, "report", "--count", "--by", "ret", saved], capture_output=True, text=True,
