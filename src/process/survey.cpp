@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <map>
 #include <set>
 #include <unistd.h>
@@ -334,19 +333,17 @@ std::vector<MappingSurvey> MappingSurveyor::take() { return survey_->take(); }
 CodeSurvey MappingSurveyor::take_code() { return survey_->take_code(); }
 
 bool is_mapped_by_others(std::span<const ProbedFile> files, std::span<const pid_t> pids,
-                         std::chrono::milliseconds max_time) {
-  // The time that other processes take does not count: a busy machine decides as an idle one.
-  const auto spent = [] { return std::chrono::nanoseconds(clock_ns(CLOCK_THREAD_CPUTIME_ID)); };
-  const auto begin = spent();
+                         std::size_t max_mappings) {
   for (const pid_t pid : all_processes()) {
     if (std::ranges::find(pids, pid) != pids.end()) continue;
-    if (spent() - begin > max_time) return true;
     const auto mappings = read_mappings(pid);
     // Mappings that even root may not read belong to a guarded process, not to another user of the
     // file.
     if (!mappings && mappings.error().kind == ErrorKind::not_permitted && ::geteuid() != 0)
       return true;
     if (!mappings) continue; // it has ended
+    if (mappings->size() > max_mappings) return true;
+    max_mappings -= mappings->size();
     for (const Mapping& mapping : *mappings)
       // An equal inode suffices: the device in maps may differ from st_dev.
       if (mapping.executable &&

@@ -4,7 +4,6 @@
 
 #include "uprobectl/process.hpp"
 
-#include <chrono>
 #include <compare>
 #include <memory>
 #include <string_view>
@@ -98,8 +97,8 @@ CopyName copy_name(std::string_view path);
 
 // Returns whether a process that is not among `pids` maps one of the files executable. Also true if
 // another user than root may not read the mappings of a process, or if this is not known after
-// `max_time` of the processor.
+// `max_mappings` mappings: a count, so that a slow machine decides as a fast one.
 bool is_mapped_by_others(std::span<const ProbedFile> files, std::span<const pid_t> pids,
-                         std::chrono::milliseconds max_time);
+                         std::size_t max_mappings);
 
 } // namespace uprobectl::process

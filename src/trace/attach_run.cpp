@@ -371,7 +371,7 @@ private:
   // The built-in program can filter the pids itself. It does so if no other process maps the probed
   // files, because no other process is slowed down then.
   Result<void> choose_filter(FilteredProcesses& processes) const {
-    constexpr std::chrono::milliseconds max_search{300};
+    constexpr std::size_t max_search = 150'000; // mappings: 0.3 s
     // Processes outside of this pid namespace are not in /proc.
     if (request_.program || processes.link_pids().empty() || bpf::read_pid_namespace() ||
         is_mapped_by_others(probed_files(resolved_.probes), processes.link_pids(), max_search))
@@ -502,19 +502,19 @@ private:
             fmt::format("the thread of {} by which the kernel selects it has ended", process));
       }
     if (reasons.empty()) return;
-    std::vector<pid_t> tasks;
-    if (attached.attachment) tasks = processes.choose_link_tasks(); // else the run is over
-    if (tasks.empty()) {
+    Result<bool> again = false; // if the run is over
+    if (attached.attachment)
+      again = attach_again(processes, mechanism_, resolved_.probes, signals, attached);
+    if (!again) {
+      output_.fail(Error(again.error())
+                       .within(reasons.front() +
+                               ": the probes were not attached again, no further calls are seen"));
+      return;
+    }
+    if (!*again) {
       for (const std::string& reason : reasons)
         output_.warn(reason + ": calls after that are missing, the end came before the probes were "
                               "attached again");
-      return;
-    }
-    const auto done = attach_again(tasks, mechanism_, resolved_.probes, signals, attached);
-    if (!done) {
-      output_.fail(Error(done.error())
-                       .within(reasons.front() +
-                               ": the probes were not attached again, no further calls are seen"));
       return;
     }
     const std::chrono::nanoseconds gap(clock_ns(CLOCK_MONOTONIC) - since);

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <set>
+#include <thread>
 #include <tuple>
 
 namespace uprobectl::trace {
@@ -15,6 +16,10 @@ namespace {
 // Detaching a perf event waits for a grace period and cannot be interrupted. One takes 0.04 s on
 // Linux 6.8, up to 0.5 s on 6.12; they are detached one after the other.
 constexpr std::size_t many_perf_events = 50;
+
+// How often attaching again is tried while its tasks end, and how long it waits in between.
+constexpr int max_attempts = 500;
+constexpr std::chrono::milliseconds attempt_interval{1};
 
 std::vector<probe::ProbeSite> collect_sites(const Probes& probes) {
   // The kernel runs programs at one offset in the order opposite to that of attaching (Linux
@@ -172,14 +177,24 @@ void detach_probes(AttachedProbes& attached, output::Output& output) {
 }
 
 // The former links are removed first: the programs of both would run.
-Result<void> attach_again(std::span<const pid_t> pids, probe::Mechanism mechanism,
+Result<bool> attach_again(FilteredProcesses& processes, probe::Mechanism mechanism,
                           const Probes& probes, SignalWatch& signals, AttachedProbes& attached) {
   attached.attachment.reset();
-  auto attachment = probe::Attachment::attach(mechanism, collect_sites(probes), pids,
-                                              [&] { return signals.arrived(); });
-  if (!attachment) return fail(std::move(attachment).error());
-  attached.attachment.emplace(std::move(*attachment));
-  return {};
+  const std::vector<probe::ProbeSite> sites = collect_sites(probes);
+  // A task may end, or become another one by executing a program, before it has its probes.
+  for (int attempt = 0; attempt < max_attempts; ++attempt) {
+    const std::vector<pid_t> tasks = processes.choose_link_tasks();
+    if (tasks.empty()) return false;
+    auto attachment =
+        probe::Attachment::attach(mechanism, sites, tasks, [&] { return signals.arrived(); });
+    if (attachment) {
+      attached.attachment.emplace(std::move(*attachment));
+      return true;
+    }
+    if (attachment.error().kind != ErrorKind::not_found) return fail(std::move(attachment).error());
+    std::this_thread::sleep_for(attempt_interval);
+  }
+  return fail(ErrorKind::not_found, "its threads end or execute programs all the time");
 }
 
 Result<AttachedProbes> attach_probes(std::span<const pid_t> pids, bool keep_going,

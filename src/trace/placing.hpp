@@ -3,6 +3,7 @@
 #pragma once
 
 #include "output/output.hpp"
+#include "trace/process_filter.hpp"
 #include "trace/program_source.hpp"
 #include "trace/run_loop.hpp"
 
@@ -43,8 +44,9 @@ Result<AttachedProbes> attach_probes(std::span<const pid_t> pids, bool keep_goin
                                      ResolvedProbes& resolved, SignalWatch& signals,
                                      output::Output& output);
 
-// Attaches the probes anew, to other tasks, with the programs that attach_probes() has loaded.
-Result<void> attach_again(std::span<const pid_t> pids, probe::Mechanism mechanism,
+// Attaches the probes anew, to the tasks that the processes have now, with the programs that
+// attach_probes() has loaded. Returns false if all the processes have ended.
+Result<bool> attach_again(FilteredProcesses& processes, probe::Mechanism mechanism,
                           const Probes& probes, SignalWatch& signals, AttachedProbes& attached);
 
 // Detaches the probes. This takes long for many perf events, so progress is shown on a terminal.

@@ -65,6 +65,7 @@ scenario() { # NAME FUNCTION [ARGUMENT…]
   else
     echo "ok $test_number - $name"
   fi
+  rm -rf "$scratch" # a guest has its files in memory
 }
 
 # The JSON Lines in the files of the scenario, for records_are_valid: whole lines, of long runs the

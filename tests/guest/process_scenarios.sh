@@ -58,6 +58,7 @@ namespace_scenarios() {
     scenario "$mechanism: a thread of a command executes the program again" follows_exec_of_command "$mechanism"
     scenario "$mechanism: a thread of a process executes the program again" follows_exec_of_pid "$mechanism"
     scenario "$mechanism: the kernel's filter is renewed if a thread executes a program" renews_filter "$mechanism"
+    scenario "$mechanism: a filter that is lost again and again is renewed to the end" renews_filter_often "$mechanism"
     scenario "$mechanism: a process whose main thread has ended has whole stacks" probes_outlived "$mechanism"
   done
   scenario 'a program of the user stays with a process whose thread executes a program' renews_filter_of_object
@@ -107,6 +108,20 @@ takes_turns() {
     : >"turn$((2 - times))"
   done
   wait_until 60 file_says target '^done' || fail 'the program does not finish its calls'
+}
+
+# A program may be executed while the probes are attached again.
+renews_filter_often() { # MECHANISM
+  needs "$1"
+  cp "$FIXTURES/tasks" tasks
+  start_program other ./tasks executes 0 none --wait
+  other_pid=$started_pid
+  start_program target ./tasks executes 60 none --wait
+  start_attach -j -d 120 -p "$started_pid" --mechanism "$1" ./tasks grind
+  let_it_call target "$started_pid"
+  attach_ends_with 0
+  kill "$other_pid"
+  ! grep 'error:' err || fail 'the probes were not attached again'
 }
 
 renews_filter() { # MECHANISM

@@ -37,7 +37,7 @@ class GuestRun:
     boot_arguments: str = ""  # for the kernel, after the usual ones: "preempt=full"
     cpu: str = ""  # QEMU's -cpu; the architecture's usual one when empty
     timeout: float = 60.0  # seconds, from QEMU's start
-    memory: int = 512  # MiB
+    memory: int = 640  # MiB
     busybox: Path = Path("/bin/busybox")
     console_log: Path | None = None
     forwarded_port: tuple[int, int] | None = None  # here (127.0.0.1), there; there is no network without

@@ -105,7 +105,7 @@ def _parser() -> argparse.ArgumentParser:
         "--cpu", default="", help="QEMU's -cpu, such as max,pauth-impdef=on for pointer authentication"
     )
     run.add_argument("--timeout", type=float, default=60.0, metavar="SECONDS")
-    run.add_argument("--memory", type=int, default=512, metavar="MIB")
+    run.add_argument("--memory", type=int, default=640, metavar="MIB")
     run.add_argument(
         "--busybox", type=Path, default=Path("/bin/busybox"), help="static, of the guest's kind"
     )
