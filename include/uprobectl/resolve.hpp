@@ -501,4 +501,23 @@ Result<ResolveResults> resolve_all(const Targets& targets, std::span<const std::
                                    const TargetOptions& target_options,
                                    const ResolveOptions& options);
 
+// Resolves requests one after the other: in the file that TARGET means, or as resolve_all() does if
+// it means several. Keeps the only file open for the next request.
+class RequestResolver {
+public:
+  // The options must outlive the resolver.
+  RequestResolver(const TargetOptions& target_options, const ResolveOptions& options)
+      : target_options_(target_options), options_(options) {}
+
+  // Fails if the TARGET does not exist or cannot be opened; errors of single FUNCTIONs are in the
+  // results. Of an open file only new warnings are returned.
+  Result<ResolveResults> resolve(const std::string& target,
+                                 std::span<const std::string_view> functions);
+
+private:
+  const TargetOptions& target_options_;
+  const ResolveOptions& options_;
+  std::optional<Target> target_;
+};
+
 } // namespace uprobectl::resolve

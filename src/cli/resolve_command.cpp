@@ -9,6 +9,7 @@
 #include "verdict_options.hpp"
 #include "verify/details.hpp"
 
+#include <fmt/format.h>
 #include <set>
 #include <system_error>
 
@@ -25,55 +26,37 @@ Result<Requests> read_all(const OptionParser& parser, const Arguments& arguments
   return file ? Requests::read(*file, workstation) : Requests::typed(parser, tokens);
 }
 
-// Resolves requests one by one and prints the points. Keeps the last Target open for the next
-// request of the same file.
-class TargetResolver {
+// Prints the points of requests.
+class PointPrinter {
 public:
-  TargetResolver(const resolve::TargetOptions& where, const resolve::ResolveOptions& how,
-                 emit::Emitter* emitter, bool keeps_points, bool with_details,
-                 output::Output& output)
-      : where_(where), how_(how), output_(output), keeps_points_(keeps_points), emitter_(emitter) {
+  PointPrinter(const resolve::TargetOptions& where, const resolve::ResolveOptions& how,
+               emit::Emitter* emitter, bool keeps_points, bool with_details, output::Output& output)
+      : resolver_(where, how), output_(output), keeps_points_(keeps_points), emitter_(emitter) {
     if (with_details) details_.emplace(where.debug_paths);
   }
 
   void resolve(const Requests::Line& request) {
-    if (target_ && target_->text() == request.target) {
-      resolve_in_target(request);
+    const auto results = resolver_.resolve(request.target, request.functions);
+    if (!results) {
+      output_.fail(explain_line(results.error(), request, request.functions.front()),
+                   request.target);
       return;
     }
-    const auto targets = find_targets(request.target, where_);
-    if (!targets) {
-      fail_line(targets.error(), request);
-      return;
+    output_.warn_once(results->warnings);
+    for (const std::string& detail : results->details) output_.detail_once(detail);
+    for (const resolve::FunctionResult& result : results->functions) {
+      for (const Error& error : result.errors)
+        output_.fail(explain_line(error, request, result.request), request.target, result.request);
+      if (result.files != 0 && results->searched_files > 1)
+        output_.detail(fmt::format("{}: '{}' is in {} of {} files", request.target, result.request,
+                                   result.files, results->searched_files));
+      show(result.points);
     }
-    if (targets->several) {
-      resolve_in_all(request, *targets);
-      return;
-    }
-    output_.warn_once(targets->warnings);
-    auto opened = resolve::Target::open(targets->files.front(), request.target, where_);
-    if (!opened) {
-      output_.fail(opened.error(), request.target);
-      return;
-    }
-    target_ = std::move(*opened);
-    output_.warn_once(target_->warnings());
-    if (target_->architecture_mismatch())
-      output_.warn_once(target_->architecture_mismatch()->message);
-    print_target_details(request);
-    resolve_in_target(request);
   }
 
   const std::vector<resolve::ProbePoint>& points() const { return points_; }
 
 private:
-  void fail_line(const Error& error, const Requests::Line& request) {
-    output_.fail(explain_line(error, request, request.functions.front()), request.target);
-  }
-  void fail_function(const Error& error, const Requests::Line& request, std::string_view function) {
-    output_.fail(explain_line(error, request, function), request.target, std::string(function));
-  }
-
   void show(std::vector<resolve::ProbePoint> points) {
     if (details_)
       for (resolve::ProbePoint& point : points) details_->read(point);
@@ -91,51 +74,12 @@ private:
     if (keeps_points_) points_.insert(points_.end(), points.begin(), points.end());
   }
 
-  void resolve_in_target(const Requests::Line& request) {
-    const auto take = [&](std::size_t index,
-                          const Result<std::vector<resolve::ProbePoint>>& points) {
-      if (points)
-        show(*points);
-      else
-        fail_function(points.error(), request, request.functions[index]);
-    };
-    target_->resolve_each(request.functions, how_, take);
-    report_debug_files(*target_, output_);
-  }
-
-  void resolve_in_all(const Requests::Line& request, const resolve::Targets& targets) {
-    const auto answers = resolve_all(targets, request.functions, where_, how_);
-    if (!answers) {
-      output_.fail(answers.error(), request.target);
-      return;
-    }
-    output_.warn_once(answers->warnings);
-    for (const std::string& detail : answers->details) output_.detail(detail);
-    for (const resolve::FunctionResult& answer : answers->functions) {
-      for (const Error& error : answer.errors) fail_function(error, request, answer.request);
-      if (answer.files != 0)
-        output_.detail(request.target + ": '" + answer.request + "' is in " +
-                       std::to_string(answer.files) + " of " +
-                       std::to_string(answers->searched_files) + " files");
-      show(answer.points);
-    }
-  }
-
-  void print_target_details(const Requests::Line& request) {
-    if (const elf::Image* image = target_->image())
-      output_.detail(request.target + ": " + to_string(target_->path()) + ", " +
-                     elf::to_string(image->machine()) + ", build id " +
-                     image->build_id().value_or("none"));
-  }
-
-  const resolve::TargetOptions& where_;
-  const resolve::ResolveOptions& how_;
+  resolve::RequestResolver resolver_;
   output::Output& output_;
   std::optional<verify::DetailReader> details_; // if they are requested
   bool keeps_points_;
   std::vector<resolve::ProbePoint> points_; // if they are kept
   emit::Emitter* emitter_;                  // null without --emit
-  std::optional<resolve::Target> target_;   // kept for following requests of the same file
 };
 
 } // namespace
@@ -212,15 +156,15 @@ ExitCode run_resolve(std::span<const std::string_view> arguments, Workstation& w
     }
   if (tasks.config) return resolve_task_file(tasks, *target_options, how, **output);
   if (verify.record) return run_verify(verify, *parsed, *target_options, **output);
-  TargetResolver resolver(*target_options, how, emitter->get(), record.has_value(),
-                          with.has_value(), **output);
-  for (const Requests::Line& request : requests.lines()) resolver.resolve(request);
+  PointPrinter printer(*target_options, how, emitter->get(), record.has_value(), with.has_value(),
+                       **output);
+  for (const Requests::Line& request : requests.lines()) printer.resolve(request);
   requests.check_unused(*target_options, **output);
   // Do not write a record without the functions that failed: --verify would then accept it.
   if (record && (*output)->has_failed())
     (*output)->fail({ErrorKind::not_found, *record + ": not written: not everything was found"});
   else if (record)
-    if (const auto written = write_record_file(*record, resolver.points(), workstation); !written)
+    if (const auto written = write_record_file(*record, printer.points(), workstation); !written)
       (*output)->fail(written.error());
   return finish(**output);
 }

@@ -58,6 +58,14 @@ bool is_misplaced(const Target& target, const Error& error) {
          target.image()->entry_data().value % largest_alignment != 0;
 }
 
+void add_symbol_sources(const Target& target, ResolveResults& results) {
+  const std::string subject = to_string(target.display_path());
+  for (const std::string& source : target.symbol_sources().used)
+    results.details.push_back(subject + ": symbols from " + source);
+  for (const std::string& warning : target.symbol_sources().warnings)
+    results.warnings.push_back(subject + ": " + warning);
+}
+
 // Implements resolve_all().
 class MultiFileResolver {
 public:
@@ -145,11 +153,7 @@ private:
                             points = fail(std::move(whole).error());
                           add_points(target, index, std::move(points));
                         });
-    const std::string subject = to_string(target.display_path());
-    for (const std::string& source : target.symbol_sources().used)
-      results_.details.push_back(subject + ": symbols from " + source);
-    for (const std::string& warning : target.symbol_sources().warnings)
-      results_.warnings.push_back(subject + ": " + warning);
+    add_symbol_sources(target, results_);
   }
 
   void add_points(const Target& target, std::size_t index, Result<std::vector<ProbePoint>> points) {
@@ -276,6 +280,43 @@ Result<ResolveResults> resolve_all(const Targets& targets, std::span<const std::
                                    const ResolveOptions& options) {
   const std::vector<std::string_view> views(functions.begin(), functions.end());
   return resolve_all(targets, views, target_options, options);
+}
+
+Result<ResolveResults> RequestResolver::resolve(const std::string& target,
+                                                std::span<const std::string_view> functions) {
+  ResolveResults results;
+  if (!target_ || target_->text() != target) {
+    target_.reset();
+    auto targets = find_targets(target, target_options_);
+    if (!targets) return fail(std::move(targets).error());
+    if (targets->several) return resolve_all(*targets, functions, target_options_, options_);
+    auto opened = Target::open(targets->files.front(), target, target_options_);
+    if (!opened) return fail(std::move(opened).error());
+    target_.emplace(std::move(*opened));
+    results.warnings = std::move(targets->warnings);
+    std::ranges::copy(target_->warnings(), std::back_inserter(results.warnings));
+    if (const auto& mismatch = target_->architecture_mismatch())
+      results.warnings.push_back(mismatch->message);
+    if (const elf::Image* image = target_->image())
+      results.details.push_back(
+          fmt::format("{}: {}, {}, build id {}", target, to_string(target_->path()),
+                      elf::to_string(image->machine()), image->build_id().value_or("none")));
+  }
+  results.searched_files = 1;
+  target_->resolve_each(functions, options_,
+                        [&](std::size_t index, Result<std::vector<ProbePoint>> points) {
+                          FunctionResult& result = results.functions.emplace_back(
+                              FunctionResult{.request = std::string(functions[index])});
+                          if (auto whole = check_size(*target_->file()); !whole)
+                            points = fail(std::move(whole).error());
+                          if (points)
+                            result.points = std::move(*points);
+                          else
+                            result.errors.push_back(std::move(points).error());
+                          result.files = result.errors.empty() ? 1 : 0;
+                        });
+  add_symbol_sources(*target_, results);
+  return results;
 }
 
 } // namespace uprobectl::resolve
