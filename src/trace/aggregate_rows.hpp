@@ -21,13 +21,13 @@ struct CountedTime {
 // One row of a report: the values that its hits have in common, and their sums. Borrows the point.
 struct CountRow {
   const resolve::ProbePoint* point = nullptr; // null for records of a user's program
-  std::string map = {};                       // that sent these records
+  std::string map = {};                       // the map that sent these records
   std::size_t probe = 0;                      // its number in the run
   bool on_return = false;
   std::optional<std::uint32_t> pid = {};          // if processes are counted separately
   std::string comm = {};                          // name of pid, used if ProcessNameLookup has none
   std::vector<events::ArgumentValue> values = {}; // as group_values() returns them
-  std::shared_ptr<const KeptStack> stack = {};    // if counted by it; null: none
+  std::shared_ptr<const KeptStack> stack = {};    // null if hits are not counted by stacks
   output::StackCompleteness completeness = output::StackCompleteness::complete;
   group_sums sums = {};
   std::string span = {}; // name of the counted spans; empty: hits are counted
@@ -41,8 +41,8 @@ public:
   CountRows() = default;
   explicit CountRows(std::size_t max_rows) : max_rows_(max_rows) {}
 
-  // Adds the sums to those of a row that shows the same. If there are too many rows, report() says
-  // how many hits were left out.
+  // Adds the sums to the row with the same values. If there are too many rows, report() says how
+  // many hits were left out.
   void add(CountRow row);
   // Gives the stacks of all rows to the recorders, which did not get them with the hits.
   void record_stacks(output::Output& output) const;

@@ -69,9 +69,9 @@ void KernelAggregates::set_stack(CountRow& row, std::uint32_t pid,
   if (frames.size() >= MAX_FRAMES) row.completeness = output::StackCompleteness::truncated;
 }
 
-// Equal stacks of several processes are one, unless processes are counted separately.
+// Equal stacks of several processes are one row, unless processes are counted separately.
 void KernelAggregates::add_stacks(CountRows& rows) {
-  std::set<std::uint32_t> read; // the code at known addresses may be other code now
+  std::set<std::uint32_t> read; // processes whose mappings were read again: they may have changed
   for (const bpf::StackCount& each : program_.stack_counts()) {
     const auto& [pid, counted_probe, stack, caller] = each.key;
     if (each.probe >= probes_.size()) continue;

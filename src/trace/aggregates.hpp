@@ -45,7 +45,7 @@ private:
   void add_processes(CountRows& rows);
   void add_stacks(CountRows& rows);
   void add_groups(CountRows& rows);
-  // Sets the stack that the kernel has walked, with names.
+  // Symbolizes the stack that the kernel has walked. Counts the row's hits if there is none.
   void set_stack(CountRow& row, std::uint32_t pid, std::span<const std::uint64_t> frames,
                  const Probe& probe);
   void close_unused_files();

@@ -8,7 +8,7 @@
 
 namespace uprobectl::trace {
 
-// Warns once for each probed file that none of the processes maps, but one has a copy of.
+// Warns once for each probed file that no process maps, but a process has a copy of.
 void warn_about_anonymous_copies(std::span<const Probe> probes, std::span<const pid_t> pids,
                                  BinaryCache& binaries, output::Output& output);
 

@@ -206,9 +206,9 @@ private:
     return checked && request_.graph ? check_reported_function() : checked;
   }
 
-  // Compares the code in the processes that get breakpoints with the files, and leaves out probes
-  // of code that differs: all that map a probed file, unless the links filter by pids. A dry run
-  // looks at processes if some are named: `named`, those of the filter and that its names match.
+  // Leaves out probes whose code in a process differs from the file. Looks at the processes that
+  // get breakpoints: `named` if the links filter by pids, otherwise all that map a probed file.
+  // `named`: those of the filter, and those that its names match; a dry run needs them.
   void skip_code_changed_in_processes(std::span<const pid_t> named) {
     if (request_.makes_plan) return;
     const bool by_pid = has_only_fixed_pids();
@@ -635,7 +635,7 @@ private:
     detach_probes(attached, output_);
     const output::Progress progress(output_, "finishing the run");
     loop.finish();
-    // Calls under way have not taken the time that detaching takes.
+    // Open calls end with the recording: their durations do not include the detaching.
     if (graph)
       graph->finish(outcome.ending == AttachOutcome::Ending::max_events
                         ? std::nullopt

@@ -44,8 +44,8 @@ unwind::UnwindData* TracedBinary::frames() {
   return arch ? &frames_.emplace(image, *arch, (*opened)->debug_search()) : nullptr;
 }
 
-// At the first instruction, and after the epilogue, the CFA is right above the return address; on
-// arm64 the return address is in the link register then.
+// Returns nullopt if the function has no frame: at the first instruction, and after the epilogue,
+// the CFA is right above the return address; on arm64 the return address is in the link register.
 std::optional<resolve::StackFrame> TracedBinary::find_frame(VirtualAddress at) {
   using Kind = unwind::Rule::Kind;
   unwind::UnwindData* const frames = this->frames();

@@ -25,7 +25,7 @@ public:
   TracedBinary(const TracedBinary&) = delete;
   TracedBinary& operator=(const TracedBinary&) = delete;
 
-  // All of these fail with the same error if the file cannot be read any more.
+  // The next four fail with the same error if the file cannot be read any more.
   Result<const resolve::FunctionReader*> functions();
   Result<binary::Binary*> file();
   Result<const elf::Image*> image();
@@ -33,28 +33,29 @@ public:
   // Returns null if the machine's stacks are not unwound.
   unwind::UnwindData* frames();
 
-  // Returns where the function at the point leaves.
+  // Returns the exits of the function at the point.
   Result<resolve::FunctionReturns> returns(const resolve::ProbePoint& point);
   // Returns the calling convention and string layout of the point's code, and the host's convention
   // if they are unknown. `strings`: also determine the std::string layout, which may read all
   // symbol names.
   events::CodeAbi code_abi(const resolve::ProbePoint& point, bool strings);
-  // Whether the return address is where the call has put it, by call frame information. Without it
-  // that of a static probe is on the first byte of a function; nullopt for other points.
+  // Whether the return address is still where the call has put it, by call frame information.
+  // Without that information: whether a static probe is on the first byte of a function; nullopt
+  // for other points.
   std::optional<bool> has_return_address(const resolve::ProbePoint& point);
   // The probed instruction, and code after it. Empty if the file cannot be read.
   Bytes code_at(const resolve::ProbePoint& point);
 
-  // Sets what a plan knows, which is then not read from the code.
+  // Sets what an attach plan knows, which is then not read from the code.
   void set_returns(const resolve::ProbePoint& point, resolve::FunctionReturns returns);
   // `types`: those of the values.
   void set_values(const resolve::ProbePoint& point,
                   std::shared_ptr<const plans::PlannedValues> values,
                   std::shared_ptr<const dwarf::DescribedTypes> types);
-  // Null if no plan has them.
+  // Null if no attach plan has them.
   const plans::PlannedValues* values(const resolve::ProbePoint& point) const;
   void set_strings(resolve::StringLayout strings) { planned_strings_ = strings; }
-  // Whether the binary's points are those of a plan.
+  // Whether the binary's points are those of an attach plan.
   bool has_plan() const { return planned_strings_.has_value(); }
 
 private:
@@ -70,7 +71,7 @@ private:
   struct Values {
     std::shared_ptr<const plans::PlannedValues> values;
     std::shared_ptr<const dwarf::DescribedTypes> types;
-    std::shared_ptr<const resolve::InlinedInto> call; // of the key
+    std::shared_ptr<const resolve::InlinedInto> call; // keeps the pointer in the key valid
   };
   static PointKey key_of(const resolve::ProbePoint& point) {
     return {point.address, point.symbol.value_or(""), point.inlined_into.get()};

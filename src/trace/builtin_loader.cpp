@@ -18,8 +18,8 @@ bool BuiltinLoader::can_wait(const bpf::BuiltinProgram::Settings& settings) cons
   const bool reads =
       events::reads_memory(run, settings.plans, settings.filters.filters) ||
       std::ranges::any_of(settings.exit_rules, events::loads_memory, &exit_rule::tested);
-  // With perf events and tracefs, Linux before 6.10 lets other hits on this CPU wait as well:
-  // only for pages of processes that were asked for.
+  // With perf events and tracefs, Linux before 6.10 lets other hits on this CPU wait as well. So
+  // wait only if specific processes were requested.
   const ProcessFilter& processes = request_.processes;
   const bool is_for_all =
       processes.all || (processes.pids.empty() && processes.names.empty() &&

@@ -17,9 +17,9 @@ public:
   BuiltinLoader(const AttachRequest& request, output::Output& output)
       : request_(request), output_(output) {}
 
-  // Returns whether begin_test() is worth starting before load(): the run only reads values and
-  // sends them, and one of them is in memory. A wrong guess only costs time, because load() tests
-  // other runs.
+  // Returns whether to call begin_test() before load() if a value is in memory: the run only reads
+  // values and sends them. A wrong guess only costs time, because load() begins the test if it is
+  // needed.
   bool may_need_test(const bpf::BuiltinProgram::Settings& settings, unsigned filters) const;
   // Starts the test, which takes a while.
   void begin_test(probe::Mechanism mechanism);

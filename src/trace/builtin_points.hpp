@@ -14,8 +14,8 @@ std::vector<events::CapturePoint> make_capture_points(std::span<const Probe> pro
                                                       const events::CaptureSpec& capture,
                                                       BinaryCache& binaries);
 
-// Finds at which points the function has no frame yet. Frame pointers miss the caller there, and
-// its return address is still where the call has put it. Sets has_return_address and
+// Finds at which points the function has no frame yet: frame pointers miss the caller there, and
+// the return address is still where the call has put it. Sets has_return_address and
 // walk_finds_caller.
 void find_return_addresses(std::span<events::CapturePoint> points,
                            const events::CaptureSpec& capture, BinaryCache& binaries);
@@ -30,8 +30,8 @@ void add_known_calls(std::span<events::CapturePoint> points, const events::Captu
                      BinaryCache& binaries, events::KernelLayouts& layouts, output::Output& output);
 
 // Moves probes from the first instruction of their functions past the prologue, if parameters can
-// be read only there. Names of CaptureSpec::groups that all functions have for a variable are
-// values from then on. Sets ResolvedProbes::types.
+// be read only there. If all functions have a variable of a name in CaptureSpec::groups, the name
+// means this variable from then on. Sets ResolvedProbes::types.
 void move_after_prologues(events::CaptureSpec& capture, BinaryCache& binaries,
                           ResolvedProbes& resolved, output::Output& output);
 

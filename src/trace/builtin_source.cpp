@@ -325,8 +325,8 @@ private:
     return {};
   }
 
-  // Takes the probes, and notes whether uretprobes probe their returns. Returns their points, yet
-  // without what is captured of known functions.
+  // Takes the probes, notes whether uretprobes probe their returns, and warns of unknown callers.
+  // Returns their points, yet without what is captured of known functions.
   std::vector<events::CapturePoint> take_probes(const ResolvedProbes& resolved) {
     probes_ = resolved.probes;
     environment_.by_uretprobe = probes_returns_by_uretprobe();
@@ -337,7 +337,7 @@ private:
   }
 
   // Makes the capture plan and copies it to the settings, then compiles the conditions of --until.
-  // While types are read, BuiltinLoader may test the kernel. `known`: see ResolvedProbes::types.
+  // `known`: see ResolvedProbes::types.
   Result<void> make_capture_plan(bpf::BuiltinProgram::Settings& settings,
                                  std::span<const events::CapturePoint> points,
                                  const TypedProbes* known) {
@@ -492,11 +492,11 @@ private:
   BuiltinLoader loader_;
   bool builds_in_calls_ = false; // the program builds records in the map of open calls
   process::MappedMemory mapped_memory_;
-  std::optional<TypedProbes> types_; // the plan borrows them
+  std::optional<TypedProbes> types_; // capture_plan_ borrows them
   events::CapturePlan capture_plan_;
   std::optional<bpf::BuiltinProgram> program_;
-  std::optional<bpf::BuiltinProgram::Settings>
-      call_test_settings_; // with a graph: for measure_cost(CostOf::call)
+  // With a graph: for measure_cost(CostOf::call).
+  std::optional<bpf::BuiltinProgram::Settings> call_test_settings_;
   std::span<const Probe> probes_;
   std::unique_ptr<EventTriggers> triggers_; // until start()
   RunParts parts_;

@@ -19,29 +19,29 @@ void CallTable::update(Time now) {
   });
   lost_ = lost;
   ended_ += forgotten.ended;
-  removed_ += forgotten.given_up;
+  given_up_ += forgotten.given_up;
   gives_up_ = forgotten.has_more;
   look_.looked(now, Time::clock::now());
 }
 
-// Whether they return after all is not known: nothing is left to recognize their returns by.
+// Calls that were given up may still return, but nothing is left to recognize their returns by.
 std::uint64_t CallTable::given_up() const {
-  return removed_ + (gives_up_ ? program_.open_calls().given_up : 0);
+  return given_up_ + (gives_up_ ? program_.open_calls().given_up : 0);
 }
 
 // Returns whose entry was not seen, without those of calls that were given up, or skipped at their
 // entry. Some of these do not return, so this may hide other missed entries.
-std::uint64_t CallTable::missed_entries(std::uint64_t removed) const {
+std::uint64_t CallTable::missed_entries(std::uint64_t given_up) const {
   const std::uint64_t unseen = program_.lost(LOST_NO_ENTRY);
-  return unseen - std::min(unseen, program_.lost(SKIPPED_CALLS) + removed);
+  return unseen - std::min(unseen, program_.lost(SKIPPED_CALLS) + given_up);
 }
 
 void CallTable::add_losses(std::vector<Loss>& losses) const {
   losses.push_back({loss_reasons::calls_full, program_.lost(LOST_CALLS_FULL)});
   losses.push_back({loss_reasons::no_return, program_.lost(LOST_NO_RETURN)});
-  const std::uint64_t removed = given_up();
-  losses.push_back({loss_reasons::gave_way, removed});
-  losses.push_back({loss_reasons::entry_unseen, missed_entries(removed)});
+  const std::uint64_t calls = given_up();
+  losses.push_back({loss_reasons::gave_way, calls});
+  losses.push_back({loss_reasons::entry_unseen, missed_entries(calls)});
 }
 
 void CallTable::finish(ProgramResults& results) {

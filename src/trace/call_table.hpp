@@ -21,13 +21,13 @@ public:
 
 private:
   std::uint64_t given_up() const;
-  std::uint64_t missed_entries(std::uint64_t removed) const;
+  std::uint64_t missed_entries(std::uint64_t given_up) const;
 
   bpf::BuiltinProgram& program_;
-  std::uint64_t ended_ = 0;   // calls, removed because their process or thread has ended
-  std::uint64_t removed_ = 0; // calls that were given up
-  bool gives_up_ = false;     // the table has more calls to give up
-  std::uint64_t lost_ = 0;    // LOST_CALLS_FULL at the last look
+  std::uint64_t ended_ = 0;    // calls, removed because their process or thread has ended
+  std::uint64_t given_up_ = 0; // removed calls
+  bool gives_up_ = false;      // the table has more calls to give up
+  std::uint64_t lost_ = 0;     // LOST_CALLS_FULL at the last look
   PacedLook look_;
 };
 

@@ -327,7 +327,7 @@ std::vector<CallerRange> CallerCode::code_of(const process::Mapping& mapping,
 }
 
 void CallerCode::stop() {
-  if (!has_described_) return; // what no process was seen to have is not known
+  if (!has_described_) return; // no process was examined
   for (const Caller& each : callers_) {
     if (each.was_found) continue;
     const std::string caller = events::in_single_quotes(each.text);

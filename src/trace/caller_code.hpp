@@ -16,7 +16,7 @@
 
 namespace uprobectl::trace {
 
-// Code of a file. `bits`: the terms that it is the code of, see caller_map.
+// Code of a file. `bits`: the terms of --if that name this code, see caller_map.
 struct CallerRange {
   std::uint64_t begin = 0; // offsets in the file, [begin, end)
   std::uint64_t end = 0;
@@ -36,8 +36,8 @@ std::optional<caller_map> make_caller_map(std::span<const CallerMapping> mapping
 
 class CallerCode final : public RunPart {
 public:
-  // Borrows the arguments but `processes`. Watches mappings from now on, and describes the
-  // processes that run. Fails if mappings cannot be watched.
+  // Borrows the arguments but `processes`. Watches mappings from now on, and describes the code of
+  // running processes to the program. Fails if mappings cannot be watched.
   static Result<std::unique_ptr<CallerCode>>
   start(const events::Filter& filter, std::span<const Probe> probes,
         const resolve::TargetOptions& where, const HitProcesses& processes,
@@ -50,7 +50,7 @@ public:
   void stop() override;
 
 private:
-  struct Caller { // of a term
+  struct Caller { // a module or function that a term names
     events::CallerName name;
     std::string text; // as typed
     std::uint8_t bits = 0;
@@ -88,10 +88,10 @@ private:
   std::vector<Caller> callers_;
   std::vector<File> probed_; // without code
   std::vector<File> files_;
-  std::set<pid_t> described_;                            // processes
-  bool has_described_ = false;                           // one, also if it has ended
-  std::set<std::pair<FileKey, std::uint64_t>> seen_;     // mapped files, by offset
-  std::set<std::pair<FileKey, const Caller*>> searched_; // files, with their entry
+  std::set<pid_t> described_;                            // processes, until they end
+  bool has_described_ = false;                           // whether described_ had a process
+  std::set<std::pair<FileKey, std::uint64_t>> seen_;     // mapped files, with offsets
+  std::set<std::pair<FileKey, const Caller*>> searched_; // files, in which a caller was searched
 };
 
 } // namespace uprobectl::trace

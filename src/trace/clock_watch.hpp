@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Follows the clock of the day while a run goes on: it may be set, and CLOCK_MONOTONIC, which
+// Follows the time of day while a run goes on: its clock may be set, and CLOCK_MONOTONIC, which
 // events have, stands still while the machine is suspended.
 #pragma once
 
@@ -9,8 +9,8 @@
 
 namespace uprobectl::trace {
 
-// Returns how the time of day has jumped between two readings. nullopt if the kernel may have
-// reached it by letting the clock go faster or slower, as for NTP.
+// Returns how the time of day has jumped between two readings. Returns nullopt if the kernel may
+// only have let the clock go faster or slower, as for NTP.
 std::optional<output::ClockJump> find_clock_jump(const output::ClockReading& before,
                                                  const output::ClockReading& now);
 

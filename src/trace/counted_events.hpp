@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counts and measures events as they come: hits by stacks that are unwound, which the kernel does
-// not count, spans by their values, and records of users' programs, instead of showing them.
+// Counts and measures events as they come, instead of showing them: hits by unwound stacks, which
+// the kernel does not count; spans by their values; and records of users' programs.
 #pragma once
 
 #include "trace/event_totals.hpp"
@@ -8,13 +8,13 @@
 
 namespace uprobectl::trace {
 
-// Returns the counts of hits by their stacks. Their measurements are made in the kernel.
+// Returns what to count for hits by their stacks. Their measurements are made in the kernel.
 TotalsSpec stack_totals(const AttachRequest& request);
 // Whether spans are counted and measured by their values: otherwise the kernel does it.
 bool counts_spans(const AttachRequest& request);
 TotalsSpec span_totals(const AttachRequest& request);
-// Returns the counts and measurements of records of a user's program. --count --stack counts them
-// by their stacks.
+// Returns what to count and measure for records of a user's program. --count --stack counts them by
+// their stacks.
 TotalsSpec record_totals(const AttachRequest& request);
 
 class CountedEvents final : public RunPart {

@@ -151,8 +151,8 @@ std::size_t count_users(const resolve::ProbedBinary& binary, std::span<const pid
 constexpr std::chrono::seconds first_report_delay{2};
 constexpr std::chrono::seconds report_interval{10};
 
-// A report reads the mappings of all processes. It may take at most this share of the time.
-constexpr int max_share = 100; // a hundredth
+// A report reads the mappings of all processes. The pause after it is this many times as long.
+constexpr int pause_factor = 100;
 
 // The maximum number of reported probes.
 constexpr std::size_t max_reported = 20;
@@ -454,7 +454,7 @@ void UnhitReporter::report(Time now) {
           fmt::format("{}: not hit so far: {}", display_name(probes_[number].point), reason));
   reported_ = std::move(found);
   const auto end = std::chrono::steady_clock::now();
-  next_ = end + std::max<Time::duration>(report_interval, (end - now) * max_share);
+  next_ = end + std::max<Time::duration>(report_interval, (end - now) * pause_factor);
 }
 
 } // namespace uprobectl::trace

@@ -78,8 +78,8 @@ private:
 // seldom.
 class NamespacePids {
 public:
-  // Returns the pid of a process that had an event at time_ns (CLOCK_MONOTONIC), or nullopt if it
-  // ended before /proc was read for it.
+  // Returns the pid in its own namespace of a process that had an event at time_ns
+  // (CLOCK_MONOTONIC), or nullopt if it ended before /proc was read for it.
   std::optional<std::uint32_t> find(std::uint32_t pid, std::uint64_t time_ns);
 
 private:

@@ -48,6 +48,7 @@ constexpr std::string_view interrupted = "interrupted again while the rest was w
 
 constexpr std::string_view rate_limited = "more hits per second than --max-rate";
 
+// Of paired calls: entries without returns, and returns without entries.
 constexpr std::string_view unpaired[] = {nested, calls_full, gave_way, no_return, entry_unseen};
 constexpr bool is_unpaired(std::string_view reason) {
   return std::ranges::find(unpaired, reason) != std::end(unpaired);

@@ -76,8 +76,8 @@ CountedTime EventTotals::time_of(std::uint64_t interval) const {
   return {.since_ns = since_ns, .until_ns = since_ns + length};
 }
 
-// A hit whose stack was not unwound has one without frames. A record without a stack, and a call
-// whose stack would be that of its longest wait (--off-cpu) if it had waited, have none.
+// Returns a stack without frames for a hit whose stack was not unwound. Returns none for a record
+// without a stack, and for a call that did not wait if stacks are those of waits (--off-cpu).
 EventTotals::CountedStack EventTotals::find_stack(const events::Event& event,
                                                   output::StackCompleteness completeness) {
   const bool is_counted = spec_.by_stack || spec_.groups.has(BY_STACK);

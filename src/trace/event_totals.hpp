@@ -42,9 +42,9 @@ public:
     read_names_ = missing_;
   }
 
-  // A point that the run records: it has a histogram, even without events.
+  // Adds a point that the run records: it has a histogram, even without events.
   void add_point(const resolve::ProbePoint& point, std::uint32_t probe);
-  // Counting begins. The times are CLOCK_MONOTONIC.
+  // Begins to count. All times are CLOCK_MONOTONIC.
   void begin(std::uint64_t time_ns) { begin_ns_ = time_ns; }
 
   // Records of users' programs belong to no probe: they are counted by their maps. `completeness`:

@@ -73,7 +73,7 @@ private:
   std::size_t bytes_ = 0;
   std::uint64_t newest_ns_ = 0;
   std::uint64_t newest_kept_ns_ = 0; // no event of kept_ is newer
-  // By time: around the triggers that later events may be near to.
+  // With KeepSpec::time: the times around triggers, to which later events may still belong.
   std::vector<Interval> intervals_;
   std::uint64_t rest_ = 0; // with --keep N: how many events are still written after a trigger
   // Events that were dropped because memory was full: the time of the newest, and the number since

@@ -103,7 +103,7 @@ void GraphRun::advance(std::uint64_t now_ns) {
 }
 
 // A tree may have a million calls. Their text is written as they come, so that it takes little
-// memory. If a reader reads nothing, only the first call waits for it.
+// memory. If the reader of the output reads nothing, only the first write waits for it.
 void GraphRun::write_some() {
   constexpr std::size_t max_pending = std::size_t{16} << 20;
   constexpr std::chrono::seconds max_wait{1};

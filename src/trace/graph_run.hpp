@@ -12,17 +12,17 @@
 
 namespace uprobectl::trace {
 
-// Decides by the condition of a root whether its tree is shown. The filter's points were added with
-// PointDescription::pairs_calls: a root is decided when its entry and its return are known.
 inline constexpr std::string_view roots_without_values =
     "no tree is shown whose root is one of {}"; // for EventFilter::check()
+// Decides by the condition of a root whether its tree is shown. The filter's points were added with
+// PointDescription::pairs_calls: a root is decided when its entry and its return are known.
 RootTrees::Decision decide_root(const events::EventFilter& condition, const events::Event& entry,
                                 const events::Event* exit, std::optional<std::uint64_t> latency_ns);
 
 class GraphRun final : public output::Recorder {
 public:
   // `roots`: numbers of probes. `root_condition`: of GraphSpec::root_filter, if it has expressions.
-  // Borrows all but the roots. Gives the recorder what replay() needs.
+  // Borrows all but the roots. Gives the recorders of the output what replay() needs.
   GraphRun(const GraphSpec& spec, std::set<std::uint32_t> roots,
            const events::EventFilter* root_condition, bool by_uretprobe, bool json,
            output::Output& output);
@@ -34,7 +34,7 @@ public:
     tree_.set_leaves_out(true);
   }
 
-  // Borrowed. It receives the calls that the options select.
+  // Borrows the visitor, which receives the calls that the options select.
   void add(events::CallVisitor& visitor) {
     if (trees_)
       trees_->add(visitor);

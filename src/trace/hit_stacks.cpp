@@ -32,8 +32,8 @@ bool starts_program(const process::MappingEvent& event) {
          event.kind == process::MappingEvent::Kind::forked;
 }
 
-// Returns true if the innermost frame is at the first byte of a function, and the kernel, which has
-// walked the stack, does not know that.
+// Returns true if a stack that the kernel has walked lacks the caller: the innermost frame is at
+// the first byte of a function, and the kernel does not know that.
 bool misses_caller(const unwind::Stack& stack) {
   const auto frame = stack.frames.empty() ? nullptr : stack.frames.front().symbolized();
   if (frame == nullptr || !frame->function || frame->function->offset != 0) return false;

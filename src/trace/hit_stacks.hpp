@@ -72,8 +72,8 @@ public:
   void hold_samples() { holds_samples_ = true; }
   const output::StackSample* sample() const { return holds_samples_ ? &sample_ : nullptr; }
 
-  // Symbolizes addresses with what the process had mapped at the time (CLOCK_MONOTONIC, ns), or has
-  // now, or had when it ended, if that is 0. All but the first are return addresses.
+  // Symbolizes addresses with what the process had mapped at the time (CLOCK_MONOTONIC). 0 means
+  // now, or when the process ended. All but the first are return addresses.
   unwind::Stack symbolize(pid_t pid, std::uint64_t time_ns,
                           std::span<const std::uint64_t> addresses);
 

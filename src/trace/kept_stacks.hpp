@@ -20,8 +20,8 @@ struct KeptStack {
 // Makes the innermost frame of a stack at an exit the function as a whole, so that stacks which
 // differ only in the instruction that leaves it are equal.
 void fold_exit(unwind::Stack& stack, const resolve::ProbePoint& point);
-// Symbolizes the stack of a hit, which the kernel walked. `at_exits`: the probe is also hit there,
-// and such stacks are folded.
+// Symbolizes the stack of a hit, which the kernel walked. `at_exits`: the probe is also hit at
+// exits, whose stacks are folded.
 unwind::Stack make_probe_stack(unwind::LiveProcesses& processes, pid_t pid,
                                std::span<const std::uint64_t> addresses, const Probe& probe,
                                bool at_exits);
@@ -30,7 +30,7 @@ std::shared_ptr<const KeptStack> make_kept_stack(unwind::Stack stack);
 
 class KeptStacks {
 public:
-  // Returns the same for equal stacks, also of several processes. Keeps at most 65536 different
+  // Returns one object for equal stacks, also of several processes. Keeps at most 65536 different
   // stacks, or 2^20 frames: further ones are one stack without frames. Borrows their modules.
   std::shared_ptr<const KeptStack> keep(const unwind::Stack& stack);
   bool were_too_many() const { return were_too_many_; }

@@ -9,7 +9,7 @@ namespace uprobectl::trace {
 
 namespace {
 
-// The names that the library of a table may be: that of the file, and as it was asked for.
+// The names by which a table may mean the library: that of the file, and the requested one.
 std::array<std::string_view, 2> file_names(const resolve::ProbedBinary& binary) {
   const auto name = [](std::string_view path) { return path.substr(path.rfind('/') + 1); };
   return {name(binary.path.entry ? *binary.path.entry : binary.real_path), name(binary.target)};

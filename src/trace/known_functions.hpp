@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What to capture at functions whose prototypes are known (share/prototypes), unless --args says
-// it, and what the names of their arguments mean. They come before debug information: they know
-// flags, buffers and errno.
+// it, and what the names of their arguments mean. Prototypes are preferred to debug information,
+// because they know flags, buffers and errno.
 #pragma once
 
 #include "events/argument_lists.hpp"
@@ -18,7 +18,7 @@ namespace uprobectl::trace {
 Result<void> add_embedded_prototypes(events::CaptureSpec& capture, std::span<const Probe> probes);
 
 // Returns null if the function is not known. Its arguments are where the calling convention of its
-// machine has them, which need not be this one.
+// machine has them, which need not be that of the host.
 const events::Prototype* find_prototype(const events::PrototypeTable& table,
                                         const resolve::ProbePoint& point);
 

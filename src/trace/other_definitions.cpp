@@ -11,8 +11,8 @@ namespace uprobectl::trace {
 
 namespace {
 
-constexpr std::size_t max_searched_processes = 4; // that are searched
-constexpr std::size_t max_searched_probes = 100;  // that are searched for
+constexpr std::size_t max_searched_processes = 4;
+constexpr std::size_t max_searched_probes = 100;
 
 bool defines_function(const elf::Image& image, std::string_view name) {
   const auto found = image.find_dynamic(name);

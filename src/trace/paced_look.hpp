@@ -13,10 +13,10 @@ public:
   using Time = std::chrono::steady_clock::time_point;
 
   bool is_due(Time now, bool is_urgent) const { return now >= (is_urgent ? next_urgent_ : next_); }
-  // It is not urgent now. is_due(now, true) then returns false for a while, so that the caller need
-  // not find out again whether it is urgent.
+  // Notes that it is not urgent now. is_due(now, true) then returns false for a while, so that the
+  // caller need not find out again whether it is urgent.
   void put_off(Time now) { next_urgent_ = now + min_urgent_interval; }
-  // The table was read from `begin` to `end`.
+  // Notes that the table was read from `begin` to `end`.
   void looked(Time begin, Time end) {
     const auto took = end - begin;
     next_ = end + std::max<Time::duration>(min_interval, 100 * took);

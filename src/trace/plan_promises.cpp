@@ -34,7 +34,8 @@ resolve::DetailParameter detail_of(const std::string& name, const dwarf::Variabl
               arch != nullptr ? std::optional(to_string(variable.location, *arch)) : std::nullopt};
 }
 
-// A plan has the types that paths in its options lead to, such as request->host->port.
+// How often members are followed at most: a plan has the types that paths in its options lead to,
+// such as request->host->port.
 constexpr std::size_t max_followed = 16;
 
 // Sets what a plan knows of values: types, locations, and the structures that they lead to when
@@ -119,7 +120,7 @@ verify::RecordedMatch match_of(const PlannedFile& file, const PlannedProbe& prob
           .is_inlined = named.inlined_into != nullptr};
 }
 
-// Reads of the points of another build what the plan has.
+// Reads from the points of another build what the plan has of its own.
 class PromiseReader {
 public:
   // `depth`: how often members are followed in the plan.

@@ -78,8 +78,8 @@ bool has_parameter(const events::Prototype& prototype, const events::ValuePath& 
          });
 }
 
-// How many pointers and references are followed for the types of a plan: as many as values that are
-// shown need, and one more than the names in the options.
+// How many pointers and references are followed for the types of a plan: as many as the shown
+// values need, and at least one more than the steps of each name in the options.
 int type_depth(const events::CaptureSpec& capture, std::span<const NeededName> needed,
                std::size_t points) {
   constexpr std::size_t most = 16;
@@ -145,7 +145,8 @@ private:
     return {};
   }
 
-  // Types are still those of the debug information. Null if that does not have the function.
+  // Returns values with types of the debug information, which add_types() replaces. Null if the
+  // debug information does not have the function.
   std::shared_ptr<const plans::PlannedValues> describe_values(const resolve::ProbePoint& point) {
     const auto found = types_.describe_for_plan(point);
     std::shared_ptr<plans::PlannedValues> values;

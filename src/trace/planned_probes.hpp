@@ -30,13 +30,13 @@ Result<PlannedPoints> find_planned(const plans::AttachPlan& plan, const std::str
                                    const resolve::ResolveOptions& how, BinaryCache& binaries,
                                    output::Output& output);
 
-// Makes a plan of the request's functions of one TARGET, resolved in another file of this machine,
-// for a run that can get its debug information.
+// Makes a plan of the request's functions of `target`, resolved in `file`. The plan has no values:
+// the run with the plan can get the debug information.
 Result<plans::AttachPlan> plan_target(const AttachRequest& request, const std::string& target,
                                       const std::string& file, output::Output& output);
 
-// Requests the plan of a file that TARGET means from the workstation. Returns nullopt if that has
-// no symbols of this build.
+// Requests the plan of a file that TARGET means from the workstation. Returns nullopt if the
+// workstation has no symbols of this build.
 Result<std::optional<plans::AttachPlan>>
 request_plan(const elf::Image& image, const std::string& target, Workstation& workstation);
 

@@ -36,7 +36,7 @@ void for_each_type(TypeDescription& type, const auto& visit) {
   for (dwarf::TemplateArgument& each : type.template_arguments) visit(each.type);
 }
 
-// Nothing is known of it but the names and the size.
+// Returns a description with the names and the size only.
 TypeDescription left_out(const Type& type) {
   // The definition of a declared type is not searched for its size.
   return {.name = type.name(),

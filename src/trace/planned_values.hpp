@@ -37,7 +37,7 @@ private:
   int depth_;
   std::map<const dwarf::Type*, Entry> entries_;
   std::vector<const dwarf::Type*> types_; // by index
-  // Whole types, by Entry::left; out of date if that is greater by now.
+  // Whole types, by Entry::left when they were added: out of date if that is greater by now.
   std::vector<std::vector<const dwarf::Type*>> waiting_;
 };
 

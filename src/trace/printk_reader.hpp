@@ -12,8 +12,8 @@
 
 namespace uprobectl::trace {
 
-// Reads it from tracefs' trace_pipe. There is one for the whole machine, and each line can be read
-// once (Linux Documentation/trace/ftrace.rst).
+// Reads the output from tracefs' trace_pipe. There is one for the whole machine, and each line can
+// be read once (Linux Documentation/trace/ftrace.rst).
 class PrintkReader final : public RunPart {
 public:
   // Borrows the output. Discards earlier lines, and warns if there will be none. Fails with
@@ -23,7 +23,7 @@ public:
   void add_to(std::vector<pollfd>& polled) const override;
   // Writes the waiting lines.
   void update(Time now) override;
-  // Warns if there were none: the kernel may have had an oops meanwhile.
+  // Warns if tracing was switched off meanwhile, as after a kernel oops.
   void stop() override { report_silence(); }
 
 private:
@@ -36,9 +36,9 @@ private:
 
   output::Output* output_;
   UniqueFd fd_;
-  std::string folder_; // with tracefs
-  std::string unfinished_;
-  bool is_silent_ = false; // reported
+  std::string folder_;     // of tracefs
+  std::string unfinished_; // the start of a line
+  bool is_silent_ = false; // whether the silence was reported
 };
 
 } // namespace uprobectl::trace

@@ -537,7 +537,8 @@ private:
   std::map<std::tuple<FileIdentity, std::uint64_t, std::string, bool>, std::size_t> probed_;
 };
 
-// Returns true if the site is an exit but not also the function's first instruction.
+// Returns true for a site at an exit. Others, also uretprobes, are at the function's first
+// instruction.
 bool is_exit_only(const PlannedSite& site) { return site.on_return && site.exit; }
 
 // Returns the problem of probing the instruction at the site.
@@ -644,8 +645,8 @@ private:
 
 namespace {
 
-// Says which functions of a plan's probes nothing asks for: a plan may be damaged, and an option of
-// the command line may replace a function of the plan.
+// Warns of functions of a plan's probes that are not requested: a plan may be damaged, and an
+// option of the command line may replace a function of the plan.
 void warn_of_unused(const plans::AttachPlan& plan, std::span<const ProbeRequest> probe_requests,
                     output::Output& output) {
   std::set<std::pair<std::string_view, std::string_view>> asked;

@@ -101,8 +101,8 @@ struct LeftOut {
 // probe.
 struct Probe {
   std::size_t number = 0; // its index in Probes; records of the built-in program carry it
-  std::size_t first =
-      0; // index of the first point of the same static probe; for a function, its own number
+  // The number of the first point of the same static probe; for a function, its own number.
+  std::size_t first = 0;
   resolve::ProbePoint point;
   std::vector<PlannedSite> sites = {};
   std::uint32_t triggers = 0; // STARTS_RECORDING, STOPS_RECORDING, ENDS_WAITING

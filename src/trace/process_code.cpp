@@ -30,8 +30,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds look_interval{500};
-// A look may take at most this share of the time.
-constexpr int max_look_share = 100; // a hundredth
+// The pause after a look is this many times as long.
+constexpr int pause_factor = 100;
 // Processes with a finding that are looked at a second time.
 constexpr std::size_t max_confirmed = 64;
 constexpr std::chrono::milliseconds confirm_delay{10};
@@ -78,7 +78,7 @@ class BreakpointOwners {
 public:
   enum class Owner { uprobe, other, unknown };
 
-  // `is_there`: looks again.
+  // `is_there`: looks whether the breakpoint is still there.
   Owner find(const process::ProbedFile& file, pid_t pid, const std::function<bool()>& is_there) {
     for (int i = 0;; ++i) {
       if (i > 0) {
@@ -334,7 +334,7 @@ void CodeWatch::look(Time now) {
   postpone_new(changes);
   report(changes);
   const auto end = Clock::now();
-  next_ = end + std::max<Clock::duration>(look_interval, (end - now) * max_look_share);
+  next_ = end + std::max<Clock::duration>(look_interval, (end - now) * pause_factor);
 }
 
 // A process may have executed a program by another thread: its breakpoints are gone until the

@@ -125,8 +125,8 @@ public:
   // Returns the tasks that links of mechanisms other than multi are to be created for: the main
   // threads of the running processes among link_pids(), or other threads if those have ended.
   std::vector<pid_t> choose_link_tasks();
-  // Returns the processes that go on although the task chosen for them has ended. Does not look
-  // more often than at this interval.
+  // Returns the processes that go on although the task chosen for them has ended. Looks at most
+  // once in task_check_interval, and returns none otherwise.
   std::vector<std::string> find_lost_tasks();
   static constexpr std::chrono::nanoseconds task_check_interval = std::chrono::milliseconds(500);
   ProgramFilter filter() const;

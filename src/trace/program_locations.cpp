@@ -138,7 +138,7 @@ private:
     return {};
   }
 
-  // An error for a program that was named. The message of `error` is the reason.
+  // Leaves the program out, or fails if it was named. The message of `error` is the reason.
   Result<void> leave_out(const ProgramOfObject& of, bool is_named, Error error) {
     const std::string reason = std::move(error.message);
     error.message = fmt::format("{}: program '{}' ({}) cannot be attached: {}", of.path,
@@ -150,8 +150,8 @@ private:
     return {};
   }
 
-  // Attaches programs to the FUNCTIONs: those whose sections name none, else those that
-  // name the same one or were chosen.
+  // Attaches programs to the FUNCTIONs: those whose sections name none; if there are none of these,
+  // those that name the same one or were chosen.
   Result<void> use_functions() {
     const bool any_static =
         std::ranges::any_of(bare_, [](const Bare& each) { return each.placed.static_probes; });
@@ -219,8 +219,8 @@ private:
     placed.on_return = request_.capture.on_return;
   }
 
-  // No section leaves its location to the command line, whose FUNCTIONs replace that in sections
-  // then, if it is the same one or the programs were chosen.
+  // Called if each section names a location. The FUNCTIONs of the command line replace it if it is
+  // the same in all sections, or if the programs were chosen.
   Result<void> move_to_functions() {
     std::vector<BySection> movable;
     std::optional<Error> misfit;

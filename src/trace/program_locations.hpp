@@ -15,7 +15,7 @@ struct ProgramOfObject {
   const bpf::ObjectProgram* program = nullptr;
   std::string_view path; // of its object
   std::size_t object = 0;
-  bool is_chosen = false; // as --program-name does: the command names its pin
+  bool is_chosen = false; // the command names its pin, which has the effect of --program-name
 };
 
 // Borrows the object and the path. `number`: of the object.

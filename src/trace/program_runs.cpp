@@ -46,8 +46,8 @@ std::optional<std::uint64_t> ProgramRuns::runs(std::size_t program, std::size_t 
   return counting_.runs(programs_.program(program, copy).fd);
 }
 
-// The count of a program is that of a probe if the program, or its copy for the probe, has no other
-// probe, or never ran.
+// Returns nullopt if the runs at the probe are not known: the program, or its copy for the probe,
+// has other probes, and did run.
 std::optional<std::uint64_t> ProgramRuns::runs_since_begin(std::size_t program,
                                                            std::size_t probe) const {
   const bool has_copies = programs_.copies(program) > 1;

@@ -18,7 +18,7 @@ public:
   ProgramRuns(const UserPrograms& programs, std::span<const Probe> probes);
 
   std::vector<std::size_t> probe_counts() const; // of each program
-  // Which of the program's probes this is.
+  // Returns the index of the probe among the program's probes.
   std::size_t probe_index(std::size_t program, std::size_t probe) const;
 
   // Begins to count, when copies are loaded and nothing is attached.
@@ -33,7 +33,7 @@ private:
   const UserPrograms& programs_;
   std::vector<std::set<std::size_t>> probes_; // by program: the numbers of its probes
   bpf::ProgramRunCounter counting_;
-  // The numbers before the run, by the program and the index of its copy.
+  // The numbers of runs at begin(), by the program and the index of its copy.
   std::map<std::pair<std::size_t, std::size_t>, std::optional<std::uint64_t>> before_;
 };
 

@@ -41,7 +41,7 @@ bool is_written(const dwarf::Variable& parameter, const insn::FrameStores& store
   });
 }
 
-// Leaves what the entry has.
+// Removes the variables that are not parameters.
 void keep_parameters(dwarf::FunctionInfo& function) {
   std::erase_if(function.variables, [](const dwarf::Variable& each) {
     return !each.is_parameter || !each.inlined_function.empty();

@@ -31,7 +31,8 @@ describe_prologue(const dwarf::DebugInfo& debug, unwind::UnwindData* frames,
 // The function after the prologue, without variables that are not parameters.
 dwarf::FunctionInfo after_prologue(dwarf::FunctionInfo at_entry,
                                    const plans::PlannedPrologue& prologue);
-// Returns its end if the code is as the description says, and more parameters can be read there.
+// Returns the end of the prologue if the code is as described, and more parameters can be read
+// there.
 std::expected<std::optional<PrologueEnd>, std::string>
 check_prologue(resolve::CodeIndex& index, unwind::UnwindData* frames,
                const resolve::ProbePoint& point, const dwarf::FunctionInfo& at_entry,

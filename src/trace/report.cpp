@@ -232,7 +232,7 @@ void report_unhit_bound(const Probe& probe, const RunEnd& end, output::Output& o
       fmt::format("{}: {} was never hit: {}", display_name(probe.point), option, reason));
 }
 
-// The summary before the probes are counted.
+// Returns the summary without the counts of probes, which report_probe() adds.
 output::SummaryRecord begin_summary(const RunEnd& end) {
   output::SummaryRecord summary{.events = end.totals.events,
                                 .lost = end.results.uncounted_losses.empty()

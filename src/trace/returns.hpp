@@ -60,7 +60,7 @@ public:
   }
 
   static constexpr std::uint32_t return_rule = 0;
-  // Returns the rule for a return instruction of a function that a tail call jumps to.
+  // Returns the index of the rule for a return instruction of a function that a tail call jumps to.
   std::uint32_t callee_return_rule();
   // Returns the index of the rule for the call, or nullopt if the function has more than
   // MAX_CODE_RANGES code ranges.

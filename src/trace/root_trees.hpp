@@ -33,7 +33,7 @@ struct RootTotals {
 class RootTrees final : public events::CallVisitor {
 public:
   static constexpr std::size_t default_max_bytes = std::size_t{256} << 20;
-  // Processes that were forked below roots which have ended: their roots that are remembered.
+  // How many ended roots are remembered because processes were forked below them.
   static constexpr std::size_t max_ended_roots = std::size_t{1} << 16;
 
   using Decision = events::EventFilter::Decision;
@@ -49,7 +49,7 @@ public:
       : min_ns_(static_cast<std::uint64_t>(min_latency.count())), condition_(std::move(condition)),
         max_bytes_(max_bytes) {}
 
-  // Borrowed.
+  // Borrows the visitor.
   void add(events::CallVisitor& visitor) { visitors_.push_back(&visitor); }
   // Called again and again while a large tree is passed on, to write what visitors have made of it.
   void set_write_some(std::function<void()> write_some) { write_some_ = std::move(write_some); }
@@ -67,9 +67,9 @@ private:
   // Openings and closings of calls, as chunks of saved runs have them.
   struct Tree {
     State state = State::waits;
-    bool has_root = true; // it is open
+    bool has_root = true; // the root is open
     bool has_forks = false;
-    bool is_truncated = false; // it has the opening of the root only
+    bool is_truncated = false; // only the opening of the root was kept
     std::uint64_t open = 0;    // calls, with the root
     std::uint64_t last_ns = 0; // of the last hit, if it waits
     std::uint64_t calls = 0;   // without the root

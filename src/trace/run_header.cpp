@@ -7,7 +7,7 @@ namespace uprobectl::trace {
 
 namespace {
 
-// Returns the unit of the values that stacks weigh.
+// Returns the unit of the values by which stacks are weighed.
 std::optional<std::string> value_unit(const AttachRequest& request) {
   const events::GroupSpec& groups = request.capture.groups;
   const auto& value = groups.measured ? groups.measured : request.stacks.weight;

@@ -18,11 +18,11 @@ struct ReportRequest {
   TotalsSpec totals = {};     // computed from the events, instead of showing them
   // The value that `totals` measure or sum up; "latency" is that of calls, or a member of records.
   std::optional<events::SummedValue> measured = {};
-  std::optional<events::SummedValue> weight =
-      {}; // the value that stacks weigh; nullopt: as in the run
+  // The value by which stacks are weighed; nullopt: as in the run.
+  std::optional<events::SummedValue> weight = {};
   // How calls are shown that the run has nested; nullopt: as the run did.
   std::optional<output::GraphOptions> graph = {};
-  // Instead of what the run was asked for: as in GraphHeader and GraphSpec.
+  // These replace the conditions of roots that the run had: see GraphHeader and GraphSpec.
   std::optional<std::chrono::nanoseconds> root_min_latency = {};
   events::Filter root_filter = {};
   // Where to search for files that name frames; nullopt: nowhere, as names are saved.
