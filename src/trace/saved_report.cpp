@@ -43,8 +43,7 @@ events::Event whole_call(events::Event entry, const events::Event& exit) {
 }
 
 // Counts and measures calls: at their entry, or when they have returned, if that decides whether
-// they are counted or by which values. A minimum is known to be reached only of calls that
-// returned.
+// they are counted or by which values. Only calls that returned are known to reach a minimum.
 class CallTotals final : public events::CallVisitor {
 public:
   CallTotals(EventTotals& totals, std::chrono::nanoseconds min_duration)
@@ -305,8 +304,8 @@ private:
   void take(const output::CountRecord& record) { output_.write(record); }
   void take(const output::HistogramRecord& record) { output_.write(record); }
   void take(const output::MapEntryRecord& record) { output_.write(record); }
-  // The rows of counts, sums and trees precede them, and need the end of the run. What borrows the
-  // chunk, of task files, cannot wait.
+  // The rows of counts, sums and trees precede them, and need the end of the run. Records of tasks
+  // cannot wait: they borrow the chunk.
   void take(const output::ProbeRecord& record) {
     const bool sums_up_calls = graph_spec_ && (graph_spec_->reports || graph_spec_->roots_decide());
     if ((computes_totals() || sums_up_calls) && !record.task && !has_reported_totals_)
@@ -408,7 +407,7 @@ private:
     return check_record_sum("--weight", *request_.weight, known);
   }
 
-  // As attach does when functions with results are probed, too.
+  // Warns if the request uses the result of a function that returns nothing, as attach does.
   void warn_of_register(const output::ProbeDescription& record) {
     const auto is_result = [](const auto& value) { return value.name == events::result_name; };
     if (!record.description.returns_nothing ||
@@ -688,8 +687,8 @@ private:
   std::uint64_t last_ns_ = 0;
   std::uint64_t events_ = 0;
   std::uint64_t shown_ = 0;
-  std::uint64_t shown_of_calls_ = 0;                 // instead, in a tree of calls with --if
-  bool is_selected_ = false;                         // the call that was opened last
+  std::uint64_t shown_of_calls_ = 0; // instead of shown_ in a tree of calls with --if
+  bool is_selected_ = false;         // the call that was opened last
   std::unordered_set<std::uint64_t> selected_calls_; // of the open ones
   bool result_follows_ = false; // the next status says how many events the run had
   std::uint64_t unsaved_ = 0;   // left out where there was no space to save the run
@@ -698,16 +697,16 @@ private:
   bool has_causes_ = false;
   events::EventValues values_;
   std::optional<events::EventFilter> filter_;
-  std::optional<std::vector<values::ValueType>>
-      record_types_;                         // that records may have; nullopt: not saved
+  // The types that records may have; nullopt: not saved.
+  std::optional<std::vector<values::ValueType>> record_types_;
   std::optional<RecordSelection> selection_; // of records, instead of filter_
   bool has_records_ = false;                 // of a user's program
   bool has_reported_unknown_ = false;
   bool has_stacks_ = false; // events that are counted do
-  output::StackCompleteness completeness_ =
-      output::StackCompleteness::complete; // of the last stack
-  bool has_points_ = false;                // what events have is known
-  bool has_durations_ = false;             // calls or spans do
+  // Of the last stack.
+  output::StackCompleteness completeness_ = output::StackCompleteness::complete;
+  bool has_points_ = false;    // what events have is known
+  bool has_durations_ = false; // calls or spans do
   std::uint64_t undecided_ = 0;
   bool has_reported_undecided_ = false;
   bool weighs_as_saved_ = false;

@@ -16,11 +16,12 @@ namespace uprobectl::trace {
 std::optional<events::StackArea> find_stack_area(std::span<const process::Mapping> mappings,
                                                  std::uint64_t address);
 
-// Keeps the mappings of processes, and reads them again when an address is not in them that was
-// used later, or after a second.
+// Keeps the mappings of processes. Reads them again after a second, and for an address that is not
+// in them but was used later.
 class StackAreas {
 public:
-  // `used_ns`: CLOCK_MONOTONIC. nullopt if the process has ended.
+  // `used_ns`: CLOCK_MONOTONIC. Returns nullopt if no known mapping contains the address, as in a
+  // process that ended before it was read.
   std::optional<events::StackArea> find(std::uint32_t pid, std::uint64_t address,
                                         std::uint64_t used_ns);
 

@@ -34,7 +34,7 @@ class SuspendedChild {
 public:
   // Forks. The child has default signal dispositions and exits if we end before it is released.
   // Its stdout is that of `output`, or ours. Call this before signals are blocked. `own_session`:
-  // the kernel kills stopped children in the session of a program that exits.
+  // lets the child stay stopped when we exit: the kernel kills stopped children in our session.
   static Result<SuspendedChild> start(const std::vector<std::string>& words,
                                       const CommandStdout& output, bool own_session = false);
 

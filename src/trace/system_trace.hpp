@@ -23,8 +23,8 @@ public:
   static Result<std::unique_ptr<SystemTrace>> start(const std::string& config,
                                                     const std::function<bool()>& is_interrupted);
 
-  // Ends perfetto, and adds what it has recorded. Warns if that is not all. is_interrupted(): do
-  // not wait for it any longer.
+  // Ends perfetto, and adds what it has recorded. Warns if that is not all. Does not wait for
+  // perfetto any longer when is_interrupted() returns true.
   void finish(output::Exports& exports, const std::function<bool()>& is_interrupted,
               output::Output& output);
 

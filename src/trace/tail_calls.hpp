@@ -18,7 +18,7 @@ namespace uprobectl::trace {
 // An exit of a function that is jumped to.
 struct CalleeExit {
   FileOffset offset;
-  // A jump out of it that is not followed, or through a slot; null: a return instruction.
+  // The jump, which is not followed or leads through a slot; null: a return instruction.
   const resolve::FunctionReturns::TailCall* call = nullptr;
   const resolve::FunctionReturns* function = nullptr; // whose exit it is
   std::optional<VirtualAddress> callee = {}; // the jump is followed if its slot has this address
@@ -46,8 +46,9 @@ public:
 
   using Location = std::pair<const resolve::ProbedBinary*, VirtualAddress>;
 
-  // `pids`: processes that tell first what an IFUNC resolver has chosen. `nested`: functions whose
-  // calls are inside of those that have jumped to them, so that they must not return later.
+  // `pids`: processes that tell first what an IFUNC resolver has chosen. `nested`: probed functions
+  // whose calls nest: such a call is inside of the call that has jumped to it, so it must not
+  // return later than that.
   TailCallFollower(BinaryCache& binaries, insn::OptimizedNops replaced, std::vector<pid_t> pids,
                    std::set<Location> nested)
       : binaries_(binaries), replaced_(replaced), pids_(std::move(pids)),

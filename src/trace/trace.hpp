@@ -67,10 +67,10 @@ struct CommandOutput {
 struct ProbeSelection {
   // TARGET as typed; empty: the sections of the program name probes.
   std::string target;
-  resolve::TargetOptions
-      target_options; // its pids are ignored: they follow from the process filter
-  std::vector<resolve::TargetedFunction>
-      functions;                           // as typed, each with its own TARGET or `target`
+  // Its pids are ignored: they follow from the process filter.
+  resolve::TargetOptions target_options;
+  // As typed, each with its own TARGET or `target`.
+  std::vector<resolve::TargetedFunction> functions;
   bool static_probes = false;              // `functions` are PROVIDER:NAME patterns
   resolve::ResolveOptions resolve_options; // how FUNCTIONs are resolved
   std::vector<std::string> excluded_names; // patterns of names to skip
@@ -93,14 +93,14 @@ struct ProbeSelection {
 // if these are set. --app is TargetOptions::app. An empty filter is system-wide.
 struct ProcessFilter {
   std::vector<pid_t> pids;
-  std::vector<std::string>
-      names; // see find_named_processes(); also matches processes that start later
+  // See find_named_processes(). They also match processes that start later.
+  std::vector<std::string> names;
   std::vector<std::string> command; // started for the run; excludes pids and names
   CommandOutput command_output = {};
   bool follow = false;       // also trace their descendants, from the first instruction on
   std::optional<uid_t> user; // real user id
-  std::optional<std::string>
-      cgroup;       // a cgroup2 directory: absolute, or relative to the cgroup2 mount
+  // A cgroup2 directory: absolute, or relative to the cgroup2 mount.
+  std::optional<std::string> cgroup;
   bool all = false; // system-wide; pids, names and --app only select the files of TARGET
 };
 
@@ -109,8 +109,7 @@ struct AggregateSpec {
   bool counts = false;            // how often each probe was hit
   bool histograms = false;        // distribution of the measured latencies or values
   std::optional<std::size_t> top; // report only this many, those with the most hits
-  std::optional<std::chrono::nanoseconds> interval =
-      {}; // between reports; nullopt: at the end only
+  std::optional<std::chrono::nanoseconds> interval = {}; // nullopt: reported at the end only
 };
 
 // Says what happens to the stacks that CaptureSpec::stack requests.
@@ -163,8 +162,7 @@ inline constexpr std::string_view frames_category = "frames";
 struct RunLimits {
   std::optional<std::chrono::nanoseconds> duration = {}; // nullopt: no limit
   std::optional<std::uint64_t> max_events = {};
-  std::optional<std::uint64_t> expected_hits =
-      {}; // minimum of each probe; with fewer the run fails
+  std::optional<std::uint64_t> expected_hits = {}; // the run fails if a probe has fewer
 };
 
 // An `attach` command.
@@ -187,8 +185,8 @@ struct AttachRequest {
   RunLimits limits;
   std::optional<UserProgramRequest> program; // nullopt: the built-in one
   std::optional<probe::Mechanism> mechanism; // nullopt: the first of the preference order
-  std::optional<bpf::RecordBuffer>
-      buffer;              // of the built-in program; nullopt: the first of the preference order
+  // Of the built-in program; nullopt: the first of the preference order.
+  std::optional<bpf::RecordBuffer> buffer;
   bool no_fault = false;   // do not wait for memory that is not resident
   bool dry_run = false;    // print the probe points and exit
   bool makes_plan = false; // make an attach plan instead of a run

@@ -35,7 +35,7 @@ private:
   };
   output::Output* output_;
   std::vector<Condition> conditions_;
-  std::map<std::uint32_t, std::string> functions_; // names of those of --until, by probe
+  std::map<std::uint32_t, std::string> functions_; // names of functions of --until, by probe
 };
 
 // Marks the records of users' programs that match a condition of --until.

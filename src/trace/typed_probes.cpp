@@ -217,7 +217,7 @@ TypedProbes::describe(File& file, const resolve::ProbePoint& point, bool with_re
   code.with_result = with_result;
   if (point.inlined_into != nullptr) code.inlined_call = point.inlined_into->debug_offset;
   auto function = dwarf::describe_function(*file.debug, code);
-  if (function && prologue_size != 0) // what the entry has
+  if (function && prologue_size != 0) // keep what the entry has
     std::erase_if(function->variables, [](const dwarf::Variable& each) {
       return !each.is_parameter || !each.inlined_function.empty();
     });

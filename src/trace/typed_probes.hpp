@@ -54,11 +54,11 @@ public:
   // Shares what `other` has found in the files.
   void take_files(const TypedProbes& other) { files_ = other.files_; }
 
-  // Makes values of the names in `groups` that all functions have for an argument or a variable,
-  // which come before built-in variables.
+  // If all functions have an argument or a variable of a name in `groups`, lets the name mean that
+  // instead of the built-in variable.
   void prefer_variables(std::span<const events::CapturePoint> points, events::GroupSpec& groups);
 
-  // For make_plan(), which may be for another architecture. As describe(), of the returns as well.
+  // For make_plan(), which may be for another architecture. Always describes the result, too.
   Result<const events::TypedPoint*> describe_for_plan(const resolve::ProbePoint& point);
   // Returns the prologue of the point that was described last.
   std::optional<plans::PlannedPrologue> prologue_for_plan(const resolve::ProbePoint& point);
@@ -78,9 +78,8 @@ private:
     const dwarf::DebugInfo* debug = nullptr;
     std::optional<resolve::CodeIndex> code; // unless `image` is null
     std::optional<Error> problem;           // why `image` or `debug` is null
-    // The requested global variables; nullopt if there is none of the name. Finding one reads all
-    // units.
-    // By dwarf::NameLookup::names and may_be_end.
+    // The requested global variables, by dwarf::NameLookup::names and may_be_end; nullopt if there
+    // is none of the name. Kept because finding one reads all units.
     std::map<std::pair<std::vector<std::string>, bool>, std::optional<dwarf::FoundVariable>>
         globals;
     std::optional<dwarf::GoTypes> go_types; // read when a value of Go needs it

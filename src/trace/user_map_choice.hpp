@@ -12,8 +12,8 @@
 
 namespace uprobectl::trace {
 
-// Fails if a map is unusable that is named, or whose records are read because none is named. Warns
-// of another one that a program uses.
+// Fails if an unusable map is named, or is a buffer that is read because no map is named. Warns of
+// other unusable maps that a program uses.
 Result<void> check_unusable_maps(const UserPrograms& programs, std::span<const std::string> named,
                                  output::Output& output);
 
@@ -25,7 +25,7 @@ Result<std::vector<bpf::UserMap>> select_maps(std::span<const std::string> named
                                               const std::shared_ptr<const values::BtfTypes>& types,
                                               std::span<const std::string> objects);
 
-// Returns the names of maps that have what a program without buffers has collected.
+// Returns the names of maps in which programs may have collected data; empty if there is a buffer.
 std::vector<std::string> list_collecting(std::span<const bpf::UserMap> maps);
 
 } // namespace uprobectl::trace

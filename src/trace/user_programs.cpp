@@ -338,7 +338,7 @@ std::size_t UserPrograms::count_copied() const {
   return sum;
 }
 
-// Opens and loads the objects again, with the programs that have so many copies.
+// Opens and loads the objects again, with the programs that have a copy of this number.
 Result<std::vector<bpf::BpfObject>> UserPrograms::open_copies(std::size_t copy) const {
   std::vector<bpf::BpfObject> opened;
   for (std::size_t i = 0; i < objects_.size(); ++i) {

@@ -40,11 +40,12 @@ public:
   // The probed processes, for values that are "%pid". Called before load().
   void set_pids(std::span<const pid_t> pids) { pids_.assign(pids.begin(), pids.end()); }
 
-  // Loads the objects on the first call, and of pinned ones the programs that libbpf attaches,
-  // which it can do only with those that it has loaded. Prints the verifier's log as a detail (-v).
+  // Loads the objects on the first call. Of pinned objects, loads only the programs that libbpf
+  // attaches, because it attaches only what it has loaded. Prints the verifier's log as a detail
+  // (-v).
   Result<void> load(probe::Mechanism mechanism, output::Output& output);
   // Loads a copy of each program for each of its probes but the first, which shares its maps: the
-  // kernel counts the runs of a program, not those of a probe. `locations`: their number, by
+  // kernel counts the runs of a program, not those of a probe. `locations`: numbers of probes, by
   // program. A program with more than max_copies probes gets no copies, nor do those with the most
   // probes if more than max_copied programs would be loaded. A failure is only a detail.
   void load_copies(std::span<const std::size_t> locations, output::Output& output);
@@ -67,8 +68,8 @@ public:
 
   // The number of programs that are not uprobes. They are attached where their sections say.
   std::size_t other_programs() const { return other_programs_.size(); }
-  // Leaves out those that libbpf does not attach, with a warning. Fails if nothing is attached
-  // then.
+  // Attaches them. Leaves out those that libbpf does not attach, with a warning. Fails if nothing
+  // is attached then.
   Result<std::vector<bpf::ObjectLink>> attach_other_programs(output::Output& output);
 
   // The maps of the programs, each once. Call it after load().

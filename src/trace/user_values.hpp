@@ -28,9 +28,9 @@ public:
   // values that do not name theirs.
   void start(HitStacks& stacks, const HitProcesses& processes);
 
-  // Changes a record, which has a value, to how it is shown. Returns whether it has. `sender`: of
-  // the record; 0: unknown, then the process is that of a member named tgid or pid. `time_ns`: when
-  // it was sent (CLOCK_MONOTONIC); 0: unknown.
+  // Changes the value of a record, which must have one, to how it is shown. Returns whether it has
+  // changed it. `sender`: of the record; 0: unknown, then the process is that of a member named
+  // tgid or pid. `time_ns`: when it was sent (CLOCK_MONOTONIC); 0: unknown.
   bool show_record(events::UserRecord& record, std::span<const values::ShownAsRule> tags,
                    pid_t sender, std::uint64_t time_ns);
   // Changes an entry of a map in the same way. Its process is that of its key or value.
