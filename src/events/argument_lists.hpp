@@ -17,7 +17,7 @@ public:
   explicit ArgumentListIndex(std::span<const ArgumentList> lists);
 
   // Returns the index of the list for the point, the number of lists if there is none. A list for
-  // the function has precedence over that for all, a later list over an earlier one.
+  // the function has precedence over that for all; of several for the function, the last one.
   std::size_t find(const resolve::ProbePoint& point) const;
 
 private:

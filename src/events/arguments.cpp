@@ -181,7 +181,7 @@ Result<void> set_named_type(std::string_view name, bool is_array, ArgumentSpec& 
   return {};
 }
 
-// Makes an integer type that of an array, and a string one without a NUL at its end.
+// Makes an integer an array, and a string a text without a NUL at its end.
 Result<void> set_length(std::string_view text, const TypeParts& parts, ArgumentSpec& spec,
                         std::optional<Presentation>& shown_as) {
   using Kind = Presentation::Kind;

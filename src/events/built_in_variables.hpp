@@ -19,11 +19,11 @@ struct BuiltInVariable {
   std::optional<group_feature> group = {};    // what --by counts by
   ArgumentType type = ArgumentType::u32;      // a number or a string
   bool is_errno = false;                      // its numbers have names
-  std::optional<call_time> time = {};         // what it is of a call, in ns
+  std::optional<call_time> time = {};         // which time of a call it is, in ns
   // Its value in an event; null if events do not have it.
   std::optional<std::uint64_t> (*number)(const Event& event) = nullptr;
   std::string Event::* text = nullptr;
-  bool is_alias = false; // another name of the variable before
+  bool is_alias = false; // another name of the previous variable
 
   bool is_text() const { return type == ArgumentType::string; }
 };

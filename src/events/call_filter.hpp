@@ -43,8 +43,8 @@ private:
     std::uint32_t depth = 0;       // of itself if it is shown, otherwise of a call below
     std::uint64_t children_ns = 0; // of those that are shown
   };
-  // Sets the parent, depth and children among the calls that are shown. Return false for one that
-  // is not.
+  // Set the parent, depth and children among the calls that are shown. Return false for a call that
+  // is not shown.
   bool select_opened(OpenCall& call, const Event& entry);
   bool select_closed(OpenCall& call, CallEnd end, std::uint64_t end_ns);
 

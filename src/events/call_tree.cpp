@@ -13,13 +13,12 @@ namespace uprobectl::events {
 
 namespace {
 
-// Threads that are remembered, those with losses apart. If there are more, calls are closed that
-// need not be.
+// Threads that are remembered, in each map. If there are more, calls are closed that need not be.
 constexpr std::size_t max_threads = std::size_t{1} << 16;
 constexpr std::size_t max_processes = std::size_t{1} << 16; // that are known
 
-// Between the stack pointers of a child's first call and the call in which it was forked, in bytes:
-// less than the kernel moves the stacks of unrelated processes apart, as a rule.
+// The maximum distance between the stack pointers of a child's first call and of the call in which
+// it was forked, in bytes. As a rule, the kernel moves stacks of unrelated processes further apart.
 constexpr std::uint64_t max_fork_distance = std::uint64_t{64} << 10;
 
 bool contains(const StackArea& area, std::uint64_t address) {

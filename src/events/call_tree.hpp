@@ -97,9 +97,9 @@ struct StackArea {
 // hit on its stack that is at or above its stack pointer. A goroutine is one stack.
 //
 // A call of a function that raises exceptions (`__cxa_throw`, `_Unwind_RaiseException`, …), if it
-// is probed, tells an exception from longjmp: calls that the hit closes which shows it to be gone
-// were left by the exception. That may have been a destructor; then calls further out are known to
-// be left by it if `_Unwind_Resume`, which goes on after destructors, is probed too.
+// is probed, tells an exception from longjmp: the hit that shows this call to be gone also closes
+// the calls that the exception has left. If the hit was in a destructor, calls further out are
+// known to be left only if `_Unwind_Resume`, which goes on after destructors, is probed too.
 //
 // Stacks belong to processes, because a fiber may go on in another thread. If a thread uses the
 // stack of another one that has ended, all open calls there are closed first, unless it was seen on
@@ -135,9 +135,9 @@ public:
   // the called one, so calls with the same stack pointer nest.
   void set_by_uretprobe(bool by_uretprobe) { by_uretprobe_ = by_uretprobe; }
 
-  // Whether a function may jump to another one (a tail call) in whose exits its calls end then, by
-  // their probes. Such a call with the same stack pointer is inside the other. Its return comes
-  // first.
+  // Whether calls of a function may end in the exits of another one, to which it jumps (a tail
+  // call), by their probes. A call of the latter with the same stack pointer is inside that of the
+  // former, and returns first.
   using JumpsTo = std::function<bool(std::uint32_t probe, std::uint32_t callee)>;
   void set_jumps_to(JumpsTo jumps_to) { jumps_to_ = std::move(jumps_to); }
 
@@ -153,8 +153,8 @@ public:
   // Notes which threads are running now: their calls are under way then, even if they have ended
   // before finish(), which may come seconds later.
   void note_running(std::uint64_t now_ns);
-  // Closes all open calls as `run_ended`. Those of threads that have ended ended with the last hit
-  // on their stack, or when they were last seen running, as far as it is known.
+  // Closes all open calls as `run_ended`. If their thread has ended, their time is that of the last
+  // hit on their stack, or when it was last seen running.
   void finish(std::uint64_t time_ns);
 
   std::size_t open_calls() const { return open_calls_; }

@@ -109,8 +109,8 @@ Result<std::uint64_t> find_constant(const ConditionSpec& spec, const FilterConst
   return is_truncated ? number & ((std::uint64_t{1} << type.bits) - 1) : number;
 }
 
-// Whether the value of a register without a type is one of 32 bits with a sign if it can be: the
-// comparison asks for the sign.
+// Whether the comparison needs a sign. If the value of a register without a type can then be one of
+// 32 bits with a sign, it is taken for that.
 bool asks_for_sign(const ConditionSpec& spec) {
   return spec.constant.negative || (is_order(spec.comparison) && spec.constant.magnitude == 0) ||
          std::ranges::any_of(spec.members, &FilterConstant::negative);

@@ -29,13 +29,14 @@ Error cannot_compare(values::ValueUse wanted, const values::ValueType& type);
 Error hint_members(Error error, std::string_view name, std::vector<std::string> members,
                    std::string_view whose = "its");
 
-// Whether a value can be summed up: an integer. Fails with `usage`.
+// Fails unless the value can be summed up: unless it is an integer, and not an address.
 Result<void> check_summed(const values::ValueType& type, std::string_view name);
 
-// Whether a call has failed, by the rule for its result. `result`: an integer or an address.
+// Compiles a comparison of `failed`, by the rule for the result. `result`: an integer or an
+// address.
 ConditionResult<PreparedTerm> compile_failure(const ConditionSpec& spec, const FailureRule& rule,
                                               const reading& result);
-// The bits of the result that tell it.
+// Returns the bits of the result that tell whether the call has failed.
 reading failure_bits(const FailureRule& rule, reading result);
 // A condition that always holds, whatever is read.
 PreparedTerm always_true();

@@ -22,19 +22,19 @@ public:
   // Borrows the filter. Fails with `usage` if a pattern is too complex.
   static Result<EventFilter> make(const Filter& filter, const Run& run);
 
-  // Compiles the conditions for the events of a point. If it has not what they compare, no event of
-  // it matches; check() says so with the point's name.
+  // Compiles the conditions for the events of a point. If it lacks a compared value, none of its
+  // events match; check() says so with the point's name.
   void add_point(std::uint32_t probe, const PointDescription& description, std::string_view name);
-  // Call it when all points are added. Fails if none has what is compared: as attach does, or with
-  // `not_found` if a value was not saved. Otherwise returns a warning of those that have not, or
-  // nothing. `what`: "hits of {} do not match", where {} becomes their number.
+  // Call it when all points are added. Fails if all lack a compared value: as attach does, or with
+  // `not_found` if it was not saved. Otherwise returns a warning about those that lack one, or an
+  // empty string. `what`: "hits of {} do not match", where {} becomes their number.
   Result<std::string> check(std::string_view what) const;
 
   Decision decide(const Event& event) const;
   // Whether it compares anything in events of this phase. If entries and returns are events of
   // their own, decide() keeps those of the other phase.
   bool compares_phase_of(const Event& event) const;
-  // Whether it depends on what is known at the return: of an entry decide() ignores that.
+  // Whether it depends on what is known at the return: for an entry, decide() ignores that part.
   bool needs_return(std::uint32_t probe) const;
 
 private:
@@ -83,9 +83,9 @@ private:
   std::vector<ConditionTexts> texts_;                   // by term
   std::vector<std::optional<ConditionSpec>> end_specs_; // by term: see condition_at_end()
   std::map<std::uint32_t, Point> points_;
-  std::size_t points_without_ = 0; // what is compared
+  std::size_t points_without_ = 0; // points that lack a compared value
   bool has_compared_points_ = false;
-  std::optional<Error> problem_; // of the first point without
+  std::optional<Error> problem_; // of the first of these
 };
 
 } // namespace uprobectl::events

@@ -60,7 +60,7 @@ std::optional<std::uint64_t> count_elements(const values::ValueType& type) {
   return *type.size / each;
 }
 
-// Null if there is nothing: then `problem` says why, if there can be nothing.
+// Returns null if the type does not have the part. Sets `problem` if no value can have it.
 const values::ValueType* follow_types(const values::ValueType& type, std::span<const Step> steps,
                                       std::string* problem = nullptr) {
   const values::ValueType* at = &type;
@@ -114,8 +114,8 @@ const values::Value* follow_values(const values::Value& value, std::span<const S
   return at;
 }
 
-// Returns how many elements `size` is the size of: the `count` of a known function, such as that of
-// calloc(); 1 without one.
+// Returns the argument `count` of a known function such as calloc(), whose `size` is that of one
+// element; 1 without one.
 std::uint64_t counted_elements(const Event& event) {
   const auto count = event.is_known_call ? find_value("count", event) : std::nullopt;
   const auto* const number = count ? std::get_if<std::uint64_t>(&count->value.value) : nullptr;
@@ -175,7 +175,7 @@ Error no_member_of(const values::ValueType& type, std::string_view name) {
   return no_member(fmt::format("{} has no member '{}'", type.name, name), name, {&type, 1});
 }
 
-// Says why the type of a record does not have the member. `followed`: of the path, what it has.
+// Says why the type of a record does not have the member. `followed`: raised for each step tried.
 MissingMember explain_missing(const values::ValueType& record, const ValuePath& path,
                               std::size_t& followed) {
   const values::ValueType* at = find_record_variable(record, path);

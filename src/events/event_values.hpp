@@ -101,15 +101,15 @@ public:
   Result<void> check(std::string_view option, const std::string& name, bool is_summed = false);
   // Checks all operands of a sum in the same way.
   Result<void> check_sum(std::string_view option, const SummedValue& value);
-  // Whether values of these names are at some point of the entry and of the return of a call, which
-  // are two events there.
+  // Whether, at some point, one of these values is of the entry and another one of the return of a
+  // call, and these are two events.
   bool are_of_two_events(std::span<const std::string> names);
   // Whether the point of an event has one of the values, but in the other event of the call.
   bool has_other_event(std::span<const std::string> names, const Event& event);
   // Whether one of the values of this point is known when a call returns, not before.
   bool are_some_of_return(std::span<const std::string> names, std::uint32_t probe);
-  // Fails if the built-in variable means another variable at all points, which none of them has, or
-  // is of the outcome of calls, which none of them knows.
+  // Fails if events of no point have the built-in variable: its name means a variable of the
+  // function that was not captured, or it is the outcome of calls, which is not known.
   Result<void> check_built_in(const std::string& name, group_feature variable) const;
 
 private:

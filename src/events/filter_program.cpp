@@ -49,7 +49,7 @@ std::size_t count_terms(const FilterNode& node) {
   return count;
 }
 
-// How many terms of a filter are only readings for this one.
+// Returns how many further terms a filter needs for the readings of this one.
 std::size_t count_readings(const PreparedTerm& term) {
   return (term.length ? 1U : 0U) + (term.offset ? 1U : 0U);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compiles the filter of a run to the programs that the built-in program walks at a hit.
+// Compiles the filter of a run to the tables that the built-in program evaluates at a hit.
 #pragma once
 
 #include "bpf/builtin.hpp"
@@ -12,7 +12,7 @@ namespace uprobectl::events {
 // Whether terms of the subject can be evaluated at entries and at returns alike.
 bool is_known_anywhere(filter_subject subject);
 
-// Makes the filters of the plans of a run. Equal filters share a program, a set or a pattern.
+// Makes the filters of the plans of a run. Stores equal filters, and equal sets, once.
 class FilterCompiler {
 public:
   // Borrows `capture`. Fails with `usage` if a pattern is too complex.

@@ -24,16 +24,15 @@ struct GroupSpec {
   std::optional<call_time> measured_time = {}; // the time of calls that is summed instead
 
   bool has(group_feature variable) const;
-  // Whether values other than the result are read; whether `ret`, `failed` or `errno` is.
-  bool reads_arguments() const;
-  bool reads_result() const;
+  bool reads_arguments() const; // values of the function other than the result
+  bool reads_result() const;    // `ret`, `failed` or `errno`
   // The names of `by`, without built-in variables, and of what is measured.
   std::vector<std::string> names() const;
 };
 
 constexpr std::size_t max_group_values = 8;
 
-// The names of what hits are counted by besides values of the function, and the result.
+// Returns the names that --by knows at any probe: built-in variables, and the result.
 std::vector<std::string> group_names();
 
 // Parses "a,b". A name of `declared` is that argument, even if a built-in variable has it, too.
@@ -41,7 +40,7 @@ std::vector<std::string> group_names();
 Result<GroupSpec> parse_groups(std::string_view text, std::span<const ArgumentList> declared);
 
 // Fails if none of the types, which are all that the records of a run may have, has a number of
-// the name of an operand. Without types nothing is known before. `option`: begins the error.
+// the name of an operand. Succeeds if no types are known. `option`: begins the error.
 Result<void> check_record_sum(std::string_view option, const SummedValue& value,
                               std::span<const values::ValueType> records);
 // Checks all values of the groups in the same way. Hits can be counted by values of any type.

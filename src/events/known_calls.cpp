@@ -58,7 +58,7 @@ void add_errno(std::vector<ArgumentSpec>& arguments, const ErrnoLocation& locati
 
 KnownCall make_known_call(const Prototype& prototype, std::string function,
                           const CaptureSpec& capture, const CapturePhases& phases,
-                          bool scalars_only, const std::optional<ErrnoLocation>& error) {
+                          bool scalars_only, const std::optional<ErrnoLocation>& errno_location) {
   KnownCall made{.function = std::move(function), .arguments = {}, .conditions = {}};
   made.returns_nothing = !prototype.result;
   made.result = prototype.result;
@@ -84,7 +84,8 @@ KnownCall make_known_call(const Prototype& prototype, std::string function,
   limit_bytes(made.arguments, capture.max_string_bytes);
   made.shown = made.arguments.size();
   std::ranges::move(addresses, std::back_inserter(made.arguments));
-  if (prototype.sets_errno && error && phases.paired) add_errno(made.arguments, *error);
+  if (prototype.sets_errno && errno_location && phases.paired)
+    add_errno(made.arguments, *errno_location);
   return made;
 }
 

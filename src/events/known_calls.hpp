@@ -43,10 +43,10 @@ struct ErrnoLocation {
 };
 
 // Selects what the run captures in these phases: without pairs of calls, memory that the function
-// writes is shown as an address. `error`: nullopt if it is not known. `scalars_only`: only numbers
-// and strings.
+// writes is shown as an address. `errno_location`: nullopt if it is not known. `scalars_only`: only
+// numbers and strings.
 KnownCall make_known_call(const Prototype& prototype, std::string function,
                           const CaptureSpec& capture, const CapturePhases& phases,
-                          bool scalars_only, const std::optional<ErrnoLocation>& error);
+                          bool scalars_only, const std::optional<ErrnoLocation>& errno_location);
 
 } // namespace uprobectl::events
