@@ -338,7 +338,7 @@ namespace {
 
 // Returns the form of a complete std::string by its members. libc++ has the length, the capacity
 // and the pointer of a long string in one order or, with _LIBCPP_ABI_ALTERNATE_STRING_LAYOUT, in
-// the other; in namespaces that those who build it choose.
+// the other. Its namespace does not tell which: those who build it choose one.
 std::optional<reading_form> string_form_by_members(const Type& type) {
   const auto is_at = [](const Type& inside, std::string_view name, std::uint64_t offset) {
     const auto member = find_named(inside, name);
@@ -354,9 +354,9 @@ std::optional<reading_form> string_form_by_members(const Type& type) {
   return std::nullopt;
 }
 
-// Returns the form of a std::string that is only declared, as clang leaves what a library has
-// instances of. The namespace of libstdc++ is that of one layout; in libc++'s it is the version of
-// the binary interface, which the alternate layout belongs to since the second one.
+// Returns the form of a std::string that is only declared: clang leaves out definitions that a
+// library instantiates. The namespace of libstdc++ has one layout. That of libc++ names the version
+// of the binary interface, which has the alternate layout since the second one.
 std::optional<reading_form> string_form_by_namespace(std::string_view name) {
   if (name.starts_with("std::__cxx11::basic_string<char,")) return READ_LIBSTDCXX_STRING;
   if (name.starts_with("std::__1::basic_string<char,") ||

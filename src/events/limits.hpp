@@ -23,7 +23,7 @@ struct EventLimits {
   std::optional<EventRate> max_rate = {};
 };
 
-// Parses "1/100" (--sample). usage: the message names the character that is wrong.
+// Parses "1/100" (--sample). Fails with `usage`; the message names the wrong character.
 Result<std::uint32_t> parse_sample(std::string_view text);
 
 // Parses "5k/s", "100/s", "20/min": a number up to 16,777,215, with k or M for thousands and

@@ -275,8 +275,8 @@ private:
     return {};
   }
 
-  // Makes the value one that is there only if a number in it is `number`, or with NOT_ZERO another
-  // one.
+  // Makes the value readable only if a number in it is `number`, or with NOT_ZERO only if it is
+  // another one.
   Result<void> add_guard(const ValuePath& path, LocatedValue& value, const Type& type,
                          std::uint64_t offset, reading_guard kind, std::int64_t number = 0) const {
     if (!keep_)
@@ -360,7 +360,7 @@ private:
     return move_to(path, value, readings_.dereference(value, *value.type->target()));
   }
 
-  // Nothing is known of the type but its name and size.
+  // Returns an error if the plan has only the name and the size of the type.
   std::optional<Error> left_out_error(const ValuePath& path, const Type& type) const {
     if (!where_.is_planned || type.problem().empty()) return std::nullopt;
     return path_error(path, ErrorKind::not_found,

@@ -202,8 +202,8 @@ private:
     return parse_value_path(path.variable).value();
   }
 
-  // Adds the readings of the keys of the point's roles. One for each role; that of a thread has no
-  // reading.
+  // Adds the readings of the keys of the point's roles. Returns a key for each role; that of a
+  // thread has no reading.
   Result<std::vector<PlannedKey>> plan_keys(const PointValues& offered, const CapturePoint& probed,
                                             ValuePlan& values) const {
     std::vector<PlannedKey> keys;
@@ -369,7 +369,7 @@ std::string bytes_of(const Structure& structure) {
   return {reinterpret_cast<const char*>(&structure), sizeof(structure)};
 }
 
-// Each point has a known call of its own.
+// Returns what keeps points apart: values, known calls and roles of their own.
 std::string own_key(const CapturePoint& probed) {
   return fmt::format("values {} known {} roles {} ", fmt::ptr(probed.values.get()),
                      fmt::ptr(probed.known.get()), fmt::ptr(probed.roles.data()));

@@ -181,8 +181,8 @@ struct CapturePoint {
   // The point is of a function of --until: its hits are sent without values.
   bool is_trigger = false;
   std::span<const SpanRole> roles = {}; // with CaptureSpec::spans
-  // Whether the return address is where the call has put it, by call frame information. Nullopt: by
-  // the symbol.
+  // Whether the return address is where the call has put it, by call frame information; nullopt if
+  // there is none: then the symbol decides.
   std::optional<bool> has_return_address = {};
   bool walk_finds_caller = false; // see bpf::walk_finds_caller(), for stacks of frame pointers
 };

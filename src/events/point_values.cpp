@@ -186,8 +186,8 @@ Result<PointValues> PointValues::make(const ValueContext& context, const Capture
   return made;
 }
 
-// A name of the list needs no debug information if it is declared where the list is not: by the
-// prototype, or by the signature of a Java method.
+// A name of the list needs no debug information if the prototype, or the signature of a Java
+// method, declares it.
 Result<void> PointValues::find_listed_names() {
   const resolve::ProbePoint& point = *probed_.point;
   std::vector<ArgumentSpec> offered = named_;
@@ -454,7 +454,7 @@ ConditionResult<PreparedTerm> PointValues::compare_outcome(const ConditionSpec& 
   const reading* const number = values.errno_reading();
   if (number == nullptr) return fail(unknown_errno());
   ComparedValue value{.type = built_in_type(subject), .value = *number};
-  // base_from comes first. As the result, it is not known after a tail call.
+  // base_from is used instead; the base says that it is not known after a tail call, as the result.
   value.value.base = result->base;
   return compile_condition(spec, std::move(value));
 }

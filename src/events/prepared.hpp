@@ -45,7 +45,7 @@ Result<void> check_measured(const reading& measured, const CapturePhases& phases
 
 // The result of a reading.
 struct ReadResult {
-  // False if the record is of another phase, as a return record without calls that are paired.
+  // False if the record is of another phase, such as a return record if calls are not paired.
   bool was_read = false;
   std::int64_t status = 0;   // 0 or more; a negative errno if the value could not be read
   bool not_resident = false; // status is negative: the address is mapped, its page was not loaded

@@ -43,7 +43,7 @@ struct Presentation {
   Kind kind = Kind::names;
   std::string type; // as written, without the names: "s32[2]"
   std::vector<Name> names = {};
-  bool has_other_names = false; // other numbers are expected
+  bool has_other_names = false; // numbers without a name are expected, too: they get no '?'
   std::string selector = {};    // names: an argument before, whose value tells which names apply
   ArgumentType element = ArgumentType::u8;
 

@@ -18,8 +18,8 @@ struct FailureRule {
   Kind kind = Kind::equal;
   std::int64_t number = -1; // what the result is compared with
 
-  // The result, plus `addend`, has failed by the bits from `first_bit` on. With `less` than another
-  // number than 0 the result needs more bits than it has, or the sum may wrap around.
+  // The bits from `first_bit` on of the result plus `addend` tell whether the call has failed. With
+  // `less` than a number other than 0 this is right only if the sum does not wrap around.
   std::int64_t addend() const { return kind == Kind::null_or_minus_one ? 1 : -number; }
   unsigned first_bit(unsigned bits) const;
   // Whether it has failed if all these bits are 0, or if one of them is not.

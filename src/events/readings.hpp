@@ -30,7 +30,7 @@ Result<std::vector<ArgumentSpec>> static_probe_arguments(const usdt::StaticProbe
 
 inline constexpr std::uint64_t word_size = 8; // bytes; 32-bit code has no typed values
 
-// A value: in memory at the number of a reading, or in the pieces of a location.
+// A value: in memory at the address that a reading finds, or in the pieces of a location.
 struct LocatedValue {
   const dwarf::Type* type = nullptr; // never null
   record_u8 phase = PHASE_ENTRY;
@@ -54,12 +54,12 @@ std::uint64_t load_size(std::uint64_t size);
 // or 8. Returns false if it then has too many steps, if the offset of another one than the first
 // does not fit in 32 bits, or if the address is only some bits of a number.
 bool add_load(reading& made, std::int64_t offset, std::uint64_t size);
-// Turns it into one of address + offset.
+// Turns a reading of an address into one of address + offset.
 reading moved(reading address, std::uint64_t offset);
-// Turns it into one of the characters there. Events have at most `most` of them; without it they
-// are compared only.
+// Turns a reading of an address into one of the characters there. Events have at most `most` of
+// them; without it they are compared only.
 void read_text(reading& address, reading_form form, std::uint32_t most = 0);
-// Turns it into one of the bytes there.
+// Turns a reading of an address into one of the bytes there.
 void read_bytes(reading& address, std::uint64_t capacity = 0);
 // Limits a text or bytes to the number of elements of this size that the reading with the index
 // `length` has read.
@@ -140,7 +140,7 @@ public:
                                           const dwarf::Type& target) const;
 
   // Leaves bytes_offset 0. `list`: the arguments among which a buffer's length or address is found
-  // by name. `numbers`: of their readings, as far as they were made.
+  // by name. `numbers`: the indexes of their readings, as far as they were made.
   Result<reading> build_argument(const ArgumentSpec& spec, std::span<const ArgumentSpec> list,
                                  std::span<const std::size_t> numbers) const;
   // The value of an argument to compare or to sum up. `type`: as the user or a prototype has it;

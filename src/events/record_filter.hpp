@@ -18,8 +18,8 @@ public:
   // Fails with usage if a comparison is not one of a member, or of pid, tid or cpu.
   static Result<RecordFilter> make(Filter filter);
 
-  // Fails if none of these types has the member of a comparison, or it is impossible with each of
-  // them that has it: those that records may have. Without types nothing is known before.
+  // `types`: all that the records may have. Fails if none of them has the member of a comparison,
+  // or if the comparison is impossible with each that has it. Succeeds if no types are known.
   Result<void> check(std::span<const values::ValueType> types);
   // Whether all expressions hold. A comparison of a member that the record does not have, or that
   // cannot be compared, fails, also if it is negated: as for arguments that cannot be read.
