@@ -19,7 +19,8 @@ struct FailureRule {
   std::int64_t number = -1; // what the result is compared with
 
   // The bits from `first_bit` on of the result plus `addend` tell whether the call has failed. With
-  // `less` than a number other than 0 this is right only if the sum does not wrap around.
+  // `less` than a number other than 0 the sum must not wrap around: ValuePlan::add_failure() widens
+  // the result first.
   std::int64_t addend() const { return kind == Kind::null_or_minus_one ? 1 : -number; }
   unsigned first_bit(unsigned bits) const;
   // Whether it has failed if all these bits are 0, or if one of them is not.

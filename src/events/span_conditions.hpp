@@ -16,7 +16,8 @@ constexpr std::string_view span_key_name = "key";
 std::optional<ValuePath> value_at_end(const ValuePath& path);
 // Returns NAME if the text is "to.NAME"; nullopt for another text.
 std::optional<std::string> name_at_end(std::string_view text);
-// The condition on the end of a span; nullopt if it is not one.
+// Returns the condition in the names of the hit that ends a span; nullopt if it is not about the
+// end.
 std::optional<ConditionSpec> condition_at_end(const ConditionSpec& spec);
 
 // A filter of spans in its parts, which must all hold. The expressions refer to the terms of the

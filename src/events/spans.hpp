@@ -36,8 +36,8 @@ constexpr std::size_t max_spans = 64;
 // Parses the name of ready spans (ready_spans.hpp), or NAME=FROM..TO[:KEY[/KEY]], and adds the
 // points to the span of this name. FROM and TO are [TARGET:]FUNCTION, with %return where it
 // returns, or %return=0 where it returns 0; or usdt:[TARGET:]PROVIDER:NAME. Without TARGET they are
-// in `target`. A key is a value of a point, as in --args, with "+thread" that of the thread; "ret"
-// means that the point is the function's return. Fails with `usage`.
+// in `target`. A key is a value of a point, as in --args; with "+thread", keys of different threads
+// differ. "ret" means that the point is the function's return. Fails with `usage`.
 Result<void> add_span(std::vector<SpanSpec>& spans, std::string_view text,
                       const std::string& target);
 

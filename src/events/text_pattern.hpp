@@ -33,8 +33,8 @@ public:
   std::vector<std::pair<text_chunk, record_u32>> take() &&;
 
 private:
-  using Key =
-      std::pair<std::uint32_t, std::string>; // the state before, and the bytes up to the NUL
+  // The state before, and the bytes up to the NUL.
+  using Key = std::pair<std::uint32_t, std::string>;
   std::map<Key, std::uint32_t> chunks_;
   std::uint32_t next_state_ = PATTERN_START;
 };

@@ -63,9 +63,9 @@ struct RecordTypeRequest {
 class UserRecordDecoder {
 public:
   // `types` may be null, `maps` are in the order of RecordStreams. Requests precede everything
-  // else; fails with `not_found` if there is no such type or map. If a map has several, a record
-  // has the one of its size, or one that may end early. Without one, a record of map "events" is
-  // decoded as `struct event` or `struct events_record` if one of them has exactly its size, a
+  // else; fails with `not_found` if there is no such type or map. If a map has several requests, a
+  // record has the type of its size, or one that may end early. Without one, a record of "events"
+  // is decoded as `struct event` or `struct events_record` if one of them has exactly its size, a
   // record of a known map by its layout. Layouts precede types only if the pin has the object's
   // name. Else a record has the only structure of its size that a local variable of the programs
   // has or points to, as debug information says; else `struct event` that may end early.
@@ -74,9 +74,10 @@ public:
                                         std::span<const RecordTypeRequest> requests = {});
   // The values of the event are those that were sent: see finish().
   Event decode(std::size_t map, Bytes record);
-  // Returns all types that records may have; nothing if they are not known before.
+  // Returns all types that records may have; an empty list if they are not known.
   std::vector<values::ValueType> list_types() const;
-  // Changes a decoded record to how it is shown. Returns whether it has. `tags`: of its type.
+  // Changes a decoded record to how it is shown. Returns whether it has done so. `tags`:
+  // of the record's type.
   using Finish = std::function<bool(UserRecord& record, std::span<const values::ShownAsRule> tags)>;
   // Finishes the last record of the map, which decode() has returned. `keeps_sent`: the record
   // also keeps what was sent, if it is changed.
@@ -100,9 +101,9 @@ private:
     std::optional<std::size_t> raw_size = {};           // of the last record without a type
     std::optional<std::uint32_t> last_type = {};        // of the last record, in types_
     std::optional<std::string> doubt = {};              // about the last record
-    bool is_explained = false;                          // why records are bytes
-    bool is_doubted = false;                            // of several types one was chosen
-    bool is_padded = false;                             // elements may be padding
+    bool is_explained = false;                          // it was reported why records are bytes
+    bool is_doubted = false; // it was reported that one of several types was chosen
+    bool is_padded = false;  // it was reported that elements may be padding
 
     bool is_buffer() const { return bpf::is_buffer(use); }
   };

@@ -136,8 +136,8 @@ public:
   // nullopt if there are too many.
   std::optional<std::size_t> add_key(const reading& key);
 
-  // Sets the values of an event and what else follows from them. Requires the other members.
-  // `results`: of readings(), in the same order. A value that was not read is a
+  // Sets the values of an event and what else follows from them. Requires that the event's other
+  // members are set. `results`: of readings(), in the same order. A value that was not read is a
   // Value::Unreadable. Names and types are borrowed. `pid`: the process, for file descriptors;
   // 0: unknown.
   void decode(Event& event, std::span<const ReadResult> results, std::uint32_t pid) const;

@@ -51,8 +51,9 @@ public:
               std::string(result_name));
   }
 
-  // Nobody has asked for it: it gets what the others have left, and where nothing of it can be read
-  // the register is shown, unless the result is in another one.
+  // Adds the result, which no path names, with the readings that the others have left. Removes it
+  // again if nothing of it can be read, so that the register is shown, unless the result is in
+  // another one.
   void add_implied_result() {
     const std::size_t others = made_.readings_.size();
     add_result();
@@ -74,7 +75,7 @@ public:
         resolve_path(builder_, where_, path,
                      is_result && has_result(where_) ? keep_result_address() : std::nullopt, {},
                      nullptr, keep());
-    if (!named) keep_readings(others);
+    if (!named) remove_readings_after(others);
     if (!named) return fail(std::move(named).error());
     phase_ = named->value.phase;
     add_value(make_at(path.text, named->value), *named->value.type, is_result,
@@ -200,7 +201,7 @@ private:
     return part;
   }
 
-  // A value at the number of a reading: a number is read alone, a structure as one block.
+  // A value at the address that a reading finds: a number is read alone, a structure as one block.
   Node in_memory(std::string name, const Type& type, const reading& address, int depth) {
     if (const auto form = find_string_form(type))
       return string_at(std::move(name), type, address, *form);

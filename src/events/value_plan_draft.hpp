@@ -57,7 +57,7 @@ protected:
     return [this](const reading& each) { return add_reading(each); };
   }
   // Removes the readings after the first `count`.
-  void keep_readings(std::size_t count) {
+  void remove_readings_after(std::size_t count) {
     for (; made_.readings_.size() > count; made_.readings_.pop_back())
       used_bytes_ -= made_.readings_.back().capacity;
   }

@@ -110,7 +110,7 @@ std::optional<Error> read_both(RunningCommand& program, const BlockedSignals& si
                                const IsInterrupted& is_interrupted) {
   constexpr std::chrono::seconds idle_timeout{1};
   constexpr std::chrono::milliseconds poll_interval{10}; // without a pidfd
-  constexpr std::chrono::milliseconds question_interval{100};
+  constexpr std::chrono::milliseconds interrupt_check_interval{100};
   const auto read_from = [](UniqueFd& end, const ChunkHandler& handle) {
     const ReadStatus status = read_chunk(end.get(), handle);
     if (status == ReadStatus::end) end.reset();
@@ -129,7 +129,7 @@ std::optional<Error> read_both(RunningCommand& program, const BlockedSignals& si
     if (is_interrupted && is_interrupted()) return Error{ErrorKind::interrupted, "interrupted"};
     auto until = idle_since ? std::min(deadline, *idle_since + idle_timeout) : deadline;
     if (program.needs_polling()) until = std::min(until, now + poll_interval);
-    if (is_interrupted) until = std::min(until, now + question_interval);
+    if (is_interrupted) until = std::min(until, now + interrupt_check_interval);
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - now).count();
     // poll ignores descriptors of -1.
     std::array polled = {pollfd{.fd = out.read_end.get(), .events = POLLIN, .revents = 0},

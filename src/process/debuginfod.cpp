@@ -41,12 +41,12 @@ Result<std::string> DebuginfodClient::find(std::vector<std::string> words,
   std::unique_lock lock(mutex_, std::defer_lock);
   while (!lock.try_lock_for(std::chrono::milliseconds(100)))
     if (is_interrupted && is_interrupted()) return fail(ErrorKind::interrupted, "interrupted");
-  if (const auto known = answers_.find(words); known != answers_.end()) return known->second;
+  if (const auto known = results_.find(words); known != results_.end()) return known->second;
   if (unusable_) return fail(*unusable_);
-  auto answer = ask(words, is_interrupted);
-  if (!answer && is_interrupted && is_interrupted()) return answer;
-  answers_.emplace(std::move(words), answer);
-  return answer;
+  auto result = ask(words, is_interrupted);
+  if (!result && is_interrupted && is_interrupted()) return result;
+  results_.emplace(std::move(words), result);
+  return result;
 }
 
 Result<std::string> DebuginfodClient::ask(const std::vector<std::string>& words,

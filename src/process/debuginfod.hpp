@@ -16,12 +16,12 @@ namespace uprobectl::process {
 // downloads in its cache. Thread-safe.
 class DebuginfodClient {
 public:
-  // `timeout` is for all questions together.
+  // `timeout` is for all requests together.
   explicit DebuginfodClient(std::chrono::milliseconds timeout) : left_(timeout) {}
 
   // Returns the path of the debug file with the build id (hexadecimal digits). It is not checked.
   // Fails with not_found if there is none, or the program is not installed; with interrupted if
-  // is_interrupted() says so. Each question is asked once, unless it was interrupted so.
+  // is_interrupted() says so. Each request is made once, unless it was interrupted in this way.
   Result<std::string> find_debug_file(const std::string& build_id,
                                       const IsInterrupted& is_interrupted = {});
   // Finds the source file that the debug file names by this absolute path.
@@ -35,8 +35,8 @@ private:
 
   std::timed_mutex mutex_;
   std::chrono::milliseconds left_;
-  std::optional<Error> unusable_; // why no more questions are asked
-  std::map<std::vector<std::string>, Result<std::string>> answers_;
+  std::optional<Error> unusable_; // why no more requests are made
+  std::map<std::vector<std::string>, Result<std::string>> results_;
 };
 
 } // namespace uprobectl::process

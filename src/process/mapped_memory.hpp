@@ -9,8 +9,8 @@
 
 namespace uprobectl::process {
 
-// Keeps the mappings of the processes that were asked about. Reads those of a process again after a
-// second, or if an address is not in them that was used after they were read.
+// Keeps the mappings of the processes that were asked about. Reads the mappings of a process again
+// after a second, and for an address that is not in them but was used later.
 class MappedMemory {
 public:
   using Clock = std::chrono::steady_clock;

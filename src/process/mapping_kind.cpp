@@ -16,7 +16,7 @@ bool is_huge_page_memory(const Mapping& mapping) {
   return mapping.deleted && mapping.path == "/anon_hugepage";
 }
 
-// The pieces of a copy that are looked at to both sides.
+// The maximum number of pieces of a copy that are examined on each side.
 constexpr std::size_t max_pieces = 64;
 
 // Whether the memory may hold a copy of code. Of the memory that the kernel names, "[anon:…]" may.

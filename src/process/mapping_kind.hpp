@@ -22,8 +22,8 @@ std::string anonymous_name(const Mapping& mapping);
 // Programs that move their code to huge pages, or are restored from a checkpoint, have a copy of it
 // in anonymous memory at the address of the file's. Returns what the mapping was before: with the
 // file and the offset that follow from the mappings directly before and after it. Returns nullopt
-// if it is not executable anonymous memory, or not between two pieces of one file that it fits
-// between. The mappings are sorted by address.
+// if it is not executable anonymous memory, or does not fit between two pieces of one file. The
+// mappings are sorted by address.
 std::optional<Mapping> find_replaced_code(std::span<const Mapping> mappings, std::size_t number);
 
 // Gives each such mapping the file and the offset of what it replaced.

@@ -101,7 +101,7 @@ std::optional<bool> shares_mount_namespace(pid_t pid);
 
 // Returns the paths to try for a mapped file, in preference order: below /proc/PID/root, and the
 // path itself. A process in another mount namespace can map any path, so the path itself is
-// accepted only if device and inode match.
+// accepted only if device and inode match. `shared`: what shares_mount_namespace() returned.
 std::vector<PathCandidate> path_candidates(pid_t pid, const Mapping& mapping,
                                            std::optional<bool> shared);
 // Whether the mapped file can be opened by its path, also after the process has ended.

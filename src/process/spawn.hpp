@@ -20,7 +20,7 @@ public:
   struct Streams {
     int input = -1;  // -1: /dev/null
     int output = -1; // the same
-    int errors = -1;
+    int errors = -1; // must be set
   };
   explicit SpawnOptions(const Streams& streams);
   SpawnOptions(const SpawnOptions&) = delete;

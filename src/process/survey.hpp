@@ -47,14 +47,15 @@ struct ProbedCode {
 struct CodeSurvey {
   // The code of each file that is not in the expected state.
   std::vector<std::vector<CodeFinding>> findings;
-  // The executable mappings of each file without breakpoints.
+  // The executable mappings of each file that take no breakpoints.
   std::vector<std::vector<UnprobeableMapping>> unprobeable;
   // Says for each file whether one of the processes maps it where the kernel puts breakpoints.
   std::vector<bool> is_probeable;
   std::vector<pid_t> unreadable; // processes whose memory this user may not read
   std::size_t omitted = 0;       // processes that were left out because of max_readings
 
-  // Readings of memory for one survey, each of at most a page. They take some 0.5 us each.
+  // The maximum number of readings of memory for one survey, each of at most a page. A reading
+  // takes some 0.5 us.
   static constexpr std::size_t max_readings = 100'000;
 };
 
