@@ -228,7 +228,7 @@ std::size_t lay_out(const RecordLayout& layout, Visit visit) {
 // Returns the usual names of a map's record type. libbpf-tools have map "events" and `struct
 // event`.
 std::vector<std::string> candidate_type_names(std::string_view map) {
-  // Asks for stacks, is no part of the type's name.
+  // Asks for stacks, is not part of the type's name.
   constexpr std::string_view with_stack = "_with_stack";
   if (map.ends_with(with_stack)) map.remove_suffix(with_stack.size());
   std::vector<std::string> names = {std::string(map) + "_record", std::string(map)};

@@ -76,8 +76,8 @@ public:
   Event decode(std::size_t map, Bytes record);
   // Returns all types that records may have; an empty list if they are not known.
   std::vector<values::ValueType> list_types() const;
-  // Changes a decoded record to how it is shown. Returns whether it has done so. `tags`:
-  // of the record's type.
+  // Changes a decoded record to how it is shown. Returns whether it has done so. `tags`: of the
+  // record's type.
   using Finish = std::function<bool(UserRecord& record, std::span<const values::ShownAsRule> tags)>;
   // Finishes the last record of the map, which decode() has returned. `keeps_sent`: the record
   // also keeps what was sent, if it is changed.
