@@ -30,7 +30,7 @@ enum class Arch : std::uint8_t {
 };
 inline constexpr std::size_t arch_count = static_cast<std::size_t>(Arch::alpha) + 1;
 
-// The architectures on which probes can be attached and stacks captured.
+// The architecture of this build, on which probes can be attached and stacks captured.
 #if defined(__x86_64__)
 inline constexpr Arch host_arch = Arch::x86_64;
 #elif defined(__aarch64__)
@@ -165,11 +165,11 @@ struct ArchInfo {
   std::span<const RegisterAlias> aliases = {};
   std::uint8_t pc = 0; // index
   std::uint8_t stack_pointer = 0;
-  // The names in uprobe_events lack the letter for the size: "ax" for "rax" (regoffset_table in
-  // Linux arch/x86/kernel/ptrace.c). Others are those of `registers`.
+  // uprobe_events names registers without the letter for the size: "ax" for "rax" (regoffset_table
+  // in Linux arch/x86/kernel/ptrace.c). If false, it has the names in `registers`.
   bool has_short_kernel_names = false;
-  // The number of the system call uprobe(2), which the code makes that replaces a nop (Linux
-  // commit 56101b69c919 in v6.18); 0: none.
+  // The number of the system call uprobe(2), by which a call that replaces a probed nop enters the
+  // kernel (Linux commit 56101b69c919 in v6.18); 0: none.
   std::uint32_t uprobe_system_call = 0;
   // The thread pointer points to the end of glibc's struct pthread, not to its start.
   bool thread_pointer_after_thread = false;

@@ -6,9 +6,8 @@
 //
 // Offsets are computed from PT_LOAD alone (p_vaddr, p_offset, p_filesz), never from section
 // headers, which may be missing, stale or malicious. .dynsym is located by PT_DYNAMIC and counted
-// by its hash table. Section headers are used for what
-// program headers do not locate, such as .symtab, debug information and PLTs, for SHT_NOTE and,
-// without PT_DYNAMIC, for .dynsym.
+// by its hash table. Section headers are used for what program headers do not locate, such as
+// .symtab, debug information and PLTs, for SHT_NOTE and, without PT_DYNAMIC, for .dynsym.
 #pragma once
 
 #include "uprobectl/arch.hpp"

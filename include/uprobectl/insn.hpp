@@ -114,9 +114,9 @@ struct FunctionExits {
   std::vector<std::uint64_t> undecodable;
   bool falls_through = false; // the last instruction continues into the next function
 
-  // Some of these may be in data: no direct branch leads to the code after a jump or return that
-  // has them, and the function names an address in itself; or a branch leads into the middle of an
-  // instruction, or bytes do not decode.
+  // Some of these exits may be in data: a branch leads into the middle of an instruction, bytes do
+  // not decode, or the function refers to an address in itself and has an exit that no direct
+  // branch leads to, in code that follows a jump or return.
   bool may_be_in_data = false;
 };
 

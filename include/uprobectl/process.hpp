@@ -15,10 +15,10 @@ struct Mapping {
   std::uint64_t end = 0;
   FileOffset offset;
   bool executable = false;
-  FileIdentity
-      identity;     // device as the kernel prints it; may differ from st_dev on overlayfs, btrfs
-  std::string path; // without " (deleted)"; "[stack]" or empty, for example, for mappings that are
-                    // not of a file
+  // The device as the kernel prints it, which may differ from st_dev on overlayfs and btrfs.
+  FileIdentity identity;
+  // Without " (deleted)". A mapping that is not of a file has a name such as "[stack]", or none.
+  std::string path;
   bool deleted = false;
   bool readable = true;
 };
@@ -68,7 +68,7 @@ std::optional<FileIdentity> process_executable(pid_t pid); // /proc/PID/exe
 // user may not read it.
 std::optional<std::string> read_mount_namespace(pid_t pid);
 
-// A probe in a file, for survey_mappings().
+// A file and the offset of one probe in it, for survey_mappings().
 struct ProbedFile {
   std::string real_path;
   FileIdentity identity;

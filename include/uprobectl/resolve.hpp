@@ -120,10 +120,10 @@ struct KeyedWord {
   std::string_view word;               // for split_target()
   std::optional<std::string_view> key; // may be empty
 };
-// Finds the KEY by the text alone. The text before the last single colon is a TARGET if it has a
-// slash or ".so", or if another single colon follows; otherwise it is the FUNCTION. The colons of
-// "file.c:20", "plt:f" and "PROVIDER:NAME" belong to FUNCTION. Fails with usage if there are more
-// colons.
+// Finds the KEY by the text alone: what follows the last single colon. Not counted are the colons
+// of "file.c:20", "plt:f" and "PROVIDER:NAME", which belong to FUNCTION. If one colon remains, the
+// text before it is a TARGET if it has a slash or ".so", and there is no KEY. If two remain, they
+// follow TARGET and FUNCTION. Fails with usage if there are more.
 Result<KeyedWord> split_key(std::string_view word, bool is_static_probe);
 // Reverses split_target(): returns the word that means the function in a command with this TARGET.
 std::string word_of(const TargetedFunction& named, std::string_view command_target,

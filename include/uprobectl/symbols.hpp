@@ -25,8 +25,8 @@ SymbolKind symbol_kind(const elf::Symbol& symbol);
 std::optional<std::string> demangle(std::string_view raw);
 
 // Demangles a long list of names one after another. Demangling takes most of the time of a listing,
-// so up to three threads demangle some hundred names ahead of the reader. A list of less than 4096
-// names is demangled by the reader.
+// so up to three threads demangle some hundred names ahead of the reader. The reader itself
+// demangles a list of fewer than 4096 names.
 class DemangledNames {
 public:
   // Returns a raw name by its index. Called from several threads at once and in any order.
@@ -90,8 +90,8 @@ struct SpelledFunctions {
   // lowest distance count.
   unsigned distance = 0;
 };
-// Returns the types, in the canonical form of demangled names, that typedefs with these names stand
-// for, by name. Omits names that it does not know.
+// Returns by name the types that typedefs with these names stand for, written as in demangled
+// names. Omits names that it does not know.
 using TypedefFinder = std::function<std::map<std::string, std::string, std::less<>>(
     std::span<const std::string> names)>;
 // Finds functions by another spelling of their name in all tables, or imports if no function
@@ -202,8 +202,7 @@ private:
 };
 
 // Lists the symbols of .dynsym and .symtab that the filter selects, and PLT entries if it has their
-// kind.
-// Includes the debug tables if the .symtab lacks functions or nothing else matches.
+// kind. Includes the debug tables if the .symtab lacks functions or nothing else matches.
 Result<SymbolList> list_symbols(const elf::Image& image, const SymbolFilter& filter);
 
 // A symbol that covers an address.
@@ -230,8 +229,8 @@ public:
   explicit SymbolFinder(const elf::Image& image);
 
   std::optional<SymbolAt> at(VirtualAddress address);
-  // Returns where the code ends that at() names by a symbol at the address itself, which may have
-  // no size; nullopt if there is none, as in the middle of a function.
+  // Returns the end of the code for which at() returns the symbol that begins at this address, also
+  // if the symbol has no size. nullopt if no symbol begins there.
   std::optional<VirtualAddress> label_end(VirtualAddress label);
 
 private:

@@ -91,6 +91,7 @@ struct KnownReturn {
   std::uint64_t address = 0;       // the original return address
 };
 
+// The limits of unwinding, and what the caller knows of the stack.
 struct UnwindLimits {
   // The default suffices for 64 KiB, the most that the kernel copies of a stack.
   std::size_t max_frames = 4096;

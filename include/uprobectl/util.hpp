@@ -2,7 +2,8 @@
 // Basic types of all modules: Result and Error, one type for each kind of offset, bounded byte
 // access, and owned file descriptors and mappings.
 //
-// No exception crosses a module: a function that can fail returns Result<T>.
+// A function that can fail returns Result<T>. Only exceptions of the standard library, such as
+// std::bad_alloc, cross modules: they end the program.
 #pragma once
 
 #include <compare>

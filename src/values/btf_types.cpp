@@ -314,7 +314,7 @@ private:
   int visits_left_ = 1 << 16; // damaged types may contain each other many times
 };
 
-// Builds the ValueType of a BTF type. Its kinds must agree with those of Decoder.
+// Builds the ValueType of a BTF type. It must agree with the values that Decoder makes.
 class ValueTypeBuilder {
 public:
   explicit ValueTypeBuilder(const btf* types) : types_(types) {}

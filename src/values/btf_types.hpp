@@ -51,7 +51,8 @@ public:
     // guess which types programs send as records: false for the keys of maps, which also have
     // variables.
     bool has_variable = false;
-    bool is_map_value = false; // of a map other than an array; such variables are seldom sent
+    // Values of a map other than an array have this type: programs seldom send such variables.
+    bool is_map_value = false;
     // Offset of the array that makes up at least half of the structure, mostly at its end: programs
     // may send only the part that they have filled. `has_flexible_array`: it is a flexible array
     // member, also that of a structure at the end.
@@ -106,7 +107,7 @@ private:
   // The BTF that types_ extends after debug information was added. It is freed after types_.
   // types_ is never extended again: libbpf 1.1 finds wrong names in split BTF of split BTF.
   std::unique_ptr<btf, Free> base_;
-  std::map<std::uint32_t, bool> variables_;      // is_map_value of types that has_variable, by id
+  std::map<std::uint32_t, bool> variables_;      // ids with has_variable, and their is_map_value
   std::map<std::uint32_t, std::size_t> objects_; // by their first ids
   std::unique_ptr<btf, Free> types_;
 };

@@ -77,8 +77,8 @@ Value raw_value(Bytes bytes);
 // number, as GDB prints and compares it.
 Value boolean_value(std::uint64_t number);
 
-// Returns the number of an integer, address, character or name, modulo 2^64; nullopt for other
-// values.
+// Returns the number of an integer, boolean, address, character or name, modulo 2^64; nullopt for
+// other values.
 std::optional<std::int64_t> number_of(const Value& value);
 
 // Returns the code point of a text that is one character: a `char` of Rust beyond ASCII is a text.
