@@ -6,20 +6,6 @@
 
 namespace uprobectl::output {
 
-std::string_view to_string(events::CallEnd end) {
-  switch (end) {
-  case events::CallEnd::returned:
-    return "returned";
-  case events::CallEnd::no_return_seen:
-    return "no_return_seen";
-  case events::CallEnd::lost:
-    return "lost";
-  case events::CallEnd::run_ended:
-    break;
-  }
-  return "run_ended";
-}
-
 void CallGraphWriter::remember_name(const events::Event& event) {
   if (names_.size() >= max_names) names_.clear();
   names_[event.tid] = event.comm;

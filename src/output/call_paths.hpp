@@ -28,7 +28,8 @@ public:
   std::optional<Path> close(const events::OpenCall& call);
 
 private:
-  // Calls beyond these limits are at the innermost call that fits, or not followed.
+  // Beyond these limits: the calls of all threads are forgotten; a call is put on the last stack; a
+  // call is left out of its path.
   static constexpr std::size_t max_threads = 1 << 16;
   static constexpr std::size_t max_stacks = 64;
   static constexpr std::size_t max_depth = 1 << 16;

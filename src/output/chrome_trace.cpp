@@ -105,7 +105,7 @@ private:
     append_microseconds(out, time_ns);
   }
 
-  // Calls that do not nest with the others of the thread are asynchronous.
+  // Writes the beginning or the end of a call, as `phase` says.
   void write_half(std::string& out, char phase, const TimelineTrack& track,
                   const TimelineItem& item, std::uint64_t time_ns) {
     begin_timed(out, phase, track, item, time_ns);

@@ -161,7 +161,7 @@ inline std::vector<RecordedMember> recorded_members(const resolve::PointDetails&
       if (members.size() < max_members) members.push_back({structure->name, member});
   return members;
 }
-// Reverses it: the members of a structure stand together.
+// Reverses recorded_members(), which lists the members of a structure one after the other.
 inline void set_members(resolve::PointDetails& details, std::vector<RecordedMember> members) {
   std::shared_ptr<resolve::DetailStructure> last;
   for (RecordedMember& each : members) {
@@ -275,7 +275,7 @@ void describe(auto& io, Described<SourceLineRecord> auto& record) {
   io.key("probeable", record.probeable);
   io.key("text", record.text);
 }
-// An entry as match records have it: the archive inside the file is apart.
+// An entry as match records have it: an archive inside the file has its own key, `container`.
 void describe_entry_of_target(auto& io, const std::optional<std::string>& entry) {
   const auto inner = entry ? entry->rfind("!/") : std::string::npos;
   const bool is_nested = inner != std::string::npos;
@@ -599,15 +599,15 @@ void describe(auto& io, Described<CallEdgeRecord> auto& record) {
 
 // Saved without the values and the stack.
 void describe(auto& io, Described<CountRecord> auto& record) {
-  const bool is_sent = record.point == nullptr; // by a user's program
+  const bool is_of_map = record.point == nullptr; // its records are sent by a user's program
   const group_sums* const sums = address_of(record.sums);
   describe_counted(io, record.point);
   io.saved(1, "on_return", record.on_return);
-  io.key("kind", is_sent                      ? events::EventKind::record
+  io.key("kind", is_of_map                    ? events::EventKind::record
                  : record.point->static_probe ? events::EventKind::static_probe
                  : record.on_return           ? events::EventKind::on_return
                                               : events::EventKind::entry);
-  io.key("map", is_sent ? &record.map : nullptr);
+  io.key("map", is_of_map ? &record.map : nullptr);
   io(2, "count", record.count);
   io(3, "pid", record.pid);
   io.null_unless(record.pid.has_value(), 4, "comm", record.comm);

@@ -12,8 +12,8 @@ namespace uprobectl::output {
 std::string arguments_text(const events::Event& event);
 // "= -1 ENOENT", "returned", or "left by a tail call".
 std::string return_text(const events::Event& event);
-// "<no return seen>": the end of a call without a return. `exception`: the type of the thrown
-// object if one has left it, empty if that is not known; else null.
+// "<no return seen>": the end of a call without a return. `exception`: the type of the exception
+// that left the call, empty if the type is not known; null without an exception.
 std::string end_text(events::CallEnd end, const std::string* exception);
 
 } // namespace uprobectl::output

@@ -3,7 +3,6 @@
 
 #include "output/output.hpp"
 #include "uprobectl/path.hpp"
-#include "util/clock.hpp"
 #include "util/protobuf_reader.hpp"
 #include "util/text.hpp"
 
@@ -84,26 +83,6 @@ Result<void> check_different_files(std::span<const ExportRequest> requests) {
         return fail(ErrorKind::usage,
                     requests[k].option + " and " + requests[i].option + " need different files");
   return {};
-}
-
-// The clocks cannot be read at once. If another thread runs between the readings, they are
-// repeated.
-ClockReading ClockReading::now() {
-  constexpr std::uint64_t close_ns = 20'000;
-  constexpr int max_readings = 5;
-  ClockReading closest;
-  std::uint64_t apart_ns = UINT64_MAX;
-  for (int i = 0; i < max_readings && apart_ns > close_ns; ++i) {
-    const std::uint64_t begin_ns = clock_ns(CLOCK_MONOTONIC);
-    const ClockReading reading{.monotonic_ns = begin_ns,
-                               .boottime_ns = clock_ns(CLOCK_BOOTTIME),
-                               .realtime_ns = clock_ns(CLOCK_REALTIME)};
-    const std::uint64_t passed_ns = clock_ns(CLOCK_MONOTONIC) - begin_ns;
-    if (passed_ns >= apart_ns) continue;
-    apart_ns = passed_ns;
-    closest = reading;
-  }
-  return closest;
 }
 
 std::string_view module_name(const resolve::ProbePoint& point) {

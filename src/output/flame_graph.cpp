@@ -201,7 +201,7 @@ std::string module_style(const DrawnModules& modules) {
 // Returns a row of modules with their colours, as many as fit, as SVG. In pixels; y is the top.
 std::string legend(const DrawnModules& modules, int x, int y, int width) {
   constexpr double column_width = 6.63;   // of 11 px DejaVu Sans Mono
-  constexpr std::size_t max_columns = 40; // columns
+  constexpr std::size_t max_columns = 40; // of a name
   constexpr int room_for_rest = 100;
   std::string svg;
   double right = 0;
@@ -255,8 +255,8 @@ text { fill: #111; white-space: pre }
 
 // Returns the weight that is 0.2 pixels wide, rounded up. Narrower frames are omitted.
 std::uint64_t min_visible_weight(std::uint64_t total) {
-  constexpr std::uint64_t max_consecutive = std::uint64_t{5} * frames_width;
-  return total / max_consecutive + (total % max_consecutive == 0 ? 0 : 1);
+  constexpr std::uint64_t max_frames = std::uint64_t{5} * frames_width; // side by side
+  return total / max_frames + (total % max_frames == 0 ? 0 : 1);
 }
 
 std::string clean(std::string_view text) {

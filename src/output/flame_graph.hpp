@@ -87,8 +87,8 @@ void append_xml(std::string& out, std::string_view sanitized);
 // Returns the number of monospaced columns of sanitized text.
 std::size_t display_columns(std::string_view sanitized);
 
-// Shortens sanitized text to at most this many columns, ending with "…". Returns "" if fewer than
-// two characters of a longer text fit.
+// Shortens sanitized text to at most this many columns, ending with "…". Returns "" if a longer
+// text would have fewer than three columns.
 std::string shorten_text(std::string_view sanitized, std::size_t columns);
 
 // Returns a C++ or Rust name without parameters, template arguments and result: "ns::Foo::bar" of
@@ -96,8 +96,7 @@ std::string shorten_text(std::string_view sanitized, std::size_t columns);
 std::string plain_name(std::string_view sanitized);
 
 // Shortens a name more gently than shorten_text(): it first takes plain_name(), then removes
-// leading namespaces and classes: "ns::Foo<int>::bar(int)", "ns::Foo::bar", "Foo::bar", "bar",
-// "b…".
+// leading namespaces and classes: "ns::Foo<int>::bar(int)", "ns::Foo::bar", "Foo::bar", "bar".
 std::string shorten_name(std::string_view name, std::size_t columns);
 
 // The nodes of a StackTree.

@@ -43,6 +43,7 @@ void append_hex(std::string& out, std::uint64_t value);     // 0x2a
 void append_decimal(std::string& out, std::uint64_t value); // 42
 
 // Appends a duration with at most three significant digits: "830ns", "12.4us", "3.05ms", "1.2s".
+// From 1000 s on it is in whole seconds.
 void append_short_duration(std::string& out, std::uint64_t nanoseconds);
 // Returns the parts of a call's waiting, "slept 1.2ms", without those that are 0.
 std::vector<std::string> cause_cells(const std::optional<events::WaitCauses>& caused);

@@ -10,10 +10,10 @@ class JsonRecord;
 
 // Returns a heading and a line for each parameter, variable and the result:
 //
-//   shop::Store::add  libshop.so+0x1139  shop.cpp:12
-//     this  shop::Store*  rdi
-//     price  double       <xmm0: not readable>
-//     = int               rax
+//   shop::Store::add  libshop.so@0x1139  shop.cpp:12
+//     this   shop::Store*  rdi
+//     price  double        <xmm0: not readable>
+//     =      int           rax
 std::string function_arguments_text(const ArgumentsRecord& record);
 
 // Appends the keys of an `arguments` record after those of the function: function, source_file, …

@@ -6,22 +6,7 @@
 #include "output/record_types.hpp"
 #include "output/report_frame.hpp"
 
-#include <array>
-
 namespace uprobectl::output {
-
-std::string_view to_string(events::EventKind kind) {
-  constexpr std::array<std::string_view, 5> names = {"entry", "return", "usdt", "record", "wait"};
-  return names[static_cast<std::size_t>(kind)];
-}
-std::string_view to_string(events::ExitKind kind) {
-  constexpr std::array<std::string_view, 3> names = {"unknown", "return", "tail_call"};
-  return names[static_cast<std::size_t>(kind)];
-}
-std::string_view to_string(wait_cause cause) {
-  constexpr std::array<std::string_view, WAIT_CAUSES> names = {"preempted", "slept", "blocked"};
-  return names[static_cast<std::size_t>(cause)];
-}
 
 namespace {
 

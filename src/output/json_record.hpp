@@ -32,8 +32,8 @@ inline std::string record_start(std::string_view type) {
   return start;
 }
 
-// Writes a JSON object. Values may be optional or pointers; those that are not there are null.
-// Other values are a function that returns the value, or one that appends its JSON to a text.
+// Writes a JSON object. A value may also be an optional or a pointer (null if it is not there), a
+// function that returns the value, or a function that appends its JSON to a text.
 //
 // This is also the `io` of descriptions (output/descriptions.hpp).
 class JsonRecord {

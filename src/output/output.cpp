@@ -78,7 +78,7 @@ void OutputBuffer::append(std::string_view text) {
 
 void OutputBuffer::disable_auto_flush() {
   auto_flush_ = false;
-  if (is_regular_file(fd_)) most_at_once_ = flush_size;
+  if (is_regular_file(fd_)) max_write_size_ = flush_size;
   whole_end_ = pending_begin_ + written_;
   if (pending() > 0) record_ends_.push_back(pending_begin_ + pending_.size());
 }
@@ -190,7 +190,7 @@ void OutputBuffer::flush_some() {
     const Writability state = poll_writable(fd_, 0);
     if (state == Writability::invalid) return abandon();
     if (state == Writability::blocked) break;
-    write_once(most_at_once_);
+    write_once(max_write_size_);
   }
   // A record that was written in part is kept whole, for continue_in().
   const auto whole = static_cast<std::size_t>(whole_end_ - std::min(whole_end_, pending_begin_));
@@ -221,7 +221,7 @@ bool OutputBuffer::flush_within(std::chrono::milliseconds stall_timeout,
     if (state == Writability::invalid)
       abandon();
     else
-      write_once(most_at_once_);
+      write_once(max_write_size_);
     if (!shortage_) waited = {};
   }
   return true;

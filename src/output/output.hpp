@@ -88,7 +88,7 @@ private:
   std::deque<std::uint64_t> event_ends_;  // of unwritten events
   std::uint64_t dropped_events_ = 0;
   bool auto_flush_ = true;
-  std::size_t most_at_once_ = safe_write_size; // of a write that must not block
+  std::size_t max_write_size_ = safe_write_size; // bytes; a larger write may block
   bool closed_ = false;
   std::optional<Error> error_;
   std::optional<Error> shortage_;

@@ -1,28 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 // The lines of a page. Their fields are separated by tabs; texts are JSON strings, times are
 // nanoseconds since the beginning of the run. page_run.js reads them:
-//   r TITLE REALTIME SYSTEM            the run: its command, its beginning in ns since 1970, where
+//   r TITLE REALTIME SYSTEM            the run: its command, its beginning in ns since 1970, kernel
 //   p PID NAME                         a process
 //   t TRACK PID TID NAME               a track of calls that nest
 //   n NUMBER NAME MODULE [ADDRESS]     a function, a span or a frame
 //   c TRACK FUNCTION BEGIN DURATION …  a call
 //   b TRACK FUNCTION BEGIN …           a call that begins
-//   e TRACK END …                      the innermost one of the track that ends
+//   e TRACK END …                      the end of the innermost call of the track that began
 //   i TRACK FUNCTION TIME …            a hit without a duration
-//   w                                  as c: a wait of the call around it
+//   w TRACK CAUSE BEGIN DURATION …     a wait of the call around it
 //   C, E, I                            the same of calls that have failed
 //   s HITS MEASURED FUNCTION…          a stack, outermost frame first; MEASURED may be empty
-//   h FUNCTION UNIT BUCKETS            measured, as JSON's histogram records have it
-//   k KIND FUNCTION COUNT SUM UNIT …   counted: hits, or spans that are open or have ended. The SUM
-//                                      of a value may be empty
+//   h FUNCTION UNIT BUCKETS            a histogram, with the buckets of JSON's histogram records
+//   k KIND FUNCTION COUNT SUM UNIT …   a count of hits, or of spans that are open or have ended.
+//   SUM
+//                                      is empty if no value was summed
 //   o SPAN BEGIN …                     a span that has not ended
-//   S SPAN COUNTS                      all spans of a name, as JSON's span_summary records
+//   S SPAN COUNTS                      all spans of a name, with the keys of span_summary records
 //   f MODULE PATH BUILDID              a file that has functions
 //   l COUNT REASON                     lost records
-//   u UNIT                             of what stacks have measured
+//   u UNIT                             the unit of MEASURED
 //   z SUMMARY DURATION                 the end of the run
-// …: [VALUES [TIMES]], JSON objects: what the traced program has; what is known of its time. The
-// first is empty if there is only the other.
+// …: [VALUES [TIMES]], JSON objects: captured values, and durations. VALUES is empty if there are
+// only TIMES.
 #include "output/page.hpp"
 
 #include "output/descriptions.hpp"
@@ -98,12 +99,12 @@ public:
     end_line(out, item);
   }
 
-  // They are drawn from the calls.
+  // Counters are left out: the page computes them from the other lines.
   void add_counter(std::string& /*out*/, const TimelineCounter& /*counter*/,
                    std::uint64_t /*time_ns*/, std::int64_t /*value*/) override {}
 
   void add_stack(std::string& out, const StackSample& sample) override {
-    if (!has_stacks_) return; // the calls themselves say more than their callers
+    if (!has_stacks_) return; // events show more than samples with only a caller
     numbers_of_frames_.clear();
     for (const NamedFrame& frame : name_frames(sample))
       numbers_of_frames_ +=
@@ -211,7 +212,8 @@ private:
         .first->second;
   }
 
-  // Returns the number of a function, which a line before has defined. Several may have one name.
+  // Returns the number of a function, span or frame. Writes its line first if it is new. Several
+  // may have one name.
   std::size_t define(std::string& out, const TimelineItem& item) {
     key_.assign(item.name).append(1, '\0').append(item.category);
     const auto [found, is_new] = names_.try_emplace({item.point, key_}, names_.size());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A run as a page for browsers (-o run.html), which needs nothing else: page.html, page.css,
-// page_run.js and page.js, and then the run, a line for each call, hit, stack and histogram.
+// A run as a page for browsers (-o run.html), which needs nothing else: page.html with its style
+// and scripts (page*.js), and then the run, a line for each call, hit, stack and histogram.
 // The page is written while the run goes on, and is valid after each line.
 #pragma once
 

@@ -16,7 +16,7 @@ const columns = [
   { key: "failed", label: "Failed", text: each => each.failed ? count(each.failed) : "" }
 ];
 
-// The least of the values that this share of them does not exceed.
+// Returns the smallest value that is at least as large as `percent` % of the values.
 const percentile = (sorted, percent) => sorted[Math.max(0, Math.ceil(sorted.length * percent / 100) - 1)];
 
 function summarise() {
@@ -37,7 +37,7 @@ function summarise() {
   // What was only counted, or only measured.
   for (const each of run.counts.values()) {
     const { name: number, hits } = each;
-    if (isOwnCount(each) || (rows.has(number) && !rows.get(number).isCounted)) continue;
+    if (isInCountsTable(each) || (rows.has(number) && !rows.get(number).isCounted)) continue;
     const row = rows.get(number) || { number, name: run.names[number] || "?", module: run.modules[number] || "", calls: 0, total: 0, self: 0, failed: 0, durations: new Column(Float64Array), isCounted: true };
     row.calls += hits;
     rows.set(number, row);
@@ -75,7 +75,7 @@ class Sheet {
     Object.assign(this, { id, columns, sorted, choose, rows: [], down: true, selected: null });
   }
 
-  // Returns "12 of 34 WHAT", and says if not all are shown.
+  // Fills the table. Returns "12 of 34 WHAT", and says if not all are shown.
   show(shown, what) {
     const { sorted, down } = this, sign = down ? -1 : 1;
     const order = (a, b) => a < b ? -sign : a > b ? sign : 0;
@@ -207,7 +207,7 @@ function hashOf(text) {
 // Functions of one file have similar colours.
 const colourOf = name => "hsl(" + (hashOf(run.modules[name] || "") % 360 + hashOf(run.names[name] || "") % 71 - 35) + " 55% " + (68 + hashOf(run.names[name] || "") % 5 * 3) + "%)";
 
-// Sets the size in pixels of the screen. Returns what paints in those of the page.
+// Sizes the canvas in pixels of the screen. Returns a context that draws in pixels of the page.
 function prepare(canvas, height) {
   const ratio = window.devicePixelRatio || 1, width = canvas.clientWidth;
   canvas.style.height = height + "px";
@@ -429,7 +429,7 @@ function linkedView() {
   return views.some(view => view.id === wanted) ? wanted : null;
 }
 
-// So that a link to the page opens this view.
+// Shows the view, and sets the URL so that a link to the page opens it.
 function choose(id, focus) {
   history.replaceState(null, "", "#view=" + id);
   show(id, focus);

@@ -3,6 +3,7 @@ const rowHeight = 18, mostLevels = 800; // a canvas cannot be of any height
 const newNode = (name, above) => ({ name, above, below: new Map(), hits: 0, own: 0, ownHits: 0, ownWaited: 0, measured: 0, waited: 0, level: above ? above.level + 1 : 0 });
 const flame = { weight: "hits", view: "callees", graphs: {}, zoomed: null, current: null, shapes: [], hidden: 0 };
 
+// Returns the child with this name; adds one if there is none.
 function below(node, name) {
   let child = node.below.get(name);
   if (!child) node.below.set(name, child = newNode(name, node));
@@ -11,7 +12,7 @@ function below(node, name) {
 
 function hasTree() { return run.track.length + run.stacks.length > 0; }
 
-// Sums of what is below.
+// Adds up for each node what it and all nodes below it have.
 function addUp(root) {
   const order = [root];
   for (let i = 0; i < order.length; i++) for (const child of order[i].below.values()) order.push(child);
@@ -77,7 +78,7 @@ const flameText = node => {
   return flameName(node) + (file ? "\n" + file : "") + "\n" + amount(weight, flame.weight) + (whole ? " (" + (100 * weight / whole).toFixed(2) + "%)" : "");
 };
 
-// What is drawn: frames of at least a pixel.
+// Returns what is drawn: frames of at least a pixel.
 function layOut(width) {
   const shapes = [], zoomed = flame.zoomed || graph(flame.view);
   for (let node = zoomed; node; node = node.above) shapes.push({ node, x: 0, width, level: node.level });
@@ -135,7 +136,7 @@ function drawFlame() {
     : count(found) + " frames, " + share(wanted);
 }
 
-// Of what is found: a frame within another one that is found counts once.
+// Returns the share of the frames that are found. A frame within another one that is found counts once.
 function share(wanted) {
   let sum = 0;
   const queue = [graph(flame.view)], whole = weightOf(queue[0]);

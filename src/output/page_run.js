@@ -4,7 +4,7 @@ const NONE = 0xffffffff;
 
 // ---------------------------------------------------------------------------------- numbers
 
-// Of three digits, but for 1,000 s and more.
+// With three digits; from 1,000 s on in whole seconds.
 function duration(ns) {
   for (const [unit, name] of [[1, " ns"], [1e3, " µs"], [1e6, " ms"]]) {
     const rounded = Number((ns / unit).toPrecision(3));
@@ -16,7 +16,7 @@ function duration(ns) {
 const count = number => number.toLocaleString("en-US");
 const amount = (number, unit) => unit === "ns" || unit === "waiting" ? duration(number) : unit === "hits" ? count(number) : count(number) + " " + unit;
 
-// Numbers that grow in number.
+// An array of numbers that grows.
 class Column {
   constructor(Type) { this.Type = Type; this.data = new Type(1 << 12); this.length = 0; }
   push(value) {
@@ -52,7 +52,7 @@ function addCall(track, name, begin, length, values, times) {
   return run.track.length - 1;
 }
 
-// Counts of later intervals are more of the same.
+// Adds up the counts of several intervals.
 function addCount(kind, name, hits, sum, unit, values) {
   const key = kind + "\n" + name + "\n" + values;
   const known = run.counts.get(key) || { kind, name, hits: 0, sum: null, unit, values };
@@ -130,7 +130,7 @@ function readLine(line, opened) {
   case "S": run.spans.push({ name: small(1), counts: JSON.parse(fields[2]) }); break;
   case "l": run.lost += number(1); run.lostWhy.add(text(2)); break;
   case "u": run.unit = text(1); break;
-  case "r": // more digits than a Number has
+  case "r": // the nanoseconds have more digits than a Number
     if (!/^[0-9]{1,19}$/.test(fields[2])) throw new Error("not a number");
     run.title = text(1);
     run.startMicros = Number(fields[2].slice(0, -3));

@@ -120,13 +120,13 @@ const countsSheet = new Sheet("counts-table", [
   { key: "sum", label: "Sum", text: row => row.sum === null ? "" : row.unit === "ns" ? duration(row.sum) : count(row.sum) }
 ], "hits");
 
-// Counts of whole functions are in their table.
-function isOwnCount(each) { return each.values !== "" || each.kind !== "hits"; }
-function hasCounts() { return Array.from(run.counts.values()).some(isOwnCount); }
+// Whether a count has a row here. Counts of whole functions are in the table of functions.
+function isInCountsTable(each) { return each.values !== "" || each.kind !== "hits"; }
+function hasCounts() { return Array.from(run.counts.values()).some(isInCountsTable); }
 
 function showCounts() {
   if (countsSheet.rows.length === 0) {
-    countsSheet.rows = Array.from(run.counts.values()).filter(isOwnCount).map(each => Object.assign({}, each, { name: run.names[each.name] || "?", values: textOfValues(each.values) }));
+    countsSheet.rows = Array.from(run.counts.values()).filter(isInCountsTable).map(each => Object.assign({}, each, { name: run.names[each.name] || "?", values: textOfValues(each.values) }));
     if (countsSheet.rows.some(row => row.sum !== null)) countsSheet.sorted = "sum";
   }
   const wanted = $("counts-filter").value.toLowerCase();

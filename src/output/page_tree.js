@@ -15,14 +15,14 @@ const heaviestFirst = node => Array.from(node.below.values()).sort((a, b) => wei
 
 // The rows that are shown, from top to bottom.
 function treeRows(found) {
-  const rows = [], waiting = heaviestFirst(graph(flame.view)).reverse();
-  while (waiting.length && rows.length < mostRows) {
-    const node = waiting.pop();
+  const rows = [], pending = heaviestFirst(graph(flame.view)).reverse();
+  while (pending.length && rows.length < mostRows) {
+    const node = pending.pop();
     if (found && !found.has(node)) continue;
     rows.push(node);
-    if (found || tree.open.has(node)) waiting.push(...heaviestFirst(node).reverse());
+    if (found || tree.open.has(node)) pending.push(...heaviestFirst(node).reverse());
   }
-  tree.isCut = waiting.length > 0;
+  tree.isCut = pending.length > 0;
   return rows;
 }
 
@@ -64,7 +64,7 @@ function goTo(node) {
   if (at >= 0) $("tree-table").querySelectorAll("tbody button")[at].focus();
 }
 
-// From the current row, or the first, down to where most was spent itself.
+// Opens rows from the current one, or the first, down, while one of the rows below has half of the weight.
 function openHottest() {
   let node = tree.current || heaviestFirst(graph(flame.view))[0];
   while (node && node.below.size > 0 && weightOf(heaviestFirst(node)[0]) * 2 >= weightOf(node)) {

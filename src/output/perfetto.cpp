@@ -243,7 +243,7 @@ private:
     return packet;
   }
 
-  // `add` writes the part of the descriptor that says what the track is of.
+  // Describes a track. `add` writes the process, thread or counter that it is of, if there is one.
   template <typename Add>
   void describe(std::string& out, std::uint64_t uuid, std::uint64_t parent, std::string_view name,
                 const Add& add) {
@@ -377,7 +377,7 @@ private:
   std::uint64_t seed_ = 0;
   std::uint32_t sequence_ = 1;
   bool is_first_ = true;
-  bool has_own_track_ = false;
+  bool has_own_track_ = false; // the track of the run itself is described
   InternedTexts event_names_;
   InternedTexts categories_;
   InternedTexts annotation_names_;

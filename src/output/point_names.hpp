@@ -12,6 +12,7 @@ namespace uprobectl::output {
 
 class PointNames {
 public:
+  // Returns the path of the point's file, with the archive entry if there is one.
   const std::string& file(const resolve::ProbePoint& point);
   // Returns the name, with the source line if one was requested, and the distinction.
   const std::string& name(const resolve::ProbePoint& point) { return find(point).name; }
@@ -35,9 +36,9 @@ private:
 
   std::unordered_map<const resolve::ProbePoint*, Names> known_;
   std::unordered_map<std::string, FirstPoint> first_points_; // by name
-  std::shared_ptr<const resolve::ProbedBinary>
-      binary_;       // of the previous point, whose text is file_:
-  std::string file_; // consecutive points are mostly in the same file
+  // The file of the previous point and its text: consecutive points are mostly in the same file.
+  std::shared_ptr<const resolve::ProbedBinary> binary_;
+  std::string file_;
 };
 
 } // namespace uprobectl::output

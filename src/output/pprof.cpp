@@ -172,7 +172,7 @@ private:
   }
 
   std::uint64_t keep(const LocationKey& location) {
-    if (locations_.values().size() >= max_locations) return left_out();
+    if (locations_.values().size() >= max_locations) return left_out_location();
     const std::uint64_t number = locations_.find(location);
     if (location.mapping != 0) {
       std::uint64_t& limit = limits_[location.mapping];
@@ -181,7 +181,7 @@ private:
     return number;
   }
 
-  std::uint64_t left_out() {
+  std::uint64_t left_out_location() {
     return locations_.find(
         {.lines = {{.function = functions_.find({"[left out]", "[left out]", ""})}}});
   }

@@ -157,7 +157,7 @@ void Profile::take(const CountRecord& count) {
   add_aggregate(count.point, count.map, weight);
 }
 
-// If the run has counts, too, these are the samples, unless the histograms are of latencies.
+// If the run has counts, too, the counts are the samples, unless the histograms are of latencies.
 void Profile::take(const HistogramRecord& record) {
   if (has_counts_ && !header().sends_latencies) return;
   add_aggregate(record.point, record.map,

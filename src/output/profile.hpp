@@ -68,7 +68,7 @@ private:
   ReplacedFile file_;
   const ExportedRun* run_ = nullptr;
   CallPaths paths_;
-  bool has_counts_ = false; // the run has sent any
+  bool has_counts_ = false; // the run has sent counts
   std::unordered_map<const resolve::ProbePoint*, std::string> names_;
 };
 

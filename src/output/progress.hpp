@@ -22,7 +22,7 @@ class Progress;
 // second and nothing else was written for a second. Thread-safe.
 class ProgressLine {
 public:
-  // Borrows the descriptor. If it `is_shown`, the descriptor is a terminal.
+  // Borrows the descriptor, which must be a terminal if `is_shown`.
   ProgressLine(int fd, bool is_shown) : fd_(fd), is_shown_(is_shown) {}
   ProgressLine(const ProgressLine&) = delete;
   ProgressLine& operator=(const ProgressLine&) = delete;
@@ -54,11 +54,11 @@ private:
   std::jthread thread_;       // while there are tasks
 };
 
-// Shows "attaching probes: 250 of 1000, 3 s" as long as it exists, from the second second on.
+// Shows "attaching probes: 250 of 1000, 3 s" while it exists, after the first second.
 class Progress {
 public:
-  // `what` is said in the present participle. all: 0 if it is not known how much there is to do,
-  // otherwise in this unit (" MB").
+  // `what`: a present participle, as in "attaching probes". `all`: how much there is to do, in this
+  // unit (" MB"); 0 if that is not known.
   Progress(Output& output, std::string what, std::size_t all = 0, std::string_view unit = {});
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;

@@ -40,7 +40,7 @@ public:
   // begin().
   std::size_t begin(std::uint32_t field) {
     tag(field, length_type);
-    out_ += '\0'; // its length, if that is one byte
+    out_ += '\0'; // end() replaces it by the length
     return out_.size();
   }
   void end(std::size_t begin) {

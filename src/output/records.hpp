@@ -138,7 +138,7 @@ struct SpanSummaryRecord {
   std::uint64_t begun = 0;
   std::uint64_t ended = 0;
   std::uint64_t open = 0;          // at the end of the run
-  std::uint64_t open_of_ended = 0; // among them, of processes that ended before
+  std::uint64_t open_of_ended = 0; // those of `open` whose process had ended
   std::uint64_t begun_again = 0;   // with the same key, before they ended
   std::uint64_t without_room = 0;  // did not begin: the table of open spans was full
   std::uint64_t not_begun = 0;     // ends of spans that were not open
@@ -198,11 +198,11 @@ struct CountRecord {
   std::string_view span = {}; // if not empty, counts spans of this name, which begin at `point`
   bool are_open = false;      // counts spans that have not ended
 };
-// The times of calls or the values measured at a probe (`histogram`).
+// The durations of calls or spans, or the values measured at a probe (`histogram`).
 struct HistogramRecord {
   const resolve::ProbePoint* point = nullptr; // null for records of a user's program
   std::string_view map = {};                  // the map with these records
-  bool in_nanoseconds = false;                // times of calls; otherwise values
+  bool in_nanoseconds = false;                // durations; otherwise values
   bpf::Histogram histogram;
   std::uint64_t since_ns = 0; // as in CountRecord
   std::uint64_t time_ns = 0;
@@ -255,7 +255,7 @@ struct GraphTreesRecord {
   std::uint64_t dropped = 0;
   std::uint64_t unknown = 0;   // dropped because the root has no return that could decide
   std::uint64_t cut = 0;       // of `shown`: only the root was kept, because memory was full
-  std::uint64_t cut_calls = 0; // that were left out of those trees
+  std::uint64_t cut_calls = 0; // calls that were left out of those trees
 };
 // A drift of the clocks below this is ignored until it adds up, because NTP adjusts CLOCK_REALTIME
 // all the time.
@@ -344,9 +344,9 @@ struct DeviceRecord {
   std::optional<std::string> android = {}; // version
   std::optional<std::string> kernel = {};  // release
   std::optional<std::string> abi = {};
-  std::optional<std::string> root = {}; // "adbd", "su" or "no"
-  std::optional<bool> attach = {};      // whether attaching is possible
-  std::optional<std::string> reason = {};
+  std::optional<std::string> root = {};   // "adbd", "su" or "no"
+  std::optional<bool> attach = {};        // whether attaching is possible
+  std::optional<std::string> reason = {}; // why not
 };
 // Written after the records of several devices (`devices_summary`).
 struct DevicesSummaryRecord {

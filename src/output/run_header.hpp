@@ -19,32 +19,33 @@ struct GraphOptions {
 // How a run has nested and shown its calls.
 struct GraphHeader : GraphOptions {
   std::uint64_t min_latency_ns = 0; // of the calls that are shown
-  // Only trees whose root has taken as long and fulfils the conditions, as typed.
+  // Trees are only shown if their root takes at least this long and fulfils the conditions (as
+  // typed).
   std::uint64_t root_min_latency_ns = 0;
   std::vector<std::string> root_conditions = {};
 };
 
 // How stacks were copied that are unwound when the run is read.
 struct RawStackHeader {
-  std::uint32_t stack_bytes = 0; // that were copied at most
+  std::uint32_t stack_bytes = 0; // the most that were copied of a stack
   bool source_lines = false;     // frames have source lines
 };
 
 struct RunHeader {
   std::string version = {}; // of uprobectl
   Arch arch = host_arch;
-  std::string command = {}; // the command line
-  bool sends_events = true; // otherwise hits were only counted
-  bool has_stacks = false;  // hits have them; with --caller only the caller, which is not a stack
-  bool weighs_time = false; // calls have durations, which are the weights of profiles
+  std::string command = {};              // the command line
+  bool sends_events = true;              // otherwise hits were only counted
+  bool has_stacks = false;               // hits have them; a caller alone (--caller) is not a stack
+  bool weighs_time = false;              // calls have durations, which are the weights of profiles
   std::optional<GraphHeader> graph = {}; // if it nests calls, which replace events in exports
   // Stacks weigh StackSample::value, in this unit, instead of their hits or time.
   std::optional<std::string> value_unit = {};
   FlameView view = FlameView::callees; // of flame graphs
-  bool sends_latencies = false;        // histograms of them
+  bool sends_latencies = false;        // as histograms
   std::optional<RawStackHeader> raw_stacks = {};
   std::string system = {};   // see describe_system()
-  bool runs_program = false; // of the user, whose records may have stacks
+  bool runs_program = false; // a user's program runs: its records may have stacks
 
   bool may_have_stacks() const { return has_stacks || runs_program; }
 };

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// StackTree, its folded lines, and the texts of its frames. flame_graph.cpp draws it.
 #include "output/flame_graph.hpp"
 #include "util/text.hpp"
 

@@ -412,7 +412,7 @@ public:
 
   void take(const HistogramRecord& record) {
     begin_interval(record.time_ns, record.is_interval);
-    const bool is_sent = record.point == nullptr; // by a user's program
+    const bool is_of_map = record.point == nullptr; // its records are sent by a user's program
     const std::string name = measured_name(record);
     if (style_.aligned) {
       line_.clear();
@@ -421,7 +421,7 @@ public:
       return;
     }
     write_header_once(
-        {is_sent ? "MAP" : "FUNCTION", "UNIT", "COUNT", "MIN", "P50", "P99", "MAX", "BUCKETS"});
+        {is_of_map ? "MAP" : "FUNCTION", "UNIT", "COUNT", "MIN", "P50", "P99", "MAX", "BUCKETS"});
     const bpf::Histogram& histogram = record.histogram;
     const auto percentile = [&](unsigned percent) {
       const auto number = events::percentile(histogram, percent);
@@ -587,7 +587,7 @@ private:
     return text + '(' + arguments_text(entry) + ')';
   }
 
-  // Returns a call as a program writes it: f(n=1) {, } f = 7, or f(n=1) = 7;
+  // Returns a line of the tree: "f(n=1) {", "} f = 7", or "f(n=1) = 7;" for both.
   std::string tree_text(const CallRecord& record) {
     const resolve::ProbePoint& point =
         record.call != nullptr ? *record.call->point : *record.exit->point;

@@ -357,6 +357,7 @@ private:
     return name_;
   }
 
+  // Returns the thread of the event. Describes it to the encoder if it is new or has a new name.
   Thread& find_thread(const events::Event& event) {
     if (threads_.size() > max_threads) {
       threads_.clear();
@@ -384,6 +385,7 @@ private:
       encoder_->add_process(file_.draft(), event.pid, event.comm);
   }
 
+  // Returns the track of a stack of the thread. Describes it to the encoder if it is new.
   TimelineTrack track_of(Thread& thread, std::size_t stack) {
     TimelineTrack track = thread.track;
     for (; thread.stacks <= stack; ++thread.stacks) {

@@ -83,8 +83,8 @@ Result<std::unique_ptr<Export>> open_timeline(const std::string& path, Workstati
 // Completed calls of one track, to find out which ones nest.
 class NestedCalls {
 public:
-  // Adds the call unless it begins, but does not end, inside another one or the reverse; then
-  // returns false. Forgets the oldest calls when there are thousands.
+  // Adds the call. Returns false instead if it overlaps another one, and neither is inside the
+  // other. Forgets the oldest calls when there are thousands.
   bool add(std::uint64_t begin_ns, std::uint64_t end_ns);
 
 private:

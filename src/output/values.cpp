@@ -399,10 +399,10 @@ std::string address_text(const usdt::StaticArgument& argument) {
     if (const auto extension = index_extension(argument)) text += fmt::format("{} ", *extension);
     text += fmt::format("{}*{}", argument.index, argument.scale);
   }
-  const auto away = static_cast<std::uint64_t>(argument.displacement);
-  if (text.empty()) return fmt::format("{:#x}", away);
-  if (argument.displacement < 0) text += fmt::format("-{:#x}", 0 - away);
-  if (argument.displacement > 0) text += fmt::format("+{:#x}", away);
+  const auto displacement = static_cast<std::uint64_t>(argument.displacement);
+  if (text.empty()) return fmt::format("{:#x}", displacement);
+  if (argument.displacement < 0) text += fmt::format("-{:#x}", 0 - displacement);
+  if (argument.displacement > 0) text += fmt::format("+{:#x}", displacement);
   return text;
 }
 
@@ -555,18 +555,6 @@ void append_json_frame(std::string& out, const unwind::Frame& frame) {
   record.key("line", position->line != 0 ? &position->line : nullptr);
   record.key("column", position->column != 0 ? &position->column : nullptr);
   record.key("inlined", is_inlined);
-}
-
-std::string_view missing_frames_label(StackCompleteness completeness) {
-  switch (completeness) {
-  case StackCompleteness::complete:
-    return {};
-  case StackCompleteness::truncated:
-    return "[truncated]";
-  case StackCompleteness::incomplete:
-    return "[incomplete]";
-  }
-  return {};
 }
 
 std::string display_frame(const unwind::Frame& frame) {

@@ -27,9 +27,8 @@ void append_text_value(std::string& out, const events::ArgumentValue& argument);
 void append_call_arguments(std::string& out, std::span<const events::ArgumentValue> arguments);
 void append_call_value(std::string& out, const events::ArgumentValue& argument);
 
-// Appends a value decoded by its BTF type. Numbers from 2^53 on are strings of digits, pointers
-// "0x…", bytes hexadecimal, NaN and infinity null. Members of anonymous structs and unions are
-// members of their parent.
+// Appends a value. Numbers from 2^53 on are strings of digits, pointers "0x…", bytes hexadecimal,
+// NaN and infinity null. Members of anonymous structs and unions are members of their parent.
 void append_json_value(std::string& out, const values::Value& value);
 
 // Appends: pid=12 comm="cat" at={x=1 y=2} codes=[1 2 3]
@@ -55,8 +54,8 @@ std::string semaphore_text(const resolve::ProbePoint& point); // offset, or "-"
 // stack.
 void append_json_stack(std::string& out, const unwind::Stack* stack);
 
-// Appends {"index":1,"pc":…}, or null without a caller: the frame as the stack has it, whose frame
-// 0 is the function.
+// Appends {"index":1,"pc":…}, or null without a caller. In the stack of the call the function is
+// frame 0, so its caller is frame 1.
 void append_json_caller(std::string& out, const unwind::Frame* caller);
 
 // Appends the keys of a frame after `index`, beginning with a comma.

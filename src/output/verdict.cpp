@@ -99,12 +99,13 @@ void Verdict::add(Finding finding) {
       return;
     }
   }
-  if (finding.match && is_of_library(finding.change)) return add_row(library, std::move(finding));
+  if (finding.match && is_of_library(finding.change))
+    return add_library_finding(library, std::move(finding));
   library.findings.push_back(findings_.size());
   findings_.push_back(std::move(finding));
 }
 
-void Verdict::add_row(LibraryVerdict& library, Finding finding) {
+void Verdict::add_library_finding(LibraryVerdict& library, Finding finding) {
   for (const std::size_t index : library.findings) {
     Finding& known = findings_[index];
     if (known.change != finding.change || known.reason != finding.reason) continue;
@@ -125,13 +126,13 @@ void Verdict::add_to_library(Finding finding) {
   LibraryVerdict& library = library_of(finding);
   ++(library.counts.*traits_of(finding.change).count);
   if (!library.reason) library.reason = finding.reason;
-  add_row(library, std::move(finding));
+  add_library_finding(library, std::move(finding));
 }
 
-void Verdict::add_unchanged(const Finding& point) {
-  LibraryVerdict& library = library_of(point);
+void Verdict::add_unchanged(const Finding& match) {
+  LibraryVerdict& library = library_of(match);
   ++library.counts.unchanged;
-  library.unchanged.push_back(name_of(point));
+  library.unchanged.push_back(name_of(match));
 }
 
 VerdictCounts Verdict::counts() const {

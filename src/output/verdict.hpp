@@ -50,11 +50,11 @@ struct Finding {
   std::optional<std::string> version = {};  // of the symbol
   std::optional<std::string> recorded = {}; // nullopt for `added`
   std::optional<std::string> found = {};    // nullopt for `gone`
-  // The file of the match that was found, of the recorded one if there is none: absolute, and the
-  // entry as in TARGET.
+  // The absolute path, and the entry as in TARGET, of the match that was found, or else of the
+  // recorded one.
   std::optional<std::string> file = {};
   std::optional<std::string> entry = {};
-  std::optional<std::string> abi = {}; // Android's name of it
+  std::optional<std::string> abi = {}; // of the library, as Android names it: "arm64-v8a"
   // "shop::Item.size", a parameter, or "return" (member_moved, type_changed).
   std::optional<std::string> member = {};
   std::optional<std::string> reason = {};  // why the library is gone or was not checked
@@ -100,12 +100,12 @@ struct LibraryVerdict {
 // The findings of a comparison, and what was compared (`verify_summary`).
 class Verdict {
 public:
-  // Adds a finding to those of its library. The first one about a recorded match counts it.
+  // Adds a finding to those of its library. Counts its match if it is the first one about it.
   void add(Finding finding);
   // Adds a recorded match to the finding that its library is gone or not checked.
   void add_to_library(Finding finding);
-  // Adds a match that is as it was recorded. `point`: a finding about it.
-  void add_unchanged(const Finding& point);
+  // Adds a match that is as it was recorded. A Finding describes it.
+  void add_unchanged(const Finding& match);
 
   const std::vector<Finding>& findings() const { return findings_; }
   // Returns the libraries in the order of their first matches.
@@ -115,7 +115,8 @@ public:
 
 private:
   LibraryVerdict& library_of(const Finding& finding);
-  void add_row(LibraryVerdict& library, Finding finding);
+  // Adds a finding about the whole library, or counts its match in the same one.
+  void add_library_finding(LibraryVerdict& library, Finding finding);
 
   std::vector<Finding> findings_;
   std::vector<LibraryVerdict> libraries_;
