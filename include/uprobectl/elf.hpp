@@ -116,8 +116,8 @@ public:
 
   std::uint32_t size() const { return count_; }
   Table table() const { return parts_.table; }
-  // Returns nullopt if the index is out of range, or the name is outside the string table or longer
-  // than 64 KiB. Includes generated symbols: sections, files, mapping symbols.
+  // Returns nullopt if the index is out of range or the name is outside the string table. Cuts a
+  // name at 64 KiB. Includes generated symbols: sections, files, mapping symbols.
   std::optional<Symbol> at(std::uint32_t index) const;
   // Returns the name without its version. Faster than at().
   std::optional<std::string_view> name(std::uint32_t index) const;

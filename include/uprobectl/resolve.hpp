@@ -252,8 +252,8 @@ bool is_body_of(const ProbePoint& point, const std::string& name);
 // name of a library.
 bool is_in_target(const ProbePoint& point, std::string_view target);
 
-// Whether the word, "NAME" or "TARGET:NAME", selects the point. `has_name` compares the NAME, and
-// is called only if the TARGET means the point's file.
+// Whether the word, "NAME" or "TARGET:NAME", selects the point. `has_name` compares the whole word,
+// because names may have colons, and then the NAME if the TARGET means the point's file.
 bool selects(std::string_view word, const ProbePoint& point,
              const std::function<bool(const std::string&)>& has_name);
 

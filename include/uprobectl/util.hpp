@@ -69,7 +69,8 @@ inline std::unexpected<Error> fail(ErrorKind kind, std::string message) {
 }
 
 // Converts an errno value: ENOENT, ENOTDIR and ESRCH to not_found, EACCES and EPERM to
-// not_permitted, all others to io. The message is "WHAT: strerror text" with a lower-case start.
+// not_permitted, all others to io. The message is "WHAT: strerror text" with a lower-case start. If
+// descriptors or memory are used up, a hint says which limit to raise.
 Error system_error(int errnum, std::string_view what);
 
 // --------------------------------------------------------------------------------- offsets
