@@ -509,8 +509,9 @@ public:
   RequestResolver(const TargetOptions& target_options, const ResolveOptions& options)
       : target_options_(target_options), options_(options) {}
 
-  // Fails if the TARGET does not exist or cannot be opened; errors of single FUNCTIONs are in the
-  // results. Of an open file only new warnings are returned.
+  // Fails if the TARGET does not exist or cannot be opened, and if its only file is cut meanwhile.
+  // Errors of single FUNCTIONs are in the results. What they say of debug files is repeated for
+  // each request of an open file, what they say of the file itself is not.
   Result<ResolveResults> resolve(const std::string& target,
                                  std::span<const std::string_view> functions);
 

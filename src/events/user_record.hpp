@@ -62,13 +62,15 @@ struct RecordTypeRequest {
 // Reads the records of a user's program.
 class UserRecordDecoder {
 public:
-  // `types` may be null, `maps` are in the order of RecordStreams. Requests precede everything
-  // else; fails with `not_found` if there is no such type or map. If a map has several requests, a
-  // record has the type of its size, or one that may end early. Without one, a record of "events"
-  // is decoded as `struct event` or `struct events_record` if one of them has exactly its size, a
-  // record of a known map by its layout. Layouts precede types only if the pin has the object's
-  // name. Else a record has the only structure of its size that a local variable of the programs
-  // has or points to, as debug information says; else `struct event` that may end early.
+  // `types` may be null, `maps` are in the order of RecordStreams. Fails with `not_found` if a
+  // request names a type or map that does not exist. The first of these that fits decodes a record:
+  // 1. a request for its map; of several, the type of its size, or one that may end early;
+  // 2. the layout of a known map whose pin has the object's name;
+  // 3. a type named like the map, such as `struct event` for "events", of exactly its size;
+  // 4. unless the map is known, the only structure of its size that a local variable of a program
+  //    has or points to, by debug information;
+  // 5. a type named like the map that may end early;
+  // 6. the layout of a known map.
   static Result<UserRecordDecoder> make(std::shared_ptr<const values::BtfTypes> types,
                                         std::span<const bpf::UserMap> maps,
                                         std::span<const RecordTypeRequest> requests = {});

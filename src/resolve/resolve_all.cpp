@@ -307,14 +307,13 @@ Result<ResolveResults> RequestResolver::resolve(const std::string& target,
                         [&](std::size_t index, Result<std::vector<ProbePoint>> points) {
                           FunctionResult& result = results.functions.emplace_back(
                               FunctionResult{.request = std::string(functions[index])});
-                          if (auto whole = check_size(*target_->file()); !whole)
-                            points = fail(std::move(whole).error());
                           if (points)
                             result.points = std::move(*points);
                           else
                             result.errors.push_back(std::move(points).error());
                           result.files = result.errors.empty() ? 1 : 0;
                         });
+  if (auto whole = check_size(*target_->file()); !whole) return fail(std::move(whole).error());
   add_symbol_sources(*target_, results);
   return results;
 }

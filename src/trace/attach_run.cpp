@@ -502,9 +502,7 @@ private:
             fmt::format("the thread of {} by which the kernel selects it has ended", process));
       }
     if (reasons.empty()) return;
-    Result<bool> again = false; // if the run is over
-    if (attached.attachment)
-      again = attach_again(processes, mechanism_, resolved_.probes, signals, attached);
+    const auto again = attach_again(processes, mechanism_, resolved_.probes, signals, attached);
     if (!again) {
       output_.fail(Error(again.error())
                        .within(reasons.front() +

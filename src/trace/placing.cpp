@@ -179,6 +179,7 @@ void detach_probes(AttachedProbes& attached, output::Output& output) {
 // The former links are removed first: the programs of both would run.
 Result<bool> attach_again(FilteredProcesses& processes, probe::Mechanism mechanism,
                           const Probes& probes, SignalWatch& signals, AttachedProbes& attached) {
+  if (!attached.attachment) return false;
   attached.attachment.reset();
   const std::vector<probe::ProbeSite> sites = collect_sites(probes);
   // A task may end, or become another one by executing a program, before it has its probes.

@@ -45,7 +45,8 @@ Result<AttachedProbes> attach_probes(std::span<const pid_t> pids, bool keep_goin
                                      output::Output& output);
 
 // Attaches the probes anew, to the tasks that the processes have now, with the programs that
-// attach_probes() has loaded. Returns false if all the processes have ended.
+// attach_probes() has loaded. Returns false if they are not attached any more, or if all the
+// processes have ended.
 Result<bool> attach_again(FilteredProcesses& processes, probe::Mechanism mechanism,
                           const Probes& probes, SignalWatch& signals, AttachedProbes& attached);
 

@@ -150,8 +150,9 @@ private:
     return {};
   }
 
-  // Attaches programs to the FUNCTIONs: those whose sections name none; if there are none of these,
-  // those that name the same one or were chosen.
+  // Attaches programs to the FUNCTIONs of the command: the programs whose sections name no
+  // function. If every section names one, the programs that name the same FUNCTION, or that were
+  // chosen.
   Result<void> use_functions() {
     const bool any_static =
         std::ranges::any_of(bare_, [](const Bare& each) { return each.placed.static_probes; });
