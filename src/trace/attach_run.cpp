@@ -12,6 +12,7 @@
 #include "trace/planned_probes.hpp"
 #include "trace/probes.hpp"
 #include "trace/process_code.hpp"
+#include "trace/process_names.hpp"
 #include "trace/process_targets.hpp"
 #include "trace/report.hpp"
 #include "trace/returns.hpp"
@@ -20,6 +21,7 @@
 #include "trace/stopped_processes.hpp"
 #include "trace/suspended_child.hpp"
 #include "trace/system_trace.hpp"
+#include "trace/upkeep.hpp"
 #include "util/clock.hpp"
 #include "util/mapped_file.hpp"
 #include "util/text.hpp"
@@ -28,8 +30,6 @@
 #include <csignal>
 #include <cstring>
 #include <fmt/format.h>
-#include <map>
-#include <sys/utsname.h>
 
 namespace uprobectl::trace {
 
@@ -73,40 +73,6 @@ probe::MechanismNeeds mechanism_needs(const AttachRequest& request, std::span<co
           .semaphores = semaphores,
           .kind = program.info().kind};
 }
-
-// Records the name of each process before its first event, for the recorders of the output. It is
-// itself a recorder of the RunLoop.
-class ProcessNameRecorder final : public output::Recorder {
-public:
-  ProcessNameRecorder(const ProcessHistory& history, output::Output& output)
-      : history_(history), output_(output) {}
-
-  void write(const output::Record& record) override {
-    const auto* const event = record.find<events::Event>();
-    if (event == nullptr || !output_.has_recorders()) return;
-    if (known_.size() >= max_known) known_.clear();
-    const auto [known, is_new] = known_.try_emplace(event->pid, false);
-    if (is_new) known->second = record_name(event->pid);
-  }
-  // Retries the processes whose names were not known.
-  void finish() {
-    for (const auto& [pid, has_name] : known_)
-      if (!has_name) record_name(pid);
-  }
-
-private:
-  static constexpr std::size_t max_known = std::size_t{1} << 16;
-
-  bool record_name(std::uint32_t pid) {
-    const auto name = history_.find_name(static_cast<pid_t>(pid));
-    if (name) output_.record(output::ProcessNameRecord{.pid = pid, .name = *name});
-    return name.has_value();
-  }
-
-  const ProcessHistory& history_;
-  output::Output& output_;
-  std::map<std::uint32_t, bool> known_; // whether a name was found
-};
 
 // One run of attach. If it has a command, the caller has started it suspended, and its pid is the
 // only one in the filter. run_and_report() releases and ends the command.
@@ -393,8 +359,9 @@ private:
                                             mechanism_needs(request_, pids, program_, resolved_));
     if (!mechanism) return fail(mechanism.error());
     mechanism_ = *mechanism;
-    if (auto checked = check_unmodified(resolved_.probes); !checked)
-      return fail(std::move(checked).error());
+    for (const Probe& probe : resolved_.probes)
+      if (auto added = file_watch_.add(*probe.point.binary->file); !added)
+        return fail(std::move(added).error());
     if (*mechanism == probe::Mechanism::session)
       if (auto checked = check_session(); !checked) return fail(std::move(checked).error());
     const events::CaptureSpec& capture = request_.capture;
@@ -419,8 +386,7 @@ private:
     }
     if (processes.is_system_wide())
       warn_about_shared_libraries(probes, survey_probes(probes, {}), output_);
-    if (auto checked = check_unmodified(probes); !checked) return fail(std::move(checked).error());
-    warn_about_replaced_files(probes, output_);
+    if (auto checked = file_watch_.check(); !checked) return fail(std::move(checked).error());
     tolerate_all_shrinking();
     program_.report_cautions();
     if (auto prepared = prepare_root_condition(); !prepared)
@@ -470,67 +436,6 @@ private:
                               program_.info().other_programs > 0,
             .running = [&processes] { return processes.known_pids(); },
             .find_name = [this](pid_t pid) { return history_->find_name(pid); }};
-  }
-
-  // Attaches the probes again if the kernel's filter has lost a process: the filter selects the
-  // memory of the task that had the pid when the links were made (see
-  // FilteredProcesses::filter_in_program()).
-  void reattach_lost_processes(FilteredProcesses& processes, AttachedProbes& attached,
-                               SignalWatch& signals) {
-    const std::vector<ProcessHistory::Replaced> replaced_processes = history_->take_replaced();
-    if (processes.link_pids().empty()) return;
-    std::vector<std::string> reasons;
-    std::uint64_t since = clock_ns(CLOCK_MONOTONIC);
-    for (const ProcessHistory::Replaced& replaced : replaced_processes) {
-      if (std::ranges::find(processes.link_pids(), replaced.pid) == processes.link_pids().end())
-        continue;
-      since = std::min(since, replaced.time_ns);
-      reasons.push_back(
-          fmt::format("a thread of {} that is not its main thread has executed a program",
-                      process::describe_process(replaced.pid)));
-    }
-    // Links to perf events end with the task's memory: Linux kernel/trace/trace_uprobe.c,
-    // __uprobe_perf_filter(). Those of uprobe_multi stay.
-    if (mechanism_ == probe::Mechanism::multi || mechanism_ == probe::Mechanism::session)
-      warn_about_main_threads(processes);
-    else
-      for (const std::string& process : processes.find_lost_tasks()) {
-        since = std::min(
-            since, clock_ns(CLOCK_MONOTONIC) -
-                       static_cast<std::uint64_t>(FilteredProcesses::task_check_interval.count()));
-        reasons.push_back(
-            fmt::format("the thread of {} by which the kernel selects it has ended", process));
-      }
-    if (reasons.empty()) return;
-    const auto again = attach_again(processes, mechanism_, resolved_.probes, signals, attached);
-    if (!again) {
-      output_.fail(Error(again.error())
-                       .within(reasons.front() +
-                               ": the probes were not attached again, no further calls are seen"));
-      return;
-    }
-    if (!*again) {
-      for (const std::string& reason : reasons)
-        output_.warn(reason + ": calls after that are missing, the end came before the probes were "
-                              "attached again");
-      return;
-    }
-    const std::chrono::nanoseconds gap(clock_ns(CLOCK_MONOTONIC) - since);
-    for (const std::string& reason : reasons)
-      output_.warn(fmt::format("{}: the probes were attached again, calls of {} may be missing",
-                               reason,
-                               format_duration(std::chrono::ceil<std::chrono::milliseconds>(gap))));
-  }
-
-  // Links of uprobe_multi may miss further hits of a process whose main thread has ended, and
-  // cannot be made for another thread.
-  void warn_about_main_threads(FilteredProcesses& processes) const {
-    utsname kernel{};
-    if (::uname(&kernel) != 0 || !links_lose_main_thread(kernel.release)) return;
-    for (const std::string& process : processes.find_lost_tasks())
-      output_.warn_once(fmt::format("the main thread of {} has ended: on Linux {} '{}' may see no "
-                                    "further calls of it, use --mechanism perf",
-                                    process, kernel.release, to_string(mechanism_)));
   }
 
   // Returns no details for a user's programs, which do not count these hits.
@@ -605,9 +510,15 @@ private:
     loop.set_report_interval(request_.aggregates.interval);
     UnhitReporter unhit_reporter(probes, program_, processes, output_, start_);
     CodeWatch code_watch(probes, processes, output_, start_);
+    ProbeUpkeep upkeep({.probes = probes,
+                        .mechanism = mechanism_,
+                        .has_only_fixed_pids = has_only_fixed_pids(),
+                        .start = start_},
+                       processes, attached, file_watch_, code_watch, *history_, signals, output_);
     outcome.ending = loop.run(start_, [&](Clock::time_point now) {
       history_->update();
-      reattach_lost_processes(processes, attached, signals);
+      upkeep.renew_filters();
+      upkeep.follow_files(now);
       report_ended(processes, now);
       unhit_reporter.report(now);
       if (attached.attachment) code_watch.look(now);
@@ -631,6 +542,7 @@ private:
     if (attached.attachment)
       code_watch.look_at_end([&](pid_t pid) { return history_->is_replaced(pid); });
     detach_probes(attached, output_);
+    file_watch_ = FileWatch();
     const output::Progress progress(output_, "finishing the run");
     loop.finish();
     // Open calls end with the recording: their durations do not include the detaching.
@@ -646,7 +558,7 @@ private:
     if (command_ != nullptr && !outcome.leaves_command) command_end = command_->end();
     if (command_end) outcome.command_status = command_end->shell_status();
     history_->update();
-    reattach_lost_processes(processes, attached, signals); // reports what is not attached again
+    upkeep.renew_filters(); // reports what is not attached again
     if (command_end) warn_about_signal(*command_end, command_pid, code_watch);
     if (command_ == nullptr)
       for (const pid_t pid : code_watch.find_trapped())
@@ -756,6 +668,7 @@ private:
   std::optional<Result<bpf::KernelFeatures>> features_;
   probe::Mechanism mechanism_ = probe::Mechanism::multi; // set before the probes are attached
   std::optional<ProcessHistory> history_;                // set when the probes are attached
+  FileWatch file_watch_;                                 // of the probed files
   Clock::time_point start_;
 };
 

@@ -5,6 +5,7 @@
 #include "process/proc.hpp"
 #include "symbols/classify.hpp"
 #include "trace/binary_cache.hpp"
+#include "trace/paced_look.hpp"
 #include "uprobectl/process.hpp"
 #include "util/rooted_path.hpp"
 #include "util/text.hpp"
@@ -150,9 +151,6 @@ std::size_t count_users(const resolve::ProbedBinary& binary, std::span<const pid
 
 constexpr std::chrono::seconds first_report_delay{2};
 constexpr std::chrono::seconds report_interval{10};
-
-// A report reads the mappings of all processes. The pause after it is this many times as long.
-constexpr int pause_factor = 100;
 
 // The maximum number of reported probes.
 constexpr std::size_t max_reported = 20;
@@ -453,8 +451,7 @@ void UnhitReporter::report(Time now) {
       output_.detail(
           fmt::format("{}: not hit so far: {}", display_name(probes_[number].point), reason));
   reported_ = std::move(found);
-  const auto end = std::chrono::steady_clock::now();
-  next_ = end + std::max<Time::duration>(report_interval, (end - now) * pause_factor);
+  next_ = next_look_after(now, std::chrono::steady_clock::now(), report_interval);
 }
 
 } // namespace uprobectl::trace

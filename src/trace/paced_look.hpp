@@ -1,12 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// Decides when a large table is read again: for at most 1 % of the time, and 10 % while it is
-// urgent.
+// Decides when to look again at what takes long to read: for at most 1 % of the time, and 10 %
+// while it is urgent.
 #pragma once
 
 #include <algorithm>
 #include <chrono>
 
 namespace uprobectl::trace {
+
+// Returns when to look again after a look from `begin` to `end`: after the interval, or later, so
+// that looking takes at most 1 % of the time.
+inline std::chrono::steady_clock::time_point
+next_look_after(std::chrono::steady_clock::time_point begin,
+                std::chrono::steady_clock::time_point end,
+                std::chrono::steady_clock::duration interval) {
+  return end + std::max(interval, 100 * (end - begin));
+}
 
 class PacedLook {
 public:
@@ -19,7 +28,7 @@ public:
   // Notes that the table was read from `begin` to `end`.
   void looked(Time begin, Time end) {
     const auto took = end - begin;
-    next_ = end + std::max<Time::duration>(min_interval, 100 * took);
+    next_ = next_look_after(begin, end, min_interval);
     next_urgent_ = end + std::max<Time::duration>(min_urgent_interval, 10 * took);
   }
 

@@ -21,7 +21,8 @@ constexpr std::size_t many_perf_events = 50;
 constexpr int max_attempts = 500;
 constexpr std::chrono::milliseconds attempt_interval{1};
 
-std::vector<probe::ProbeSite> collect_sites(const Probes& probes) {
+std::vector<probe::ProbeSite> collect_sites(const Probes& probes,
+                                            const std::set<FileIdentity>& left_out = {}) {
   // The kernel runs programs at one offset in the order opposite to that of attaching (Linux
   // kernel/events/uprobes.c, consumer_add()). Where several calls end, because of tail calls, the
   // outer ones come first, so that they end last.
@@ -29,6 +30,7 @@ std::vector<probe::ProbeSite> collect_sites(const Probes& probes) {
   std::vector<std::pair<Position, probe::ProbeSite>> ordered;
   for (const Probe& probe : probes) {
     const resolve::ProbePoint& point = probe.point;
+    if (left_out.contains(point.binary->file->identity())) continue;
     for (const PlannedSite& site : probe.sites)
       ordered.emplace_back(
           Position{site.exit ? site.exit->depth : 0, probe.callees.size(), ~ordered.size()},
@@ -138,17 +140,6 @@ void warn_about_slow_detach(std::size_t events, output::Output& output) {
                           events, events / 25, events / 2));
 }
 
-// Returns each probed file once.
-std::vector<const MappedFile*> collect_files(std::span<const Probe> probes) {
-  std::map<FileIdentity, const MappedFile*> files;
-  for (const Probe& probe : probes)
-    files.emplace(probe.point.binary->file->identity(), probe.point.binary->file.get());
-  std::vector<const MappedFile*> result;
-  result.reserve(files.size());
-  for (const auto& [identity, file] : files) result.push_back(file);
-  return result;
-}
-
 Result<void> load_programs(ProgramSource& program, const LoadRequest& load,
                            ResolvedProbes& resolved, output::Output& output) {
   const output::Progress progress(output, "loading the programs");
@@ -181,11 +172,13 @@ Result<bool> attach_again(FilteredProcesses& processes, probe::Mechanism mechani
                           const Probes& probes, SignalWatch& signals, AttachedProbes& attached) {
   if (!attached.attachment) return false;
   attached.attachment.reset();
-  const std::vector<probe::ProbeSite> sites = collect_sites(probes);
+  const std::vector<probe::ProbeSite> sites = collect_sites(probes, attached.left_out);
+  if (sites.empty()) return false;
+  const bool is_system_wide = processes.link_pids().empty();
   // A task may end, or become another one by executing a program, before it has its probes.
   for (int attempt = 0; attempt < max_attempts; ++attempt) {
     const std::vector<pid_t> tasks = processes.choose_link_tasks();
-    if (tasks.empty()) return false;
+    if (tasks.empty() && !is_system_wide) return false;
     auto attachment =
         probe::Attachment::attach(mechanism, sites, tasks, [&] { return signals.arrived(); });
     if (attachment) {
@@ -230,25 +223,13 @@ Result<AttachedProbes> attach_probes(std::span<const pid_t> pids, bool keep_goin
   }
 }
 
-Result<void> check_unmodified(const MappedFile& file) {
-  if (file.change() != FileChange::written) return {};
-  return fail(Error{ErrorKind::io, file.path() + ": was written to while it was being read"}.hint(
-      "try again when the file is completely written"));
-}
-
-Result<void> check_unmodified(std::span<const Probe> probes) {
-  for (const MappedFile* file : collect_files(probes))
-    if (auto checked = check_unmodified(*file); !checked) return checked;
+Result<void> detach_files(std::span<const MappedFile* const> files, FilteredProcesses& processes,
+                          probe::Mechanism mechanism, const Probes& probes, SignalWatch& signals,
+                          AttachedProbes& attached) {
+  for (const MappedFile* file : files) attached.left_out.insert(file->identity());
+  if (auto again = attach_again(processes, mechanism, probes, signals, attached); !again)
+    return fail(std::move(again).error());
   return {};
-}
-
-void warn_about_replaced_files(std::span<const Probe> probes, output::Output& output) {
-  for (const MappedFile* file : collect_files(probes))
-    if (file->change() == FileChange::replaced)
-      output.gathered_warning("replaced",
-                              file->path() +
-                                  ": was replaced while it was being read: the probes are in the "
-                                  "old file, which only running processes map");
 }
 
 } // namespace uprobectl::trace

@@ -8,6 +8,7 @@
 #include "trace/run_loop.hpp"
 
 #include <chrono>
+#include <set>
 
 namespace uprobectl::trace {
 
@@ -33,6 +34,7 @@ private:
 struct AttachedProbes {
   std::optional<probe::Attachment> attachment; // nullopt if there are no sites
   std::size_t probes = 0; // sites, times the number of processes if processes are given
+  std::set<FileIdentity> left_out = {}; // files whose probes are not attached any more
 };
 
 // Loads the program as requested and attaches it to the processes (none: system-wide); the
@@ -50,15 +52,13 @@ Result<AttachedProbes> attach_probes(std::span<const pid_t> pids, bool keep_goin
 Result<bool> attach_again(FilteredProcesses& processes, probe::Mechanism mechanism,
                           const Probes& probes, SignalWatch& signals, AttachedProbes& attached);
 
+// Detaches the probes of the files for the rest of the run, and attaches those of other files
+// again. An error concerns the latter.
+Result<void> detach_files(std::span<const MappedFile* const> files, FilteredProcesses& processes,
+                          probe::Mechanism mechanism, const Probes& probes, SignalWatch& signals,
+                          AttachedProbes& attached);
+
 // Detaches the probes. This takes long for many perf events, so progress is shown on a terminal.
 void detach_probes(AttachedProbes& attached, output::Output& output);
-
-// Checks that no file was written to since it was opened: its offsets may be wrong by now. The
-// error is io.
-Result<void> check_unmodified(std::span<const Probe> probes);
-Result<void> check_unmodified(const MappedFile& file);
-
-// Warns about files that were replaced since they were opened. The probes are in the opened file.
-void warn_about_replaced_files(std::span<const Probe> probes, output::Output& output);
 
 } // namespace uprobectl::trace

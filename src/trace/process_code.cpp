@@ -7,6 +7,7 @@
 #include "process/child.hpp"
 #include "process/proc.hpp"
 #include "trace/diagnosis.hpp"
+#include "trace/paced_look.hpp"
 #include "trace/skipped_probes.hpp"
 #include "uprobectl/insn.hpp"
 #include "util/mapped_file.hpp"
@@ -30,8 +31,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds look_interval{500};
-// The pause after a look is this many times as long.
-constexpr int pause_factor = 100;
 // Processes with a finding that are looked at a second time.
 constexpr std::size_t max_confirmed = 64;
 constexpr std::chrono::milliseconds confirm_delay{10};
@@ -145,8 +144,9 @@ FileOffset site_offset(const resolve::ProbePoint& point, const PlannedSite& site
   return site.on_return && site.exit ? site.exit->offset : *uprobe_offset(point);
 }
 
-SiteCode::SiteCode(std::span<const Probe> all) {
+SiteCode::SiteCode(std::span<const Probe> all, const std::set<FileIdentity>& left_out) {
   for (const Probe& probe : all) {
+    if (left_out.contains(probe.point.binary->file->identity())) continue;
     std::set<FileOffset> offsets;
     for (const PlannedSite& site : probe.sites) offsets.insert(site_offset(probe.point, site));
     for (const FileOffset offset : offsets) add(probe.point, offset, probe.number);
@@ -319,6 +319,18 @@ std::vector<pid_t> CodeWatch::find_trapped() const {
   return trapped;
 }
 
+void CodeWatch::leave_out(const MappedFile& file, const std::string& reason) {
+  add_incomplete(file, reason);
+  left_out_.insert(file.identity());
+  sites_ = SiteCode(probes_, left_out_);
+}
+
+void CodeWatch::add_incomplete(const MappedFile& file, const std::string& reason) {
+  for (const Probe& probe : probes_)
+    if (probe.point.binary->file->identity() == file.identity())
+      incomplete_.try_emplace(probe.number, reason);
+}
+
 std::vector<pid_t> CodeWatch::pids() const {
   if (const std::span<const pid_t> linked = processes_.link_pids(); !linked.empty())
     return {linked.begin(), linked.end()};
@@ -333,8 +345,7 @@ void CodeWatch::look(Time now) {
   Changes changes = find_changes(pids());
   postpone_new(changes);
   report(changes);
-  const auto end = Clock::now();
-  next_ = end + std::max<Clock::duration>(look_interval, (end - now) * pause_factor);
+  next_ = next_look_after(now, Clock::now(), look_interval);
 }
 
 // A process may have executed a program by another thread: its breakpoints are gone until the

@@ -24,7 +24,8 @@ FileOffset site_offset(const resolve::ProbePoint& point, const PlannedSite& site
 // The instructions at the sites of probes, each once.
 struct SiteCode {
   SiteCode() = default;
-  explicit SiteCode(std::span<const Probe> all);
+  // `left_out`: files whose sites are left out.
+  explicit SiteCode(std::span<const Probe> all, const std::set<FileIdentity>& left_out = {});
   void add(const resolve::ProbePoint& point, FileOffset offset, std::size_t probe);
 
   // The files by site. The points are borrowed.
@@ -64,6 +65,10 @@ public:
   // Looks at all of them. Call it while the probes are attached. `is_replaced`: whether the process
   // has executed a program that its probes do not follow yet.
   void look_at_end(const std::function<bool(pid_t)>& is_replaced);
+  // Looks no more at the code of the file, because its probes were detached for this reason.
+  void leave_out(const MappedFile& file, const std::string& reason);
+  // Adds a reason why hits of the probes in the file may be missing from their counts.
+  void add_incomplete(const MappedFile& file, const std::string& reason);
   // Why hits may be missing from the counts, by probe.
   const std::map<std::size_t, std::string>& incomplete() const { return incomplete_; }
   // Whether the process was seen to have a copy of a breakpoint, because it has changed or copied
@@ -94,6 +99,7 @@ private:
   std::set<std::tuple<Change, std::size_t, pid_t>> reported_;
   std::set<std::tuple<Change, std::size_t, pid_t>> postponed_; // at the last look
   std::map<std::size_t, std::string> incomplete_;
+  std::set<FileIdentity> left_out_;
   std::set<pid_t> copied_;
   bool reported_limits_ = false;
   std::vector<std::pair<pid_t, UniqueFd>> pidfds_; // of the processes of the filter at the start

@@ -2,7 +2,6 @@
 #include "uprobestats/running_task.hpp"
 
 #include "trace/diagnosis.hpp"
-#include "trace/placing.hpp"
 #include "trace/process_code.hpp"
 #include "trace/report.hpp"
 #include "uprobestats/task_processes.hpp"
@@ -89,6 +88,19 @@ void RunningTask::detach_from(pid_t pid) {
   std::erase_if(attachments_, [&](const Attached& each) { return each.pid == pid; });
 }
 
+void RunningTask::follow_files(Time now) {
+  for (const auto& [file, change] : files_.look(now)) {
+    if (change != FileChange::written) continue; // the service has its probes in the old file, too
+    std::erase_if(attachments_,
+                  [&](const Attached& each) { return each.file == file->identity(); });
+    failed_ = true;
+    output_.fail(Error(trace::FileWatch::detached_error(
+                           *file, "the file was opened for writing, so its probes were detached"))
+                     .within(fmt::format("task {}", number_)));
+  }
+  files_.release_writers();
+}
+
 std::optional<RunningTask::Time> RunningTask::deadline() const {
   return began_ ? std::optional(*began_ + task_.duration) : std::nullopt;
 }
@@ -156,8 +168,7 @@ bool RunningTask::attach_probe(Probe& probe, std::size_t point, pid_t pid,
     failed_ = true;
     return false;
   };
-  if (auto checked = trace::check_unmodified(*at.binary->file); !checked)
-    return report_refused(checked.error());
+  if (auto added = files_.add(*at.binary->file); !added) return report_refused(added.error());
   if (const auto changed = trace::find_changed_code(at, pid, output_))
     return report_refused(*changed);
   const probe::ProbeSite site{.file = at.binary->file->fd(),
@@ -168,7 +179,7 @@ bool RunningTask::attach_probe(Probe& probe, std::size_t point, pid_t pid,
       probe::Attachment::attach(probe.program->mechanism, std::span(&site, 1), std::span(&pid, 1),
                                 [&] { return signals.arrived(); });
   if (!attachment) return report_refused(attachment.error());
-  attachments_.push_back({pid, std::move(*attachment)});
+  attachments_.push_back({pid, at.binary->file->identity(), std::move(*attachment)});
   if (!probe.chosen) probe.chosen = point;
   ++attached_points_;
   return true;
@@ -300,6 +311,7 @@ void RunningTask::end(const TaskPrograms& programs, const std::set<std::string>&
   }
   for (Attached& each : attachments_) each.attachment.detach([&](std::size_t) { meanwhile(); });
   attachments_.clear();
+  files_ = trace::FileWatch();
   for (std::size_t i = 0; i < probes_.size(); ++i) report_probe(probes_[i], hits[i]);
 }
 

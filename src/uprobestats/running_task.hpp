@@ -3,6 +3,7 @@
 // duration has elapsed.
 #pragma once
 
+#include "trace/file_watch.hpp"
 #include "trace/run_loop.hpp"
 #include "uprobectl/process.hpp"
 #include "uprobestats/task_probes.hpp"
@@ -44,6 +45,8 @@ public:
   void fail(const Error& error);
   // Detaches the probes from a process that has ended.
   void detach_from(pid_t pid);
+  // Detaches the probes of files that are opened for writing, with an error. Call it often.
+  void follow_files(Time now);
   // A signal arrived before all probes were attached.
   bool is_interrupted() const { return interrupted_; }
   // Detaches the probes and reports their results. `shared`: programs of several probes, whose hits
@@ -86,9 +89,11 @@ private:
   std::vector<Probe> probes_; // only probes that were resolved
   struct Attached {
     pid_t pid = 0;
+    FileIdentity file;
     probe::Attachment attachment;
   };
   std::vector<Attached> attachments_;
+  trace::FileWatch files_;
   std::vector<pid_t> pids_;
   std::optional<Time> began_;
   std::size_t attached_points_ = 0;

@@ -267,8 +267,11 @@ private:
   bool look(Time now) override {
     attach_to_new();
     if (!may_go_on()) return false;
-    for (RunningTask& task : tasks_)
-      if (!task.is_over() && task.deadline() && *task.deadline() <= now) end(task);
+    for (RunningTask& task : tasks_) {
+      if (task.is_over()) continue;
+      task.follow_files(now);
+      if (task.deadline() && *task.deadline() <= now) end(task);
+    }
     return true;
   }
 

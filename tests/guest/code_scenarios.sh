@@ -17,6 +17,8 @@ code_scenarios() {
   scenario 'calls of a shared mapping are known to be missing' reports_shared
   scenario 'a breakpoint that was dropped from memory marks the count' reports_dropped
   scenario 'code that stays as it is causes no message' is_silent_about_code
+  scenario 'a probed file that is overwritten loses its probes before that' detaches_written_file
+  scenario 'a probed file that is replaced keeps its probes, and its count is incomplete' reports_replaced_file
   scenario 'a file that overlayfs has copied up is not said to be uncalled' explains_copy_up
 }
 
@@ -169,4 +171,33 @@ explains_copy_up() {
   expect_match 'reason' "the breakpoint is not in the memory of process $started_pid .*overlayfs" \
     "$(records probe | field reason)"
   ! file_says err 'not called' || fail "$(cat err)"
+}
+
+# The writer waits until the probes are detached, so the program that is run next meets none.
+detaches_written_file() {
+  cp "$FIXTURES/tasks" tasks
+  start_attach -j -d 120s ./tasks grind
+  ./tasks executes 0 none >before || fail 'the program fails before its file is written'
+  cat "$FIXTURES/workload" >tasks
+  "$UPROBECTL" list-probes --json >left
+  ./tasks --calls 3 >after || fail 'the program that was written fails'
+  kill -TERM "$(cat attach.pid)"
+  attach_ends_with 1
+  expect_match 'error' 'error: ./tasks: the file was opened for writing after .*, so its probes were detached' "$(cat err)"
+  ! grep "$scratch.*/tasks" left || fail 'a breakpoint is left in the new code'
+  expect_equal 'hits' 10 "$(records probe | field hits)"
+  expect_match 'reason' 'the count is incomplete: the file was opened for writing' "$(records probe)"
+}
+
+reports_replaced_file() {
+  cp "$FIXTURES/tasks" tasks
+  start_attach -j -d 120s ./tasks grind
+  ./tasks executes 0 none >before || fail 'the program fails'
+  cp "$FIXTURES/tasks" new
+  mv new tasks
+  wait_until 60 file_says err 'warning: ./tasks: the file was replaced after' || fail 'attach does not say so'
+  ./tasks executes 0 none >after || fail 'the new program fails'
+  stop_attach
+  expect_equal 'hits' 10 "$(records probe | field hits)"
+  expect_match 'reason' 'the count is incomplete: the file was replaced' "$(records probe)"
 }
