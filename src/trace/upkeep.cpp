@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trace/upkeep.hpp"
 
+#include "output/format.hpp"
 #include "process/proc.hpp"
 #include "util/clock.hpp"
 #include "util/mapped_file.hpp"
