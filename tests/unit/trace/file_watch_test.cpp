@@ -12,7 +12,7 @@ namespace uprobectl::trace {
 
 namespace {
 
-constexpr FileWatch::Time start{std::chrono::hours(1)};
+constexpr FileWatch::Time first_look{std::chrono::hours(1)};
 
 void write_text(const std::filesystem::path& path, std::string_view text) {
   std::ofstream(path) << text;
@@ -43,13 +43,13 @@ TEST_CASE("a file that is open for writing already has no lease, and its write i
   REQUIRE(file);
   FileWatch watch;
   REQUIRE(watch.add(*file));
-  CHECK(watch.look(start).empty());
+  CHECK(watch.look(first_look).empty());
   writer << "and more" << std::flush;
-  const auto changes = watch.look(start + std::chrono::hours(1000000));
+  const auto changes = watch.look(first_look + std::chrono::hours(1000000));
   REQUIRE(changes.size() == 1);
   CHECK(changes.front().file == &*file);
   CHECK(changes.front().change == FileChange::written);
-  CHECK(watch.look(start + std::chrono::hours(2000000)).empty());
+  CHECK(watch.look(first_look + std::chrono::hours(2000000)).empty());
 }
 
 TEST_CASE("a file that is replaced by another counts as replaced, not as written") {
@@ -63,7 +63,7 @@ TEST_CASE("a file that is replaced by another counts as replaced, not as written
   write_text(folder.path / "new", "new");
   std::filesystem::rename(folder.path / "new", path);
   CHECK(watch.check());
-  const auto changes = watch.look(start);
+  const auto changes = watch.look(first_look);
   REQUIRE(changes.size() == 1);
   CHECK(changes.front().change == FileChange::replaced);
 }
