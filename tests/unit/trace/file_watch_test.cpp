@@ -12,7 +12,8 @@ namespace uprobectl::trace {
 
 namespace {
 
-constexpr FileWatch::Time first_look{std::chrono::hours(1)};
+// Longer than any pause between two looks.
+constexpr std::chrono::minutes later{1};
 
 void write_text(const std::filesystem::path& path, std::string_view text) {
   std::ofstream(path) << text;
@@ -43,13 +44,14 @@ TEST_CASE("a file that is open for writing already has no lease, and its write i
   REQUIRE(file);
   FileWatch watch;
   REQUIRE(watch.add(*file));
-  CHECK(watch.look(first_look).empty());
+  const auto now = std::chrono::steady_clock::now();
+  CHECK(watch.look(now).empty());
   writer << "and more" << std::flush;
-  const auto changes = watch.look(first_look + std::chrono::hours(1000000));
+  const auto changes = watch.look(now + later);
   REQUIRE(changes.size() == 1);
   CHECK(changes.front().file == &*file);
   CHECK(changes.front().change == FileChange::written);
-  CHECK(watch.look(first_look + std::chrono::hours(2000000)).empty());
+  CHECK(watch.look(now + 2 * later).empty());
 }
 
 TEST_CASE("a file that is replaced by another counts as replaced, not as written") {
@@ -63,7 +65,7 @@ TEST_CASE("a file that is replaced by another counts as replaced, not as written
   write_text(folder.path / "new", "new");
   std::filesystem::rename(folder.path / "new", path);
   CHECK(watch.check());
-  const auto changes = watch.look(first_look);
+  const auto changes = watch.look(std::chrono::steady_clock::now());
   REQUIRE(changes.size() == 1);
   CHECK(changes.front().change == FileChange::replaced);
 }
