@@ -30,6 +30,7 @@
 #include <csignal>
 #include <cstring>
 #include <fmt/format.h>
+#include <set>
 
 namespace uprobectl::trace {
 
@@ -359,9 +360,10 @@ private:
                                             mechanism_needs(request_, pids, program_, resolved_));
     if (!mechanism) return fail(mechanism.error());
     mechanism_ = *mechanism;
-    for (const Probe& probe : resolved_.probes)
-      if (auto added = file_watch_.add(*probe.point.binary->file); !added)
-        return fail(std::move(added).error());
+    std::set<const MappedFile*> files;
+    for (const Probe& probe : resolved_.probes) files.insert(probe.point.binary->file.get());
+    for (const MappedFile* const file : files)
+      if (auto added = file_watch_.add(*file); !added) return fail(std::move(added).error());
     if (*mechanism == probe::Mechanism::session)
       if (auto checked = check_session(); !checked) return fail(std::move(checked).error());
     const events::CaptureSpec& capture = request_.capture;

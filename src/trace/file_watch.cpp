@@ -35,18 +35,21 @@ Error written_error(const MappedFile& file) {
 
 } // namespace
 
-// While somebody waits to open the file, the kernel names the lease that it wants.
+// A file that was to be written stays a written one. While somebody waits to open it, the kernel
+// names the lease that it wants.
 FileChange FileWatch::Watched::change() const {
+  if (reported == FileChange::written) return FileChange::written;
   if (lease && ::fcntl(lease.get(), F_GETLEASE) != F_RDLCK) return FileChange::written;
   return file->change();
 }
 
 Result<void> FileWatch::add(const MappedFile& file) {
-  const auto found = std::ranges::find_if(
+  auto found = std::ranges::find_if(
       files_, [&](const Watched& each) { return each.file->identity() == file.identity(); });
+  if (found == files_.end())
+    found = files_.insert(found, {.file = &file, .lease = take_lease(file)});
   // After the lease: nothing is written between the two.
-  if (found == files_.end()) files_.push_back({.file = &file, .lease = take_lease(file)});
-  if (file.change() == FileChange::written) return fail(written_error(file));
+  if (found->change() == FileChange::written) return fail(written_error(file));
   return {};
 }
 
@@ -60,7 +63,6 @@ std::vector<FileWatch::Changed> FileWatch::look(Time now) {
   std::vector<Changed> changes;
   if (now < next_) return changes;
   for (Watched& each : files_) {
-    if (each.reported == FileChange::written) continue;
     const FileChange change = each.change();
     if (change == FileChange::none || change == each.reported) continue;
     each.reported = change;

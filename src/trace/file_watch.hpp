@@ -20,8 +20,8 @@ class FileWatch {
 public:
   using Time = std::chrono::steady_clock::time_point;
 
-  // Begins to watch the file, which is borrowed. Watching a file twice is the same as once. The
-  // error is io: the file was written to since it was opened, so its offsets may be wrong by now.
+  // Begins to watch the file, which is borrowed; one that is watched already is only checked. The
+  // error is io: it was written to since it was opened, so its offsets may be wrong by now.
   Result<void> add(const MappedFile& file);
   // Returns the same error if one of the files is being written to.
   Result<void> check() const;

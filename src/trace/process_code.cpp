@@ -319,12 +319,6 @@ std::vector<pid_t> CodeWatch::find_trapped() const {
   return trapped;
 }
 
-void CodeWatch::leave_out(const MappedFile& file, const std::string& reason) {
-  add_incomplete(file, reason);
-  left_out_.insert(file.identity());
-  sites_ = SiteCode(probes_, left_out_);
-}
-
 void CodeWatch::add_incomplete(const MappedFile& file, const std::string& reason) {
   for (const Probe& probe : probes_)
     if (probe.point.binary->file->identity() == file.identity())

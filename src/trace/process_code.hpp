@@ -65,8 +65,8 @@ public:
   // Looks at all of them. Call it while the probes are attached. `is_replaced`: whether the process
   // has executed a program that its probes do not follow yet.
   void look_at_end(const std::function<bool(pid_t)>& is_replaced);
-  // Looks no more at the code of the file, because its probes were detached for this reason.
-  void leave_out(const MappedFile& file, const std::string& reason);
+  // Looks no more at the code of these files, whose probes were detached.
+  void leave_out(const std::set<FileIdentity>& files) { sites_ = SiteCode(probes_, files); }
   // Adds a reason why hits of the probes in the file may be missing from their counts.
   void add_incomplete(const MappedFile& file, const std::string& reason);
   // Why hits may be missing from the counts, by probe.
@@ -99,7 +99,6 @@ private:
   std::set<std::tuple<Change, std::size_t, pid_t>> reported_;
   std::set<std::tuple<Change, std::size_t, pid_t>> postponed_; // at the last look
   std::map<std::size_t, std::string> incomplete_;
-  std::set<FileIdentity> left_out_;
   std::set<pid_t> copied_;
   bool reported_limits_ = false;
   std::vector<std::pair<pid_t, UniqueFd>> pidfds_; // of the processes of the filter at the start

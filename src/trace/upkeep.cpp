@@ -98,8 +98,9 @@ void ProbeUpkeep::detach_from(std::span<const MappedFile* const> written, const 
     const std::string reason =
         fmt::format("the file was opened for writing {}, so its probes were detached", after);
     output_.fail(FileWatch::detached_error(*file, reason));
-    code_.leave_out(*file, reason);
+    code_.add_incomplete(*file, reason);
   }
+  code_.leave_out(attached_.left_out);
   if (!detached)
     output_.fail(Error(detached.error())
                      .within("the probes of other files were not attached again, no further calls "

@@ -14,7 +14,7 @@ namespace uprobectl::trace {
 struct UpkeepSpec {
   const Probes& probes;
   probe::Mechanism mechanism;
-  bool has_only_fixed_pids = false; // all target processes were running when the run began
+  bool has_only_fixed_pids = false; // the kernel runs the probes in no other processes
   std::chrono::steady_clock::time_point start;
 };
 
